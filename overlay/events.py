@@ -1,0 +1,79 @@
+"""What a node tells the program it lives in: past-tense facts, drained by `Node.events()`."""
+
+from dataclasses import dataclass
+
+from overlay.ids import Id
+from overlay.peer import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The node is active: its leaf set has agreed, and from now on it delivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A payload was routed to a key and this is the node numerically closest to it. Raised once a message."""
+
+    key: Id
+    payload: bytes
+    origin: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """A payload was sent to this node itself."""
+
+    sender: Peer
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastReceived:
+    """A payload came down the tree of a group this node is subscribed to. Raised once a message."""
+
+    group: Id
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The node has a path to the group's root, or is the root. Raised for forwarders too."""
+
+    group: Id
+
+
+@dataclass(frozen=True, slots=True)
+class ParentChanged:
+    """The node has another parent in the group's tree; None: it has become the root."""
+
+    group: Id
+    parent: Peer | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildAdded:
+    """A peer has become a child of this node in the group's tree."""
+
+    group: Id
+    child: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRemoved:
+    """A peer has left this node's children in the group's tree."""
+
+    group: Id
+    child: Peer
+
+
+Event = (
+    Joined
+    | Delivered
+    | MessageReceived
+    | MulticastReceived
+    | Attached
+    | ParentChanged
+    | ChildAdded
+    | ChildRemoved
+)

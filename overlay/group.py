@@ -1,0 +1,78 @@
+"""What one node knows of one group's tree."""
+
+import zlib
+
+from overlay.ids import Id, id_to_bytes
+from overlay.messages import PATH_LENGTH_MAX
+from overlay.peer import Peer
+
+
+class Group:
+    """One node's place in one tree.
+
+    `attached`: it has a path to the root (`parent`, and `path` from the parent on), or is the root (no
+    parent). `candidate`: whom it has asked to be its parent, and not yet heard from.
+    """
+
+    __slots__ = (
+        "asked_at",
+        "attached",
+        "candidate",
+        "children",
+        "key",
+        "parent",
+        "path",
+        "redirects",
+        "subscribed",
+    )
+
+    def __init__(self, key: Id) -> None:
+        self.key = key
+        self.subscribed = False
+        self.attached = False
+        self.parent: Peer | None = None
+        self.path: tuple[Id, ...] = ()
+        self.children: dict[int, Peer] = {}
+        self.candidate: Peer | None = None
+        self.asked_at = 0.0
+        self.redirects = 0
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the node takes itself for the root of the tree."""
+        return self.attached and self.parent is None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the node has a reason to be in the tree."""
+        return self.subscribed or bool(self.children)
+
+    def upstream(self, node_id: int) -> bool:
+        """Say whether a peer is on this node's way to the root, or may soon be."""
+        asked = self.candidate is not None and self.candidate.node_id == node_id
+        return asked or node_id in self.path
+
+    def is_parent(self, peer: Peer) -> bool:
+        """Say whether the peer is the parent."""
+        return self.parent is not None and self.parent.node_id == peer.node_id
+
+    def is_candidate(self, peer: Peer) -> bool:
+        """Say whether the peer is the one that was asked last."""
+        return self.candidate is not None and self.candidate.node_id == peer.node_id
+
+    def check(self, own_id: int) -> None:
+        """Assert every invariant."""
+        assert own_id not in self.children
+        assert own_id not in self.path
+        assert len(self.path) <= PATH_LENGTH_MAX
+        assert bool(self.path) == (self.parent is not None)
+        if self.parent is not None:
+            assert self.attached
+            assert self.path[0] == self.parent.node_id
+        assert not self.path or not set(self.path) & set(self.children)
+        assert all(node_id == child.node_id for node_id, child in self.children.items())
+
+
+def path_checksum(path: tuple[Id, ...]) -> int:
+    """Return a checksum by which two peers notice that they hold different paths."""
+    return zlib.crc32(b"".join(map(id_to_bytes, path)))

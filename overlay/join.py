@@ -1,0 +1,68 @@
+"""The states of a node on its way into the overlay, as one table.
+
+Theory. A node is IDLE until it is told to start an overlay of its own or to join one through a contact.
+
+JOINING. It has sent a JoinRequest, which is routed to the joiner's own id: the node it ends at is the
+joiner's nearest neighbour to be. On the way, hops add the routing rows they share with the joiner, the
+first contact its neighbourhood set; the last hop sends all of it back with its leaf set. The reply may get
+lost, so the request is repeated until one comes.
+
+PROBING. What the reply says about others is hearsay: the joiner probes every node that would stand in its
+leaf set. Who is probed takes the joiner into its own leaf set *before* it answers, so once every near node
+has answered, none of them still believes the joiner's keys to be its own. Answers name further nodes, which
+are probed too if they are near enough; two nodes that join side by side meet through the neighbours both
+have probed. A node that stays silent through PROBE_ATTEMPTS_MAX probes is forgotten.
+
+ACTIVE. No probe is open. Only now the node delivers, is root of groups, and answers join requests; what was
+routed to it before has been held, in bounded room, and is looked at again at this moment. It announces
+itself to everyone in its tables. From now on leaf sets are exchanged with the nearest neighbours
+periodically, which mends what concurrent joins and lost messages left apart.
+"""
+
+from enum import Enum, auto
+
+JOIN_RETRY_S = 1.0
+PROBE_RETRY_S = 0.5
+PROBE_ATTEMPTS_MAX = 5
+EXCHANGE_PERIOD_S = 5.0
+
+
+class ProtocolError(Exception):
+    """The program that owns the node asked for something that is impossible in the node's state."""
+
+
+class JoinState(Enum):
+    """Where a node stands."""
+
+    IDLE = auto()
+    JOINING = auto()
+    PROBING = auto()
+    ACTIVE = auto()
+
+
+class JoinEvent(Enum):
+    """What moves a node on."""
+
+    START_CALLED = auto()
+    JOIN_CALLED = auto()
+    REPLY_RECEIVED = auto()
+    ALL_ANSWERED = auto()
+
+
+TRANSITIONS: dict[tuple[JoinState, JoinEvent], JoinState] = {
+    (JoinState.IDLE, JoinEvent.START_CALLED): JoinState.ACTIVE,
+    (JoinState.IDLE, JoinEvent.JOIN_CALLED): JoinState.JOINING,
+    (JoinState.JOINING, JoinEvent.REPLY_RECEIVED): JoinState.PROBING,
+    (JoinState.PROBING, JoinEvent.ALL_ANSWERED): JoinState.ACTIVE,
+}
+
+
+def next_state(state: JoinState, event: JoinEvent) -> JoinState:
+    """Look the transition up; ProtocolError when there is none.
+
+    >>> next_state(JoinState.IDLE, JoinEvent.JOIN_CALLED)
+    <JoinState.JOINING: 2>
+    """
+    if (state, event) not in TRANSITIONS:
+        raise ProtocolError(f"{event.name} in state {state.name}: the node has already started or joined")
+    return TRANSITIONS[state, event]

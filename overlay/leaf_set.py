@@ -1,0 +1,144 @@
+"""The leaf set of Pastry: the nodes whose ids are numerically nearest to one's own."""
+
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterator
+from itertools import pairwise
+
+from overlay.ids import ID_SPACE, clockwise, closer, closest
+from overlay.peer import Peer
+
+LEAF_SET_SIZE = 16
+
+
+class LeafSet:
+    """The `size // 2` nearest peers on either side of the owner, nearest first.
+
+    In a ring of few nodes one peer may stand in both halves; then, and while a half is not full, the leaf set
+    spans the whole ring and the owner can name the node closest to any key.
+
+    >>> leaves = LeafSet(Peer(100, "me"))
+    >>> leaves.offer(Peer(90, "below")), leaves.offer(Peer(120, "above")), leaves.offer(Peer(120, "above"))
+    (True, True, False)
+    >>> leaves.closest(112).address
+    'above'
+    """
+
+    def __init__(self, owner: Peer, size: int = LEAF_SET_SIZE) -> None:
+        assert size >= 2
+        assert size % 2 == 0
+        self._owner = owner
+        self._half = size // 2
+        self._successors: list[tuple[int, Peer]] = []
+        self._predecessors: list[tuple[int, Peer]] = []
+        self._index()
+
+    def offer(self, peer: Peer) -> bool:
+        """Take the peer in where it is near enough; a known peer's address is brought up to date.
+
+        Return whether the set of member ids changed. O(size).
+        """
+        identifier = peer.node_id
+        if identifier == self._owner.node_id or not (identifier in self._members or self.admits(identifier)):
+            return False
+        before = self._members.keys()
+        self._successors = self._inserted(self._successors, clockwise(self._owner.node_id, identifier), peer)
+        self._predecessors = self._inserted(
+            self._predecessors, clockwise(identifier, self._owner.node_id), peer
+        )
+        self._index()
+        return before != self._members.keys()
+
+    def remove(self, node_id: int) -> bool:
+        """Forget a peer; return whether it was a member."""
+        if node_id not in self._members:
+            return False
+        self._successors = [entry for entry in self._successors if entry[1].node_id != node_id]
+        self._predecessors = [entry for entry in self._predecessors if entry[1].node_id != node_id]
+        self._index()
+        return True
+
+    def admits(self, node_id: int) -> bool:
+        """Say whether a peer of that id, not yet a member, would be taken in."""
+        if node_id == self._owner.node_id or node_id in self._members:
+            return False
+        return (
+            len(self._successors) < self._half
+            or len(self._predecessors) < self._half
+            or clockwise(self._owner.node_id, node_id) < self._successors[-1][0]
+            or clockwise(node_id, self._owner.node_id) < self._predecessors[-1][0]
+        )
+
+    def covers(self, key: int) -> bool:
+        """Say whether the key lies in the leaf set's range, so that `closest` is the node to deliver at."""
+        return self._spans_ring or clockwise(self._lowest, key) <= clockwise(self._lowest, self._highest)
+
+    def closest(self, key: int, avoid: Container[int] = ()) -> Peer:
+        """Return the member, or the owner, that is numerically closest to the key, but none of `avoid`.
+
+        The owner itself is never avoided. O(log size), O(size) where the closest is to be avoided.
+        """
+        place = bisect_left(self._ring, key)
+        above = self._ring[place % len(self._ring)]
+        below = self._ring[place - 1]
+        best = above if closer(key, above, below) else below
+        if best in avoid:
+            allowed = [node_id for node_id in self._members if node_id not in avoid]
+            best = closest(key, [*allowed, self._owner.node_id])
+        return self._everyone[best]
+
+    @property
+    def successors(self) -> tuple[Peer, ...]:
+        """The peers that follow the owner clockwise, nearest first."""
+        return tuple(peer for _, peer in self._successors)
+
+    @property
+    def predecessors(self) -> tuple[Peer, ...]:
+        """The peers that precede the owner, nearest first."""
+        return tuple(peer for _, peer in self._predecessors)
+
+    @property
+    def members(self) -> tuple[Peer, ...]:
+        """Every member once, in id order."""
+        return tuple(self._members[identifier] for identifier in self._ring if identifier in self._members)
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._members
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for half in (self._successors, self._predecessors):
+            assert len(half) <= self._half
+            assert all(near[0] < far[0] for near, far in pairwise(half))
+        for gap, peer in self._successors:
+            assert gap == clockwise(self._owner.node_id, peer.node_id) != 0
+        for gap, peer in self._predecessors:
+            assert gap == clockwise(peer.node_id, self._owner.node_id) != 0
+        assert self._owner.node_id not in self._members
+        assert self._ring == sorted({*self._members, self._owner.node_id})
+
+    def _inserted(self, half: list[tuple[int, Peer]], gap: int, peer: Peer) -> list[tuple[int, Peer]]:
+        others = [entry for entry in half if entry[0] != gap]
+        insort(others, (gap, peer), key=_gap)
+        return others[: self._half]
+
+    def _index(self) -> None:
+        """Rebuild what lookups read, which are far more frequent than changes."""
+        self._members = {peer.node_id: peer for _, peer in self._predecessors}
+        self._members.update((peer.node_id, peer) for _, peer in self._successors)
+        self._everyone = {**self._members, self._owner.node_id: self._owner}
+        self._ring = sorted(self._everyone)
+        self._spans_ring = min(len(self._successors), len(self._predecessors)) < self._half or (
+            self._successors[-1][0] + self._predecessors[-1][0] >= ID_SPACE
+        )
+        self._highest = self._successors[-1][1].node_id if self._successors else self._owner.node_id
+        self._lowest = self._predecessors[-1][1].node_id if self._predecessors else self._owner.node_id
+
+
+def _gap(entry: tuple[int, Peer]) -> int:
+    return entry[0]

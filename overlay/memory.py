@@ -1,0 +1,89 @@
+"""Nodes joined inside one process: the transport of embedded overlays and of tests.
+
+Messages are the real bytes, delivered one by one in the order they were sent.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from overlay.node import Node
+from overlay.peer import Peer
+
+DELIVERIES_MAX = 10_000_000
+
+
+class DeliveryLimitError(RuntimeError):
+    """Messages did not come to an end within the bound on deliveries."""
+
+
+class MemoryNetwork:
+    """Carries messages between the nodes added to it, and keeps their timers.
+
+    Nodes are the caller's: it calls them and drains their events; the network fetches and hands over bytes.
+
+    >>> import random
+    >>> network = MemoryNetwork()
+    >>> first, second = (Node(Peer(number, f"node-{number}"), random=random.Random(1)) for number in (1, 2))
+    >>> network.add(first); network.add(second)
+    >>> first.start(now=0.0); second.join(first.peer, now=0.0)
+    >>> network.deliver_all(now=0.0) > 0, second.is_active
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.undeliverable = 0
+        """Messages to peers that are not here."""
+        self._nodes: dict[int, Node] = {}
+        self._queue: deque[tuple[Peer, Peer, bytes]] = deque()
+
+    def add(self, node: Node) -> None:
+        """Attach a node; ValueError when its id is taken."""
+        if node.peer.node_id in self._nodes:
+            raise ValueError(f"there is already a node {node.peer}")
+        self._nodes[node.peer.node_id] = node
+
+    @property
+    def nodes(self) -> Iterable[Node]:
+        """The nodes, in the order they were added."""
+        return self._nodes.values()
+
+    def deliver_all(self, now: float, deliveries_max: int = DELIVERIES_MAX) -> int:
+        """Carry messages, and those sent in answer, until there are none; return how many were delivered.
+
+        Timers are left alone. DeliveryLimitError when more than `deliveries_max` deliveries would be needed.
+        """
+        self.now = max(self.now, now)
+        for node in self._nodes.values():
+            self._fetch(node)
+        deliveries = 0
+        while self._queue:
+            if deliveries == deliveries_max:
+                raise DeliveryLimitError(f"the network is not quiet after {deliveries_max} deliveries")
+            sender, receiver, data = self._queue.popleft()
+            if receiver.node_id not in self._nodes:
+                self.undeliverable += 1
+                continue
+            deliveries += 1
+            node = self._nodes[receiver.node_id]
+            node.receive(sender, data, self.now)
+            self._fetch(node)
+        return deliveries
+
+    def advance(self) -> float:
+        """Move the clock to the next timer of any node, let every node handle what is due; return the time.
+
+        Without any timer the time stays as it is. What the nodes then send waits for `deliver_all`.
+        """
+        timers = [timer for node in self._nodes.values() if (timer := node.next_timer()) is not None]
+        if timers:
+            self.now = max(self.now, min(timers))
+        for node in self._nodes.values():
+            timer = node.next_timer()
+            if timer is not None and timer <= self.now:
+                node.handle_timer(self.now)
+        return self.now
+
+    def _fetch(self, node: Node) -> None:
+        for receiver, data in node.messages_to_send():
+            self._queue.append((node.peer, receiver, data))

@@ -1,0 +1,46 @@
+"""What a node has decided and its shell has not yet fetched: messages to send and events."""
+
+from collections.abc import Iterable
+
+from overlay.events import Event
+from overlay.messages import OverlayMessage
+from overlay.peer import Peer
+from overlay.statistics import Counters
+from overlay.wire import Codec
+
+CODEC: Codec[OverlayMessage] = Codec(OverlayMessage)
+
+
+class Outbox:
+    """Shared by the parts of one node; every part speaks through it alone."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self._messages: list[tuple[Peer, bytes]] = []
+        self._events: list[Event] = []
+
+    def send(self, peer: Peer, message: OverlayMessage) -> None:
+        """Queue a message to one peer."""
+        self.send_all((peer,), message)
+
+    def send_all(self, peers: Iterable[Peer], message: OverlayMessage) -> None:
+        """Queue one message to several peers; it is encoded once and its bytes are shared."""
+        data = CODEC.encode(message)
+        for peer in peers:
+            self._messages.append((peer, data))
+            self.counters.sent += 1
+            self.counters.sent_bytes += len(data)
+
+    def emit(self, event: Event) -> None:
+        """Queue an event."""
+        self._events.append(event)
+
+    def drain_messages(self) -> list[tuple[Peer, bytes]]:
+        """Return the queued messages in order and forget them."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def drain_events(self) -> list[Event]:
+        """Return the queued events in order and forget them."""
+        events, self._events = self._events, []
+        return events

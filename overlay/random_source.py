@@ -1,0 +1,18 @@
+"""Randomness as the cores see it: an argument, so that a seed replays a run."""
+
+from typing import Protocol
+
+
+class RandomSource(Protocol):
+    """What a node needs of `random.Random`."""
+
+    def random(self) -> float:
+        """Return a float in [0, 1)."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return an integer of k random bits."""
+
+
+def jittered(period_s: float, random: RandomSource) -> float:
+    """Return the period shortened or stretched by at most a quarter, so that nodes do not act in step."""
+    return period_s * (0.75 + 0.5 * random.random())

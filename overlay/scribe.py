@@ -1,0 +1,360 @@
+"""Scribe: groups as trees over Pastry routes (paper 2.3, "shared reducer trees"), and multicast down them.
+
+Theory. A group is a key; its root is the active node numerically closest to it. A node that subscribes, or
+that gains a child, asks its next hop towards the key to be its parent (GroupJoin); that node does the same,
+until one is already in the tree. The union of these paths is the tree. Nodes on it that are not subscribed
+are forwarders.
+
+Attached. A parent answers (GroupJoined) when it has a path to the root itself, and gives that path: so an
+answer means that the whole path stands. When a node's path changes it tells its children, who tell theirs.
+
+No cycles. A node refuses a child that is on its own path to the root, or whom it is just asking to be its
+parent. With the refusal comes the next hop of the one that refuses: following those leads to the root
+itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were out
+of date) shows as one's own id in the path one is given, and is cut there.
+
+Hand-over. Whenever the leaf set changes, a root that no longer is the closest node asks its next hop, as
+any node without a parent would, and brings its subtree along; a node that has become the closest one drops
+its parent.
+
+Leaving. A node with neither children nor a subscription leaves its parent. Requests without an answer are
+repeated. Edges on which two peers disagree after lost messages are mended by the periodic exchange: each
+tells the other what it takes their common edges to be (GroupDigest).
+
+Multicast. Only the root disseminates; a payload published elsewhere is first routed to it. Every node
+passes a message on to its children once, and raises it once if it is subscribed, whoever of its neighbours
+in the tree it got it from: while a node changes parents both may send it.
+"""
+
+from overlay.events import Attached, ChildAdded, ChildRemoved, MulticastReceived, ParentChanged
+from overlay.group import Group, path_checksum
+from overlay.ids import Id
+from overlay.membership import Membership
+from overlay.messages import (
+    GROUPS_PER_DIGEST_MAX,
+    HOPS_MAX,
+    PATH_LENGTH_MAX,
+    Disseminate,
+    GroupDigest,
+    GroupJoin,
+    GroupJoined,
+    GroupLeave,
+    GroupRefused,
+    Publish,
+)
+from overlay.outbox import Outbox
+from overlay.peer import Peer
+from overlay.random_source import RandomSource, jittered
+from overlay.recent import RecentIds
+
+GROUPS_MAX = 16_384
+CHILDREN_MAX = 4_096
+REDIRECTS_MAX = 16
+GROUP_RETRY_S = 1.0
+GROUP_EXCHANGE_PERIOD_S = 5.0
+
+
+class Scribe:
+    """The groups of one node."""
+
+    def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
+        self._membership = membership
+        self._peer = membership.peer
+        self._outbox = outbox
+        self._random = random
+        self._groups: dict[Id, Group] = {}
+        self._unsettled: dict[Id, Group] = {}
+        self._recent = RecentIds()
+        self._retry_at: float | None = None
+        self._exchange_at: float | None = None
+
+    def subscribe(self, key: Id, now: float) -> None:
+        """Become a member: multicasts are raised from the moment the node is attached."""
+        group = self._group(key)
+        group.subscribed = True
+        self._settle(group, now)
+
+    def unsubscribe(self, key: Id) -> None:
+        """Stop being a member; the node stays on as a forwarder while it has children."""
+        group = self._groups.get(key)
+        if group is not None:
+            group.subscribed = False
+            self._prune(group)
+
+    def parent(self, key: int) -> Peer | None:
+        """Return the parent, None at the root and outside the tree."""
+        group = self._groups.get(Id(key))
+        return None if group is None else group.parent
+
+    def children(self, key: int) -> tuple[Peer, ...]:
+        """Return the children, in the order they came."""
+        group = self._groups.get(Id(key))
+        return () if group is None else tuple(group.children.values())
+
+    def is_attached(self, key: int) -> bool:
+        """Say whether the node has a path to the group's root, or is the root."""
+        group = self._groups.get(Id(key))
+        return group is not None and group.attached
+
+    @property
+    def groups(self) -> tuple[Id, ...]:
+        """The keys of all groups whose trees the node is in."""
+        return tuple(self._groups)
+
+    def publish(self, message: Publish, _now: float) -> None:
+        """At the root: send a multicast down the tree."""
+        if not self._recent.add(message.message_id):
+            self._outbox.counters.duplicates += 1
+        elif message.group not in self._groups:
+            self._outbox.counters.dropped += 1
+        else:
+            self._spread(self._groups[message.group], message, hops=0, source=self._peer)
+
+    def handle_disseminate(self, sender: Peer, message: Disseminate, _now: float) -> None:
+        """Raise a multicast and pass it on; tell a sender that is not the parent so."""
+        group = self._groups.get(message.group)
+        if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
+            self._outbox.send(sender, GroupLeave(group=message.group))
+        if group is None or message.hops >= HOPS_MAX:
+            self._outbox.counters.refused += 1
+        elif not self._recent.add(message.message_id):
+            self._outbox.counters.duplicates += 1
+        else:
+            self._spread(group, message, hops=message.hops, source=sender)
+
+    def _spread(self, group: Group, message: Publish | Disseminate, hops: int, source: Peer) -> None:
+        receivers = [child for child in group.children.values() if child.node_id != source.node_id]
+        if receivers:
+            onward = Disseminate(
+                message_id=message.message_id, group=group.key, hops=hops + 1, payload=message.payload
+            )
+            self._outbox.send_all(receivers, onward)
+        if group.subscribed:
+            self._outbox.emit(MulticastReceived(group.key, message.payload))
+
+    def handle_join(self, sender: Peer, message: GroupJoin, now: float) -> None:
+        """Take the sender as a child, and see to it that this node has a path to the root."""
+        group = self._groups.get(message.group)
+        if group is not None and group.upstream(sender.node_id):
+            on_path = sender.node_id in group.path
+            self._refuse(sender, message.group, self._membership.next_hop(message.group) if on_path else None)
+        elif (len(self._groups) >= GROUPS_MAX) if group is None else (len(group.children) >= CHILDREN_MAX):
+            self._refuse(sender, message.group, None)
+        else:
+            self._adopt(self._group(message.group), sender, now)
+
+    def _refuse(self, sender: Peer, key: Id, redirect: Peer | None) -> None:
+        self._outbox.counters.refused += 1
+        self._outbox.send(sender, GroupRefused(group=key, redirect=redirect))
+
+    def _adopt(self, group: Group, child: Peer, now: float) -> None:
+        is_new = child.node_id not in group.children
+        group.children[child.node_id] = child
+        if is_new:
+            self._outbox.emit(ChildAdded(group.key, child))
+        if not group.attached:
+            self._settle(group, now)
+        else:
+            self._outbox.send(child, GroupJoined(group=group.key, path=group.path))
+
+    def handle_joined(self, sender: Peer, message: GroupJoined, now: float) -> None:
+        """Take the sender as the parent it says it is, or follow its path, unless that leads back here."""
+        group = self._groups.get(message.group)
+        if group is None or not (group.is_candidate(sender) or group.is_parent(sender)):
+            self._outbox.send(sender, GroupLeave(group=message.group))
+            return
+        path = (sender.node_id, *message.path)
+        if self._peer.node_id in path or len(path) > PATH_LENGTH_MAX:
+            self._outbox.send(sender, GroupLeave(group=message.group))
+            self._lose(group, sender, now)
+            return
+        self._follow(group, sender, path)
+
+    def _follow(self, group: Group, parent: Peer, path: tuple[Id, ...]) -> None:
+        """Make the peer the parent and its path this node's; say goodbye to the one before."""
+        previous, was_attached, old_path = group.parent, group.attached, group.path
+        if group.is_candidate(parent):
+            group.candidate = None
+            group.redirects = 0
+            self._unsettled.pop(group.key, None)
+        group.parent, group.path, group.attached = parent, path, True
+        for node_id in set(path) & group.children.keys():
+            self._drop_child(group, node_id)
+        if previous is None or previous.node_id != parent.node_id:
+            if previous is not None:
+                self._outbox.send(previous, GroupLeave(group=group.key))
+            self._outbox.emit(ParentChanged(group.key, parent))
+        if not was_attached:
+            self._outbox.emit(Attached(group.key))
+        if path != old_path or not was_attached:
+            self._tell_children(group)
+
+    def handle_refused(self, sender: Peer, message: GroupRefused, now: float) -> None:
+        """Ask whom the refusal points to; without a pointer, ask again when the retry timer is due."""
+        group = self._groups.get(message.group)
+        if group is None or not (group.is_candidate(sender) or group.is_parent(sender)):
+            return
+        redirect = message.redirect
+        self._lose(group, sender, now)
+        if redirect is None or redirect.node_id == self._peer.node_id or group.redirects >= REDIRECTS_MAX:
+            return
+        group.redirects += 1
+        self._ask(group, redirect, now)
+
+    def handle_leave(self, sender: Peer, message: GroupLeave, _now: float) -> None:
+        """Remove a child."""
+        group = self._groups.get(message.group)
+        if group is not None and sender.node_id in group.children:
+            self._drop_child(group, sender.node_id)
+            self._prune(group)
+
+    def handle_digest(self, sender: Peer, message: GroupDigest, now: float) -> None:
+        """Mend the edges on which the sender's view differs from this node's."""
+        for key in message.children:
+            group = self._groups.get(key)
+            if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
+                self._outbox.send(sender, GroupLeave(group=key))
+        for key, checksum in message.parents:
+            group = self._groups.get(key)
+            if group is None or sender.node_id not in group.children:
+                self.handle_join(sender, GroupJoin(group=key), now)
+            elif group.attached and path_checksum(group.path) != checksum:
+                self._outbox.send(sender, GroupJoined(group=key, path=group.path))
+
+    def tables_changed(self, now: float) -> None:
+        """See after every tree whose root may now be another node. O(groups)."""
+        if not self._membership.is_active:
+            return
+        if self._exchange_at is None:
+            self._exchange_at = now + jittered(GROUP_EXCHANGE_PERIOD_S, self._random)
+        for group in list(self._groups.values()):
+            self._settle(group, now)
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        if self._retry_at is None or self._exchange_at is None:
+            return self._exchange_at if self._retry_at is None else self._retry_at
+        return min(self._retry_at, self._exchange_at)
+
+    def handle_timer(self, now: float) -> None:
+        """Ask again where nobody answered; tell tree neighbours what edges are shared with them."""
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            for group in list(self._unsettled.values()):
+                if group.candidate is None or now - group.asked_at >= GROUP_RETRY_S / 2:
+                    self._retry(group, now)
+            self._arm_retry(now)
+        if self._exchange_at is not None and now >= self._exchange_at:
+            self._exchange_at = now + jittered(GROUP_EXCHANGE_PERIOD_S, self._random)
+            self._send_digests()
+
+    def _group(self, key: Id) -> Group:
+        if key not in self._groups:
+            self._groups[key] = Group(key)
+        return self._groups[key]
+
+    def _settle(self, group: Group, now: float) -> None:
+        """Make the node root, or let it ask for a parent, where the tables say that it should."""
+        if not self._membership.is_active:
+            return
+        hop = self._membership.next_hop(group.key)
+        if hop is None:
+            self._become_root(group)
+        elif group.is_root:
+            group.attached = False
+            self._ask(group, hop, now)
+        elif group.parent is None and group.candidate is None:
+            self._ask(group, hop, now)
+
+    def _become_root(self, group: Group) -> None:
+        self._drop_candidate(group)
+        if group.is_root:
+            return
+        previous, was_attached = group.parent, group.attached
+        group.parent, group.path, group.attached = None, (), True
+        if previous is not None:
+            self._outbox.send(previous, GroupLeave(group=group.key))
+            self._outbox.emit(ParentChanged(group.key, None))
+        if not was_attached:
+            self._outbox.emit(Attached(group.key))
+        self._tell_children(group)
+
+    def _ask(self, group: Group, peer: Peer, now: float) -> None:
+        group.candidate = peer
+        group.asked_at = now
+        self._unsettled[group.key] = group
+        self._outbox.send(peer, GroupJoin(group=group.key))
+        self._arm_retry(now)
+
+    def _retry(self, group: Group, now: float) -> None:
+        """Start again from the routing tables."""
+        hop = self._membership.next_hop(group.key)
+        group.redirects = 0
+        if hop is None:
+            self._become_root(group)
+            return
+        if group.candidate is not None and group.candidate.node_id != hop.node_id:
+            self._drop_candidate(group)
+        self._ask(group, hop, now)
+
+    def _drop_candidate(self, group: Group) -> None:
+        self._unsettled.pop(group.key, None)
+        if group.candidate is not None:
+            self._outbox.send(group.candidate, GroupLeave(group=group.key))
+            group.candidate = None
+
+    def _lose(self, group: Group, peer: Peer, now: float) -> None:
+        """Go without a candidate or parent that cannot be one; the retry timer looks for another."""
+        if group.is_candidate(peer):
+            group.candidate = None
+        if group.is_parent(peer):
+            group.parent, group.path, group.attached = None, (), False
+        self._unsettled[group.key] = group
+        self._arm_retry(now)
+
+    def _arm_retry(self, now: float) -> None:
+        if self._unsettled and self._retry_at is None:
+            self._retry_at = now + jittered(GROUP_RETRY_S, self._random)
+
+    def _tell_children(self, group: Group) -> None:
+        if group.children:
+            self._outbox.send_all(group.children.values(), GroupJoined(group=group.key, path=group.path))
+
+    def _drop_child(self, group: Group, node_id: int) -> None:
+        self._outbox.emit(ChildRemoved(group.key, group.children.pop(node_id)))
+
+    def _prune(self, group: Group) -> None:
+        """Leave a tree there is no reason to be in."""
+        if group.is_needed:
+            return
+        self._drop_candidate(group)
+        if group.parent is not None:
+            self._outbox.send(group.parent, GroupLeave(group=group.key))
+        del self._groups[group.key]
+
+    def _send_digests(self) -> None:
+        """Tell every neighbour in any tree which edges this node believes to share with it."""
+        children: dict[Peer, list[Id]] = {}
+        parents: dict[Peer, list[tuple[Id, int]]] = {}
+        for group in self._groups.values():
+            for child in group.children.values():
+                children.setdefault(child, []).append(group.key)
+            if group.parent is not None:
+                parents.setdefault(group.parent, []).append((group.key, path_checksum(group.path[1:])))
+        for peer in {**children, **parents}:
+            below, above = children.get(peer, []), parents.get(peer, [])
+            for first in range(0, max(len(below), len(above)), GROUPS_PER_DIGEST_MAX):
+                part = slice(first, first + GROUPS_PER_DIGEST_MAX)
+                self._outbox.send(peer, GroupDigest(children=tuple(below[part]), parents=tuple(above[part])))
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._groups) <= GROUPS_MAX
+        for key, group in self._groups.items():
+            assert key == group.key
+            assert group.is_needed
+            assert len(group.children) <= CHILDREN_MAX
+            group.check(self._peer.node_id)
+            assert group.candidate is None or self._unsettled.get(key) is group
+        assert all(self._groups.get(key) is group for key, group in self._unsettled.items())
+        assert self._retry_at is not None or not self._unsettled
