@@ -45,7 +45,10 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class ParentChanged:
-    """The node has another parent in the group's tree; None: it has become the root."""
+    """The node has another parent in the group's tree.
+
+    None: it has become the root, or has lost its parent and seeks another; `Node.is_attached` tells which.
+    """
 
     group: Id
     parent: Peer | None

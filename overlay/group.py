@@ -12,6 +12,7 @@ class Group:
 
     `attached`: it has a path to the root (`parent`, and `path` from the parent on), or is the root (no
     parent). `candidate`: whom it has asked to be its parent, and not yet heard from.
+    `previous`: the parent before this one.
     """
 
     __slots__ = (
@@ -22,6 +23,7 @@ class Group:
         "key",
         "parent",
         "path",
+        "previous",
         "redirects",
         "subscribed",
     )
@@ -31,6 +33,7 @@ class Group:
         self.subscribed = False
         self.attached = False
         self.parent: Peer | None = None
+        self.previous: Peer | None = None
         self.path: tuple[Id, ...] = ()
         self.children: dict[int, Peer] = {}
         self.candidate: Peer | None = None
@@ -59,6 +62,19 @@ class Group:
     def is_candidate(self, peer: Peer) -> bool:
         """Say whether the peer is the one that was asked last."""
         return self.candidate is not None and self.candidate.node_id == peer.node_id
+
+    def may_disseminate(self, peer: Peer) -> bool:
+        """Say whether multicasts are taken from the peer: while parents change, several may send them."""
+        known = (self.parent, self.candidate, self.previous)
+        return any(one is not None and one.node_id == peer.node_id for one in known)
+
+    def move_to(self, parent: Peer | None, path: tuple[Id, ...], *, attached: bool) -> Peer | None:
+        """Take another place in the tree; return the parent that is left by it, if any."""
+        left = None if parent is not None and self.is_parent(parent) else self.parent
+        if left is not None:
+            self.previous = left
+        self.parent, self.path, self.attached = parent, path, attached
+        return left
 
     def check(self, own_id: int) -> None:
         """Assert every invariant."""

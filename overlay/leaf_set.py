@@ -38,7 +38,8 @@ class LeafSet:
         Return whether the set of member ids changed. O(size).
         """
         identifier = peer.node_id
-        if identifier == self._owner.node_id or not (identifier in self._members or self.admits(identifier)):
+        known = self._members.get(identifier)
+        if known == peer or not (known or self.admits(identifier)):
             return False
         before = self._members.keys()
         self._successors = self._inserted(self._successors, clockwise(self._owner.node_id, identifier), peer)

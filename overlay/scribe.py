@@ -23,7 +23,7 @@ tells the other what it takes their common edges to be (GroupDigest).
 
 Multicast. Only the root disseminates; a payload published elsewhere is first routed to it. Every node
 passes a message on to its children once, and raises it once if it is subscribed, whoever of its neighbours
-in the tree it got it from: while a node changes parents both may send it.
+in the tree it got it from: while a node changes parents both may send it. It takes none from others.
 """
 
 from overlay.events import Attached, ChildAdded, ChildRemoved, MulticastReceived, ParentChanged
@@ -115,7 +115,7 @@ class Scribe:
         group = self._groups.get(message.group)
         if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
             self._outbox.send(sender, GroupLeave(group=message.group))
-        if group is None or message.hops >= HOPS_MAX:
+        if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX:
             self._outbox.counters.refused += 1
         elif not self._recent.add(message.message_id):
             self._outbox.counters.duplicates += 1
@@ -172,17 +172,17 @@ class Scribe:
 
     def _follow(self, group: Group, parent: Peer, path: tuple[Id, ...]) -> None:
         """Make the peer the parent and its path this node's; say goodbye to the one before."""
-        previous, was_attached, old_path = group.parent, group.attached, group.path
+        is_new, was_attached, old_path = not group.is_parent(parent), group.attached, group.path
         if group.is_candidate(parent):
             group.candidate = None
             group.redirects = 0
             self._unsettled.pop(group.key, None)
-        group.parent, group.path, group.attached = parent, path, True
+        left = group.move_to(parent, path, attached=True)
         for node_id in set(path) & group.children.keys():
             self._drop_child(group, node_id)
-        if previous is None or previous.node_id != parent.node_id:
-            if previous is not None:
-                self._outbox.send(previous, GroupLeave(group=group.key))
+        if is_new:
+            if left is not None:
+                self._outbox.send(left, GroupLeave(group=group.key))
             self._outbox.emit(ParentChanged(group.key, parent))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
@@ -270,10 +270,10 @@ class Scribe:
         self._drop_candidate(group)
         if group.is_root:
             return
-        previous, was_attached = group.parent, group.attached
-        group.parent, group.path, group.attached = None, (), True
-        if previous is not None:
-            self._outbox.send(previous, GroupLeave(group=group.key))
+        was_attached = group.attached
+        left = group.move_to(None, (), attached=True)
+        if left is not None:
+            self._outbox.send(left, GroupLeave(group=group.key))
             self._outbox.emit(ParentChanged(group.key, None))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
@@ -308,7 +308,8 @@ class Scribe:
         if group.is_candidate(peer):
             group.candidate = None
         if group.is_parent(peer):
-            group.parent, group.path, group.attached = None, (), False
+            group.move_to(None, (), attached=False)
+            self._outbox.emit(ParentChanged(group.key, None))
         self._unsettled[group.key] = group
         self._arm_retry(now)
 
@@ -349,7 +350,7 @@ class Scribe:
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert len(self._groups) <= GROUPS_MAX
+        assert sum(not group.subscribed for group in self._groups.values()) <= GROUPS_MAX
         for key, group in self._groups.items():
             assert key == group.key
             assert group.is_needed

@@ -66,7 +66,7 @@ class PlaneLatency:
 class Simulator:
     """Runs nodes against a virtual clock.
 
-    `loss` is the probability that a message gets lost. `on_event(now, node, event)` is called with every event
+    `loss` is the probability that a message gets lost. `on_event(now, node, event)` is called with each event
     of every node as it happens; without it events are dropped.
 
     >>> import random
