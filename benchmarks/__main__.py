@@ -1,0 +1,36 @@
+"""Runs all benchmarks and writes `benchmarks/results/NAME.json`: `python -m benchmarks [--quick]`."""
+
+import argparse
+import sys
+
+from . import local
+from .environment import ROOT
+from .race import BenchmarkError
+from .report import Comparison, print_table, write_json
+
+BENCHMARKS = {"local": local.run}
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def main() -> int:
+    """All of them, in turn; one that fails is named and the others still run. 1 if any failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks")
+    parser.add_argument("--quick", action="store_true", help="less data: each ends within a minute")
+    quick = parser.parse_args().quick
+    failed = False
+    lines: list[Comparison] = []
+    for name, run in BENCHMARKS.items():
+        try:
+            found = run(quick)
+            write_json(found, RESULTS / f"{name}.json")
+        except (BenchmarkError, OSError) as error:
+            print(f"benchmarks.{name}: {error}", file=sys.stderr)
+            failed = True
+        else:
+            lines += found
+    print_table(lines)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

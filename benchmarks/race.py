@@ -1,0 +1,90 @@
+"""Runs contenders in turn, each run in a process of its own, and takes the median of their times."""
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .contender import Measurement, parse
+from .environment import ROOT, NotAvailable, contender_variables, rival_python
+
+_TIMEOUT_S = 600
+
+
+class BenchmarkError(Exception):
+    """A benchmark that means nothing: a contender failed, or two of them disagree. One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A program to measure: `module` is run with the interpreter `python()` yields, after `check()`.
+
+    Either may raise NotAvailable.
+    """
+
+    name: str
+    module: str
+    python: Callable[[], Path] = rival_python
+    check: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A contender's median time in seconds, or None and why it was not run."""
+
+    seconds: float | None
+    reason: str = ""
+
+
+def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: int) -> dict[str, Outcome]:
+    """Run everyone once per round, so that a busy machine is everyone's bad luck.
+
+    Raises BenchmarkError when one fails or when their answers differ.
+    """
+    outcomes: dict[str, Outcome] = {}
+    runners: dict[str, list[str]] = {}
+    for contender in contenders:
+        try:
+            contender.check()
+            runners[contender.name] = [str(contender.python()), "-m", contender.module]
+        except NotAvailable as error:
+            outcomes[contender.name] = Outcome(None, str(error))
+    runs: dict[str, list[Measurement]] = {name: [] for name in runners}
+    for number in range(rounds):
+        for name, command in runners.items():
+            print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
+            runs[name].append(_run_once(name, [*command, str(data), str(warm_ups)]))
+    _check_answers(runs)
+    medians = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    return outcomes | {name: Outcome(seconds) for name, seconds in medians.items()}
+
+
+def _run_once(name: str, command: list[str]) -> Measurement:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            cwd=ROOT,
+            env=contender_variables(),
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchmarkError(f"{name} took more than {_TIMEOUT_S} seconds") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip() or "nothing on stderr").splitlines()[-1]
+        raise BenchmarkError(f"{name} failed with exit code {done.returncode}: {last}")
+    try:
+        return parse(done.stdout.strip().rpartition("\n")[2])
+    except ValueError as error:
+        raise BenchmarkError(f"{name} printed no measurement: {error}") from error
+
+
+def _check_answers(runs: dict[str, list[Measurement]]) -> None:
+    answers = [(name, run.answer) for name, found in runs.items() for run in found]
+    for name, answer in answers[1:]:
+        if answer != answers[0][1]:
+            raise BenchmarkError(f"{name} and {answers[0][0]} disagree: {answer}, {answers[0][1]}")

@@ -1,0 +1,93 @@
+"""The one form all benchmarks report in: a table for people, an object a line for programs."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from .race import BenchmarkError
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One line of a report. `ratio` > 1 means that ELF is better; `met` is None where nothing is aimed at."""
+
+    benchmark: str
+    case: str
+    value: float
+    unit: str
+    rival: str | None = None
+    rival_value: float | None = None
+    ratio: float | None = None
+    target: float | None = None
+    met: bool | None = None
+
+
+def throughput(
+    benchmark: str,
+    case: str,
+    value: float,
+    unit: str,
+    rival: str,
+    rival_value: float | None,
+    target: float | None,
+) -> Comparison:
+    """A comparison where more is better. A rival that was not run is never beaten: the target is not met."""
+    ratio = None if rival_value is None else value / rival_value
+    met = None if target is None else ratio is not None and ratio >= target
+    return Comparison(benchmark, case, value, unit, rival, rival_value, ratio, target, met)
+
+
+def print_table(comparisons: Sequence[Comparison]) -> None:
+    """The table for people, one row a comparison, on stdout."""
+    table = Table("benchmark", "case", "rival", title_justify="left")
+    for heading in ("ELF", "rival", "ratio", "target"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("met")
+    for line in comparisons:
+        met = (
+            "-" if line.met is None else "yes" if line.met else "no" if line.ratio is not None else "not run"
+        )
+        table.add_row(
+            line.benchmark,
+            line.case,
+            line.rival or "-",
+            f"{line.value:.3g} {line.unit}",
+            _number(line.rival_value, f" {line.unit}"),
+            _number(line.ratio, "x"),
+            _number(line.target, "x"),
+            met,
+        )
+    Console(width=None if sys.stdout.isatty() else 140, soft_wrap=False).print(table)
+
+
+def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
+    """One JSON object a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(asdict(line))}\n" for line in comparisons), encoding="utf-8")
+
+
+def main(name: str, run: Callable[[bool], list[Comparison]]) -> int:
+    """The command line of one benchmark: `python -m benchmarks.NAME [--quick] [--json FILE]`."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("--quick", action="store_true", help="less data: ends within a minute on two cores")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
+    options = parser.parse_args()
+    try:
+        comparisons = run(options.quick)
+        if options.json:
+            write_json(comparisons, options.json)
+    except (BenchmarkError, OSError) as error:
+        print(f"benchmarks.{name}: {error}", file=sys.stderr)
+        return 1
+    print_table(comparisons)
+    return 0
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.3g}{unit}"

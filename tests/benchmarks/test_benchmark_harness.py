@@ -1,0 +1,97 @@
+"""The benchmarks' own machinery: an honest verdict, equal answers, equal data."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import local
+from benchmarks.contender import Answer, parse
+from benchmarks.environment import NotAvailable
+from benchmarks.events import write_shop_events
+from benchmarks.race import BenchmarkError, Contender, Outcome, race
+from benchmarks.report import throughput, write_json
+
+
+def own_python() -> Path:
+    return Path(sys.executable)
+
+
+def unavailable() -> None:
+    raise NotAvailable("no Java")
+
+
+POLARS = Contender("Polars", "benchmarks.rivals.polars_scan", python=own_python)
+
+
+@pytest.mark.parametrize(
+    ("rival_value", "target", "ratio", "met"),
+    [(2.0, 0.5, 0.5, True), (2.1, 0.5, 1 / 2.1, False), (None, 0.5, None, False), (4.0, None, 0.25, None)],
+)
+def test_a_target_is_met_only_by_a_measured_ratio(
+    rival_value: float | None, target: float | None, ratio: float | None, met: bool | None
+) -> None:
+    line = throughput("local", "case", 1.0, "M events/s", "rival", rival_value, target)
+    assert line.ratio == pytest.approx(ratio) if ratio else line.ratio is None
+    assert line.met is met
+
+
+def test_a_report_is_one_object_a_line_with_the_agreed_fields(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "local.json"
+    write_json([throughput("local", "case", 1.0, "M events/s", "rival", 2.0, 0.5)] * 2, path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    fields = ["benchmark", "case", "value", "unit", "rival", "rival_value", "ratio", "target", "met"]
+    assert [list(line) for line in lines] == [fields] * 2
+
+
+def test_the_same_seed_makes_the_same_events(tmp_path: Path) -> None:
+    first, again = (write_shop_events(tmp_path / name, 2_000, files=3) for name in ("a", "b"))
+    assert [path.read_bytes() for path in first.paths] == [path.read_bytes() for path in again.paths]
+    assert 280 < first.event_bytes < 300
+    events = [json.loads(line) for path in first.paths for line in path.read_text().splitlines()]
+    assert len(events) == len({event["id"] for event in events}) == first.events == 2_000
+    assert {event["created_at"][:15] for event in events} == {"2026-03-02T12:0"}
+
+
+def test_contenders_run_in_turn_and_must_agree(tmp_path: Path) -> None:
+    write_shop_events(tmp_path, 2_000)
+    duckdb = Contender("DuckDB", "benchmarks.rivals.duckdb_scan", python=own_python)
+    java = Contender("Spark", "benchmarks.rivals.spark_stream", python=own_python, check=unavailable)
+    outcomes = race([POLARS, duckdb, java], tmp_path, rounds=1, warm_ups=0)
+    assert outcomes["Spark"] == Outcome(None, "no Java")
+    assert all((outcomes[name].seconds or 0) > 0 for name in ("Polars", "DuckDB"))
+
+
+def test_contenders_that_disagree_are_an_error(tmp_path: Path) -> None:
+    write_shop_events(tmp_path, 100)
+    wrong = Contender("Wrong", "tests.benchmarks.wrong_rival", python=own_python)
+    with pytest.raises(BenchmarkError, match="Wrong and Polars disagree"):
+        race([POLARS, wrong], tmp_path, rounds=1, warm_ups=0)
+
+
+def test_a_contender_that_fails_is_named_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "events.json").write_text("{]\n")
+    with pytest.raises(BenchmarkError, match=r"^Polars failed with exit code 1: .+"):
+        race([POLARS], tmp_path, rounds=1, warm_ups=0)
+
+
+def test_a_rival_that_was_not_run_stays_in_the_table(tmp_path: Path) -> None:
+    data = write_shop_events(tmp_path, 100)
+    outcomes = {rival.name: Outcome(None, "no Java") for rival, _ in local.RIVALS}
+    lines = local._compare(data, outcomes | {local.ELF.name: Outcome(0.5)}, with_targets=True)
+    assert [line.met for line in lines] == [False, False, None]
+    assert lines[1].rival == "Spark Structured Streaming local[2] (not run: no Java)"
+
+
+def test_answers_differ_when_sums_are_grouped_differently() -> None:
+    assert Answer.of([1, 4]) != Answer.of([2, 3])
+    assert Answer.of([1, 4]) == Answer.of([4, 1])
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{}", "[]", '{"seconds": 1, "answer": {"rows": 1}}', '{"seconds": null}']
+)
+def test_what_is_no_measurement_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"Expecting value|not a measurement"):
+        parse(line)
