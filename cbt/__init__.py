@@ -1,0 +1,26 @@
+"""The compressed buffer tree, and the algebra of what it stores: partial aggregates by pane and key."""
+
+from cbt.columns import Aggregate, Key, Order
+from cbt.frames import FrameError, decode_frame, encode_frame
+from cbt.hashing import key_hash
+from cbt.layout import Layout
+from cbt.rows import RowBuffer
+from cbt.scalars import canonical_json
+from cbt.tree import CompressedBufferTree, TreeStatistics
+from cbt.windows import pane_of
+
+__all__ = [
+    "Aggregate",
+    "CompressedBufferTree",
+    "FrameError",
+    "Key",
+    "Layout",
+    "Order",
+    "RowBuffer",
+    "TreeStatistics",
+    "canonical_json",
+    "decode_frame",
+    "encode_frame",
+    "key_hash",
+    "pane_of",
+]

@@ -1,0 +1,85 @@
+"""MIN and MAX. NaN is greater than every number, strings are compared by code point, NULL does not count.
+
+Values of different kinds are ordered boolean < number < string. Integers and doubles are compared exactly.
+"""
+
+import polars as pl
+
+from cbt.pao import Lifted, Pao
+from cbt.scalars import canonical_json
+
+_PARTS: dict[str, pl.DataType] = {"b": pl.Boolean(), "i": pl.Int64(), "f": pl.Float64(), "s": pl.String()}
+PARTS_OF_TYPE = {"any": "bifs", "number": "if", "integer": "i", "string": "s", "boolean": "b"}
+
+
+class Extreme(Pao):
+    """MIN or MAX: a state for each kind a value of the type may have: `b` Boolean, `i` Int64, `f` Float64,
+    `s` String.
+
+    Lowers to the column itself for a type of one kind; `number` lowers to Int64, or to Float64 if a double
+    came from anywhere in the frame; `any` lowers to canonical JSON text.
+    """
+
+    def __init__(self, name: str, type_: str, *, greatest: bool) -> None:
+        self._type, self._greatest = type_, greatest
+        self._parts = {part: f"{name}.{part}" for part in PARTS_OF_TYPE[type_]}
+        self.state = {column: _PARTS[part] for part, column in self._parts.items()}
+
+    def lift(self, argument: pl.Series) -> Lifted:
+        present = [part for part in self._parts if _PARTS[part] == argument.dtype]
+        rows = [_canonical(argument).alias(self._parts[part]) for part in present]
+        groups = [self._extreme(row.name, row.dtype) for row in rows]
+        states = [
+            pl.col(column) if part in present else pl.lit(None, dtype=_PARTS[part]).alias(column)
+            for part, column in self._parts.items()
+        ]
+        return Lifted(rows, groups, states)
+
+    def combine(self) -> list[pl.Expr]:
+        return [self._extreme(column, dtype) for column, dtype in self.state.items()]
+
+    def _extreme(self, column: str, dtype: pl.DataType) -> pl.Expr:
+        if not self._greatest:
+            return pl.col(column).min()  # of doubles: NaN only if there is nothing else
+        return pl.col(column).nan_max() if dtype == pl.Float64 else pl.col(column).max()
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        if self._type == "any":
+            return self._texts(frame)
+        if self._type == "number":
+            return self._numbers(frame)
+        return frame[self._parts[PARTS_OF_TYPE[self._type]]]
+
+    def _numbers(self, frame: pl.DataFrame) -> pl.Series:
+        integers, doubles = frame[self._parts["i"]], frame[self._parts["f"]]
+        if doubles.null_count() == len(doubles):
+            return integers
+        return integers.cast(pl.Float64).zip_with(self._integer_wins(frame), doubles)
+
+    def _texts(self, frame: pl.DataFrame) -> pl.Series:
+        texts = {part: canonical_json(frame[column]) for part, column in self._parts.items()}
+        numbers = texts["i"].zip_with(self._integer_wins(frame), texts["f"])
+        ascending = [texts["b"], numbers, texts["s"]]
+        return pl.select(pl.coalesce(ascending[::-1] if self._greatest else ascending)).to_series()
+
+    def _integer_wins(self, frame: pl.DataFrame) -> pl.Series:
+        """Whether the integer is the extreme one of the two numbers; not where there is no integer."""
+        integer, double = pl.col(self._parts["i"]), pl.col(self._parts["f"])
+        at_most = _at_most(integer, double)
+        wins = double.is_null() | (~at_most if self._greatest else at_most)
+        return frame.select(integer.is_not_null() & wins).to_series()
+
+
+def _canonical(argument: pl.Series) -> pl.Series:
+    """-0.0 becomes 0.0, or which of the two is the extreme would depend on the order."""
+    if argument.dtype != pl.Float64:
+        return argument
+    return pl.Series([0.0]).zip_with(argument == 0, argument)
+
+
+def _at_most(integer: pl.Expr, double: pl.Expr) -> pl.Expr:
+    """integer <= double without rounding the integer: a double's floor is exact as an Int64 where it fits
+    one.
+    """
+    floor = double.floor().cast(pl.Int64, strict=False)  # NULL for NaN and beyond Int64
+    return pl.when(floor.is_null()).then(double.is_nan() | (double > 0)).otherwise(integer <= floor)

@@ -1,0 +1,59 @@
+"""Fragments: sorted, aggregated runs of PAOs, cut from a buffer by key range and compressed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from cbt.frames import decode_frame, encode_frame
+
+Bound = tuple[int, int]  # (pane, hash): where a range of the tree begins or ends
+LOWEST: Bound = (-(2**63), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A compressed run of `rows` PAOs with ascending (pane, hash), from `first_pane` to `last_pane`."""
+
+    data: bytes
+    rows: int
+    raw_bytes: int
+    first_pane: int
+    last_pane: int
+
+    @classmethod
+    def pack(cls, frame: pl.DataFrame) -> "Fragment":
+        """Compresses a sorted frame of at least one row. O(bytes)."""
+        panes = frame["pane"]
+        return cls(encode_frame(frame), frame.height, int(frame.estimated_size()), panes[0], panes[-1])
+
+    def unpack(self, schema: pl.Schema) -> pl.DataFrame:
+        """The run itself. O(bytes)."""
+        # Arrow adds headers, padding and a bit per value and column for NULL to the estimate.
+        return decode_frame(self.data, schema, bytes_max=4 * self.raw_bytes + 2**16)
+
+
+def position(frame: pl.DataFrame, bound: Bound) -> int:
+    """The index of the first row at or after the bound in a sorted frame. O(log n)."""
+    pane, hash_ = bound
+    start = int(frame["pane"].search_sorted(pane, side="left"))
+    end = int(frame["pane"].search_sorted(pane, side="right"))
+    return start + int(frame["hash"].slice(start, end - start).search_sorted(hash_, side="left"))
+
+
+def cut(frame: pl.DataFrame, separators: Sequence[Bound]) -> Iterator[pl.DataFrame]:
+    """Cuts a sorted frame at ascending separators, into one piece more. O(separators · log n)."""
+    start = 0
+    for separator in separators:
+        end = position(frame, separator)
+        yield frame.slice(start, end - start)
+        start = end
+    yield frame.slice(start)
+
+
+def of_pane(frame: pl.DataFrame, pane: int | None) -> pl.DataFrame:
+    """The rows of one pane of a sorted frame, or all of them. O(log n)."""
+    if pane is None:
+        return frame
+    start = int(frame["pane"].search_sorted(pane, side="left"))
+    return frame.slice(start, int(frame["pane"].search_sorted(pane, side="right")) - start)

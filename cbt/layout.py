@@ -1,0 +1,139 @@
+"""What a frame of PAOs looks like for one set of keys and aggregates, and the algebra over whole frames."""
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from cbt.columns import Aggregate, Key, check_pane, check_physical, stored
+from cbt.extremes import Extreme
+from cbt.hashing import key_hash
+from cbt.pao import CountRows, CountValues, Pao
+from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+
+_SUMS: dict[tuple[str, str], type[IntegerSum] | type[NumberSum]] = {
+    ("sum", "integer"): IntegerSum,
+    ("avg", "integer"): IntegerAverage,
+    ("sum", "number"): NumberSum,
+    ("avg", "number"): NumberAverage,
+}
+
+
+class Layout:
+    """The columns of a PAO frame: `pane` Int64, `hash` UInt64, the keys, then the state columns
+    `{aggregate}.{part}`.
+
+    Keys of type `any` and `number` are stored as canonical JSON text. There is one row for each (pane, key);
+    rows are ordered by (pane, hash, keys), NULL last. Without keys there is one row a pane, with the hash 0.
+    Raises ValueError if two columns share a name or an aggregate does not take its type.
+
+    >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
+    >>> events = pl.DataFrame({"pane": [0, 0, 0], "path": ["/a", "/b", "/a"]})
+    >>> merged = layout.combine([layout.lift(events), layout.lift(events)])
+    >>> layout.lower(merged).sort("path").rows()
+    [(0, '/a', 4), (0, '/b', 2)]
+    """
+
+    def __init__(self, keys: Sequence[Key], aggregates: Sequence[Aggregate], seed: int = 0) -> None:
+        self.keys, self.aggregates, self.seed = tuple(keys), tuple(aggregates), seed
+        self._paos = [_pao(aggregate) for aggregate in self.aggregates]
+        self._key_names = [key.name for key in self.keys]
+        columns: list[tuple[str, pl.DataType]] = [("pane", pl.Int64()), ("hash", pl.UInt64())]
+        columns += [(key.name, key.stored_type) for key in self.keys]
+        columns += [column for pao in self._paos for column in pao.state.items()]
+        names = [name for name, _ in columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two columns of a PAO frame share a name: {', '.join(names)}")
+        self.schema = pl.Schema(columns)
+        arguments = {a.argument: a.type for a in self.aggregates if a.argument is not None}
+        self._inputs = [*((key.name, key.type) for key in self.keys), *arguments.items()]
+        self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs)]))
+
+    def check_input(self, frame: pl.DataFrame) -> None:
+        """Raises ValueError unless the frame can be lifted."""
+        check_pane(frame)
+        check_physical(frame, self._inputs)
+
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
+    def lift(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The PAOs of a block of raw rows: `pane`, key and argument columns. O(n + g log g) for n rows in g
+        groups.
+
+        Raises ValueError if a column is missing or has no physical form of its type.
+        """
+        self.check_input(frame)
+        return self.combine([self.group(frame)])
+
+    def group(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """`lift` without the order, for a frame known to be liftable. O(n)."""
+        lifted = [
+            pao.lift(frame[aggregate.argument or "pane"])
+            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+        ]
+        rows = [row for part in lifted for row in part.rows]
+        groups = [group for part in lifted for group in part.groups]
+        grouped = frame.with_columns(rows).group_by("pane", *self._key_names).agg(groups)
+        keys = [stored(grouped[key.name], key) for key in self.keys]
+        hashes = key_hash(keys, self.seed) if keys else pl.lit(0, dtype=pl.UInt64).alias("hash")
+        states = [state for part in lifted for state in part.states]
+        return own_strings(grouped.select("pane", hashes, *keys, *states).select(self.schema.names()))
+
+    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """Merges PAO frames, in any order and each in any order, into one. O(n log n) for n rows in all."""
+        ordered = pl.concat([self.empty(), *frames]).sort("pane", "hash")
+        starts, collided = self._starts(ordered)
+        if collided:
+            ordered = ordered.sort("pane", "hash", *self._key_names, nulls_last=True)
+            starts, _ = self._starts(ordered)
+        if not starts.all():
+            ordered = self._merge_runs(ordered, starts)
+        return own_strings(ordered)
+
+    def _starts(self, ordered: pl.DataFrame) -> tuple[pl.Series, bool]:
+        """Which rows start a new (pane, key), and whether several keys share a hash and may be mixed."""
+        columns = ordered.select(
+            hash=_changes(["pane", "hash"]),
+            key=_changes(self._key_names) if self.keys else pl.lit(False),
+        )
+        if not self.keys:
+            return columns["hash"], False
+        return columns["hash"] | columns["key"], bool((columns["key"] & ~columns["hash"]).any())
+
+    def _merge_runs(self, ordered: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
+        firsts = pl.col("pane", "hash", *self._key_names).first()
+        states = [state for pao in self._paos for state in pao.combine()]
+        runs = ordered.with_columns(starts.cum_sum().alias("pane run"))
+        return runs.group_by("pane run", maintain_order=True).agg(firsts, *states).drop("pane run")
+
+    def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The results of a PAO frame: `pane`, the keys, one column for each aggregate. O(n)."""
+        results = [
+            pao.lower(frame).alias(aggregate.name)
+            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+        ]
+        return frame.select("pane", *self._key_names, *results)
+
+
+def own_strings(frame: pl.DataFrame) -> pl.DataFrame:
+    """Copies the strings: gathered ones keep the whole blocks alive that they were gathered from."""
+    return frame.with_columns(
+        pl.concat_str(name, pl.lit("")) for name, dtype in frame.schema.items() if dtype == pl.String
+    )
+
+
+def _changes(columns: list[str]) -> pl.Expr:
+    """Whether a row differs from the one before it in any of the columns; the first row does."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
+    return pl.any_horizontal(*differs) | (pl.int_range(pl.len()) == 0)
+
+
+def _pao(aggregate: Aggregate) -> Pao:
+    name, function, type_ = aggregate.name, aggregate.function, aggregate.type
+    if function == "count":
+        return CountRows(name) if aggregate.argument is None else CountValues(name)
+    if function in ("min", "max"):
+        return Extreme(name, type_, greatest=function == "max")
+    if (function, type_) not in _SUMS:
+        raise ValueError(f"aggregate {name!r}: there is no {function} of {type_}")
+    return _SUMS[function, type_](name)

@@ -1,0 +1,69 @@
+"""The algebra of partial aggregation objects (PAOs), column-wise: lift, combine, lower.
+
+A PAO is one key's mergeable state (paper, section 2.2). Here it is a row, and one aggregate's part of it a
+few *state columns* named `{aggregate}.{part}`. `lift` makes states from a block of raw values, within the one
+group-by that the block goes through anyway; `combine` merges the states of one key; `lower` turns states into
+results. Combining is associative and commutative, so that it does not matter how events were dealt to agents
+or in which order their trees merge.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import polars as pl
+
+
+class Lifted(NamedTuple):
+    """How one block's raw values become states: `rows` beside the block's columns, `groups` inside the
+    group-by, `states` over its result.
+
+    The split keeps wide integers out of the group-by wherever the block's values provably fit narrow ones.
+    """
+
+    rows: list[pl.Series]
+    groups: list[pl.Expr]
+    states: list[pl.Expr]
+
+
+class Pao(ABC):
+    """One aggregate's algebra over the state columns in `state` (full name -> type)."""
+
+    state: dict[str, pl.DataType]
+
+    @abstractmethod
+    def lift(self, argument: pl.Series) -> Lifted:
+        """Expressions for a block whose argument column is `argument`; its physical type may differ from
+        block to block.
+        """
+
+    @abstractmethod
+    def combine(self) -> list[pl.Expr]:
+        """One aggregation for each state column, over the states of one key."""
+
+    @abstractmethod
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        """The results of a frame of states; their type may depend on all of the frame's values."""
+
+
+class CountRows(Pao):
+    """COUNT(*): one state `n`, Int64."""
+
+    def __init__(self, name: str) -> None:
+        self._n = f"{name}.n"
+        self.state = {self._n: pl.Int64()}
+
+    def lift(self, argument: pl.Series) -> Lifted:  # noqa: ARG002 - every row counts, whatever is in it
+        return Lifted([], [pl.len().alias(self._n)], [pl.col(self._n).cast(pl.Int64)])
+
+    def combine(self) -> list[pl.Expr]:
+        return [pl.col(self._n).sum()]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return frame[self._n]
+
+
+class CountValues(CountRows):
+    """COUNT(x): values that are not NULL."""
+
+    def lift(self, argument: pl.Series) -> Lifted:
+        return Lifted([], [pl.col(argument.name).count().alias(self._n)], [pl.col(self._n).cast(pl.Int64)])

@@ -1,0 +1,199 @@
+"""SUM and AVG, exact: the state is the sum itself and not a rounded one, so grouping cannot change the
+result.
+
+A `number` sum is kept in fixed point, in two integers of 128 bits: `hi` counts units of 2**-32 and `lo` units
+of 2**-128. Every double x with 2**-75 <= |x| < 2**60 is `trunc(x·2**32)` units of the first kind plus a whole
+number of the second, since its lowest bit is at least 2**-128. What lies outside, and NaN and the infinities,
+goes into `wide`, a plain sum of doubles: alone there, results can depend on grouping, beyond the 15th digit
+or where huge values cancel.
+
+Int128 arithmetic of Polars wraps silently. It cannot here:
+* |x·2**32| < 2**92 for a double in range and <= 2**95 for an Int64, |lo| < 2**96 for a value: a state
+  overflows from 2**31 values of the greatest magnitude in one key and pane on, and from 2**35 for doubles'
+  `hi`.
+* an `integer` sum takes 2**64 values of the greatest magnitude.
+A peer that lies about its states can make its sum wrap: a false sum, which it could have sent as well.
+"""
+
+import polars as pl
+
+from cbt.pao import Lifted, Pao
+
+_HI_UNIT = 2**32
+_LO_UNITS = 2**96  # units of `lo` in one of `hi`
+_TINY, _HUGE = 2.0**-75, 2.0**60
+_INT64_LIMIT = 2**63
+_NARROW_LO_UNIT = 2**40  # for blocks of values with few bits below 2**-32, such as prices
+
+
+class IntegerSum(Pao):
+    """SUM of integers: states `sum` Int128 and `n` Int64, the values that are not NULL. Lowers to Int128,
+    NULL if n = 0.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._sum, self._n = f"{name}.sum", f"{name}.n"
+        self.state = {self._sum: pl.Int128(), self._n: pl.Int64()}
+
+    def lift(self, argument: pl.Series) -> Lifted:
+        if argument.dtype == pl.Null:
+            return Lifted([], [], _zeros(self.state))
+        groups = [_integer_sum(argument).alias(self._sum), pl.col(argument.name).count().alias(self._n)]
+        return Lifted([], groups, [pl.col(self._sum).cast(pl.Int128), pl.col(self._n).cast(pl.Int64)])
+
+    def combine(self) -> list[pl.Expr]:
+        return [pl.col(name).sum() for name in self.state]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return _null_where_empty(frame[self._sum], frame[self._n])
+
+
+class IntegerAverage(IntegerSum):
+    """AVG of integers: the exact sum as the nearest double, divided by n. Lowers to Float64."""
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return super().lower(frame).cast(pl.Float64) / frame[self._n]
+
+
+class NumberSum(Pao):
+    """SUM of numbers: states `hi`, `lo` Int128, `wide` Float64, `n` Int64.
+
+    Lowers to Int128 if every sum of the frame is a whole number and has no `wide` part, else to Float64: the
+    exact sum of what is in range, correctly rounded, plus `wide`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._hi, self._lo, self._wide, self._n = (f"{name}.{part}" for part in ("hi", "lo", "wide", "n"))
+        self.state = {
+            self._hi: pl.Int128(),
+            self._lo: pl.Int128(),
+            self._wide: pl.Float64(),
+            self._n: pl.Int64(),
+        }
+
+    def lift(self, argument: pl.Series) -> Lifted:
+        if argument.dtype == pl.Null:
+            return Lifted([], [], _zeros(self.state))
+        count = pl.col(argument.name).count().alias(self._n)
+        n = pl.col(self._n).cast(pl.Int64)
+        if argument.dtype == pl.Int64:
+            hi = pl.col(self._hi).cast(pl.Int128) * _i128(_HI_UNIT)
+            none = [_zero(self._lo, pl.Int128()), _zero(self._wide, pl.Float64())]
+            return Lifted([], [_integer_sum(argument).alias(self._hi), count], [hi, *none, n])
+        rows, lo_scale = self._doubles(argument)
+        return Lifted(
+            rows, [*(pl.col(row.name).sum() for row in rows), count], [*self._states(rows, lo_scale), n]
+        )
+
+    def _doubles(self, argument: pl.Series) -> tuple[list[pl.Series], int]:
+        """Per value: `hi`, `lo` in units that are `lo_scale` of the state's, and `wide` if any value needs
+        it.
+        """
+        in_range = ((argument.abs() >= _TINY) & (argument.abs() < _HUGE)) | (argument == 0)
+        wide: list[pl.Series] = []
+        if not in_range.all():
+            zero = pl.Series([0.0])
+            wide = [zero.zip_with(in_range, argument).alias(self._wide)]
+            argument = argument.zip_with(in_range, zero)
+        hi, lo, lo_scale = fixed_point(argument)
+        return [hi.alias(self._hi), lo.alias(self._lo), *wide], lo_scale
+
+    def _states(self, rows: list[pl.Series], lo_scale: int) -> list[pl.Expr]:
+        wide = pl.col(self._wide) if len(rows) == 3 else _zero(self._wide, pl.Float64())
+        return [pl.col(self._hi).cast(pl.Int128), pl.col(self._lo).cast(pl.Int128) * _i128(lo_scale), wide]
+
+    def combine(self) -> list[pl.Expr]:
+        return [pl.col(name).sum() for name in self.state]
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        hi, lo, wide = pl.col(self._hi), pl.col(self._lo), pl.col(self._wide)
+        whole = (lo == 0) & (wide == 0) & (hi % _i128(_HI_UNIT) == 0)
+        if frame.select(whole.all()).item():
+            units = frame.select(hi // _i128(_HI_UNIT)).to_series()
+            return _null_where_empty(units, frame[self._n])
+        return _null_where_empty(self._doubles_of(frame), frame[self._n])
+
+    def _doubles_of(self, frame: pl.DataFrame) -> pl.Series:
+        return nearest_double(frame[self._hi], frame[self._lo]) + frame[self._wide]
+
+
+class NumberAverage(NumberSum):
+    """AVG of numbers: the sum as a double, divided by n. Lowers to Float64."""
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        return _null_where_empty(self._doubles_of(frame) / frame[self._n], frame[self._n])
+
+
+def fixed_point(values: pl.Series) -> tuple[pl.Series, pl.Series, int]:
+    """Splits doubles that are 0 or of magnitude 2**-75 .. 2**60: whole units of 2**-32, the rest, and the
+    rest's scale.
+
+    `hi·2**-32 + lo·scale·2**-128` is the value, exactly. Both are Int64 if neither can overflow it when all
+    values of the series are summed, else Int128. Scaling by a power of two and taking the fraction off are
+    exact in doubles.
+    """
+    scaled = values * float(_HI_UNIT)
+    greatest = scaled.abs().max()
+    narrow = not isinstance(greatest, float) or greatest * len(values) < _INT64_LIMIT
+    hi = scaled.cast(pl.Int64 if narrow else pl.Int128)
+    rest = scaled - hi.cast(pl.Float64)
+    narrow_rest = rest * float(_NARROW_LO_UNIT)
+    if len(values) < _INT64_LIMIT // _NARROW_LO_UNIT and (narrow_rest == narrow_rest.floor()).all():
+        return hi, narrow_rest.cast(pl.Int64), _LO_UNITS // _NARROW_LO_UNIT
+    return hi, (rest * float(_LO_UNITS)).cast(pl.Int128), 1
+
+
+def nearest_double(hi: pl.Series, lo: pl.Series) -> pl.Series:
+    """The doubles nearest to `hi·2**-32 + lo·2**-128` (both Int128, |hi| < 2**126), ties to even. O(n).
+
+    Converting an Int128 rounds once and correctly, and scaling by a power of two does not round. So it is
+    enough to find an Int128 that rounds alike: the value in the finest unit that fits, and where bits are
+    left below that unit, its last bit set (rounding to odd), which is exact as long as at least two more bits
+    are kept than a double has.
+    """
+    carried = pl.DataFrame({"hi": hi, "lo": lo}).select(
+        hi=pl.col("hi") + pl.col("lo") // _i128(_LO_UNITS),
+        lo=pl.col("lo") % _i128(_LO_UNITS),  # floored, as the division: 0 <= lo < 2**96
+    )
+    hi_, lo_ = pl.col("hi"), pl.col("lo")
+    fine = hi_ * _i128(2**96) + lo_
+    medium = _to_odd(hi_ * _i128(2**64) + lo_ // _i128(2**32), lo_ % _i128(2**32) != 0)
+    coarse = _to_odd(hi_, lo_ != 0)
+    nearest = (
+        pl.when(hi_.is_between(_i128(-(2**30)), _i128(2**30)))
+        .then(fine.cast(pl.Float64) * 2.0**-128)
+        .when(hi_.is_between(_i128(-(2**62)), _i128(2**62)))
+        .then(medium.cast(pl.Float64) * 2.0**-96)
+        .otherwise(coarse.cast(pl.Float64) * 2.0**-32)
+    )
+    return carried.select(nearest).to_series()
+
+
+def _to_odd(value: pl.Expr, inexact: pl.Expr) -> pl.Expr:
+    even = value % _i128(2) == 0
+    return pl.when(inexact & even).then(value + _i128(1)).otherwise(value)
+
+
+def _integer_sum(argument: pl.Series) -> pl.Expr:
+    """The sum of an Int64 column, in Int64 unless the block's sum might not fit."""
+    column = pl.col(argument.name)
+    least, greatest = argument.min(), argument.max()
+    magnitude = max(-least, greatest) if isinstance(least, int) and isinstance(greatest, int) else 0
+    return (column if magnitude * len(argument) < _INT64_LIMIT else column.cast(pl.Int128)).sum()
+
+
+def _null_where_empty(results: pl.Series, n: pl.Series) -> pl.Series:
+    """SQL: the sum and the average of no value are NULL."""
+    return results.set(n == 0, None)
+
+
+def _zeros(state: dict[str, pl.DataType]) -> list[pl.Expr]:
+    return [_zero(name, dtype) for name, dtype in state.items()]
+
+
+def _zero(name: str, dtype: pl.DataType) -> pl.Expr:
+    return pl.lit(0, dtype=dtype).alias(name)
+
+
+def _i128(value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int128)
