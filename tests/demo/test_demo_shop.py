@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
@@ -130,12 +131,11 @@ def test_events_have_the_fields_of_figure_4(outcome: Outcome) -> None:
 
 def test_the_crowd_comes_half_way_and_wants_one_product(outcome: Outcome) -> None:
     counted = Counter(event["product"] for event in outcome.events if event["clicks_count"])
-    assert outcome.load.flash_product in dict(counted.most_common(3))
-    assert counted[outcome.load.flash_product] == outcome.load.flash_views
+    assert counted[outcome.load.flash_product] == outcome.load.flash_views > 5
 
 
 def test_progress_is_reported_on_the_way_and_at_the_end(outcome: Outcome) -> None:
-    assert 4 <= len(outcome.progress) <= 15
+    assert 2 <= len(outcome.progress) <= 11
     requests = [report.requests for report in outcome.progress]
     assert requests == sorted(requests)
     assert outcome.progress[-1] == outcome.load
@@ -206,11 +206,11 @@ def test_a_server_that_dies_during_the_load_is_named(tmp_path: Path) -> None:
     with Shop(tmp_path, servers=2) as shop:
 
         def kill_one(report: LoadReport) -> None:
-            if report.elapsed_s < report.seconds and is_running(shop.servers[1].pid):
+            if report.elapsed_s < 1 and is_running(shop.servers[1].pid):
                 os.kill(shop.servers[1].pid, signal.SIGKILL)
 
         with pytest.raises(DemoError, match="shop-1 ended too early: exit code -9"):
-            shop.run_load(0.7, kill_one, rate=200)
+            shop.run_load(1.5, kill_one, rate=200)
 
 
 def test_servers_that_are_not_there_cost_errors_only() -> None:
@@ -239,13 +239,12 @@ def exchange(port: int, data: bytes) -> bytes:
     """Send `data` as it is, close the sending side, read to the end."""
     received = bytearray()
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
-        try:
+        with suppress(OSError):  # the server may refuse before it has read everything
             connection.sendall(data)
             connection.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionResetError):
             while chunk := connection.recv(65_536):
                 received += chunk
-        except OSError:
-            pass  # refused before it had read everything
     return bytes(received)
 
 
