@@ -1,0 +1,28 @@
+"""ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
+
+from query.analysis import analyze
+from query.ast import Query
+from query.errors import QueryError
+from query.parser import parse
+from query.plan import Plan, output_names
+from query.printer import format_query
+from query.results import ResultStage
+from query.timestamps import format_timestamp
+from query.to_polars import EventStage
+from query.types import Schema
+from query.wire import PlanError
+
+__all__ = [
+    "EventStage",
+    "Plan",
+    "PlanError",
+    "Query",
+    "QueryError",
+    "ResultStage",
+    "Schema",
+    "analyze",
+    "format_query",
+    "format_timestamp",
+    "output_names",
+    "parse",
+]

@@ -1,0 +1,277 @@
+"""A parsed query to a plan: names resolved, types settled, aggregates taken apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from query import ast
+from query.errors import QueryError, Span, listed, nearest
+from query.expression import Call, Expression, Literal, Reference
+from query.inference import Inference
+from query.like import PatternError, check_pattern
+from query.limits import DAY_MS, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
+from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanKey, PlanOrder
+from query.printer import format_expression, format_name
+from query.scope import Scope, stream_schema
+from query.select import expand_stars, output_names, without_aliases
+from query.timestamps import parse_timestamp
+from query.types import AGGREGATES, aggregate_type, result_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from query.types import Schema
+
+ROWS_DEFAULT = 1_000
+_UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
+
+
+def analyze(query: ast.Query, catalog: Mapping[str, Schema]) -> Plan:
+    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+
+    >>> from query import Schema, parse
+    >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
+    (Column(name='hits', path=('hits',), type='number'),)
+    """
+    stream, schema = stream_schema(query, catalog)
+    scope = Scope(stream, schema, query.text, windowed=query.window is not None)
+    return _Analysis(query, stream, scope).plan()
+
+
+class _Analysis:
+    """One query on its way to a plan."""
+
+    def __init__(self, query: ast.Query, stream: str, scope: Scope) -> None:
+        self._stream = stream
+        self._scope = scope
+        self._select = expand_stars(query, scope)
+        self._names = output_names(query, self._select)
+        self._query = without_aliases(query, self._select)
+        check_limits(self._query)
+        self._inference = Inference(scope, query.text)
+        self._typed: dict[int, Expression] = {}
+        self._columns: dict[str, Column] = {}
+        self._keys: dict[Expression, PlanKey] = {}
+        self._arguments: dict[Expression, Argument] = {}
+        self._aggregates: dict[tuple[str, Expression | None], PlanAggregate] = {}
+
+    def plan(self) -> Plan:
+        query = self._query
+        window_ms = self._window_ms()
+        self._check_functions()
+        self._infer()
+        self._columns = {
+            column.name: replace(column, type=self._inference.column_type(column.name))
+            for column in self._scope.used()
+        }
+        grouped = bool(query.group_by) or any(map(_has_aggregate, ast.expressions(query)))
+        self._keys = {key.expression: key for key in self._group_keys()}
+        translate = self._over_groups if grouped else self._over_events
+        outputs = [translate(item.expression) for item in self._select]
+        order = tuple(PlanOrder(translate(item.expression), item.descending) for item in query.order_by)
+        if grouped and not self._keys and not self._aggregates:
+            # GROUP BY window_start alone: a row for each window that has events.
+            self._aggregate_over(None, "COUNT")
+        return Plan(
+            stream=self._stream,
+            columns=tuple(self._columns.values()),
+            window_ms=window_ms,
+            kind="aggregate" if grouped else "rows",
+            where=None if query.where is None else self._over_events(query.where),
+            keys=tuple(self._keys.values()),
+            arguments=tuple(self._arguments.values()),
+            aggregates=tuple(self._aggregates.values()),
+            output=tuple(map(Output, self._names, outputs)),
+            order=order,
+            limit=self._limit(grouped=grouped),
+        )
+
+    def _window_ms(self) -> int | None:
+        window = self._query.window
+        if window is None:
+            return None
+        size_ms = window.amount * _UNIT_MS[window.unit]
+        if size_ms == 0:
+            raise self._error(
+                "a window of zero length holds nothing", window.span, "as in WINDOWING 30 SECONDS"
+            )
+        if size_ms > WINDOW_DAYS_MAX * DAY_MS:
+            raise self._error(f"a window may be at most {WINDOW_DAYS_MAX:,} days long", window.span)
+        return size_ms
+
+    def _limit(self, *, grouped: bool) -> int | None:
+        limit = self._query.limit
+        if limit is None:
+            return None if grouped else ROWS_DEFAULT
+        most = INTEGER_MAX if grouped else ROWS_MAX
+        if limit > most:
+            what = "" if grouped else " of a query without aggregates"
+            raise self._error(f"the LIMIT{what} may be at most {most:,}", self._query.limit_span)
+        return limit
+
+    def _check_functions(self) -> None:
+        query = self._query
+        for expression in ast.expressions(query):
+            self._check_calls(expression, inside=None)
+        if query.where is not None and (call := _first_aggregate(query.where)):
+            hint = "WHERE sees single events, before they are grouped"
+            raise self._error(f"{call.function} cannot be used in WHERE", call.span, hint)
+        for key in query.group_by:
+            if call := _first_aggregate(key):
+                raise self._error(f"{call.function} cannot be used in GROUP BY", call.span)
+        if query.where is not None and (bound := self._window_bound(query.where)):
+            hint = "WHERE sees single events, whatever window they fall into"
+            raise self._error(f"{bound.parts[0]} cannot be used in WHERE", bound.span, hint)
+
+    def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.Call | None) -> None:
+        if isinstance(node, ast.Call):
+            self._check_call(node)
+            if inside is not None:
+                message = f"{node.function} cannot be used inside {inside.function}: aggregates do not nest"
+                raise self._error(message, node.span)
+            inside = node
+        for child in ast.children(node):
+            self._check_calls(child, inside)
+
+    def _check_call(self, call: ast.Call) -> None:
+        if call.function not in AGGREGATES:
+            guess = nearest(call.function, AGGREGATES)
+            hint = f"did you mean {guess}?" if guess else f"the functions are {listed(AGGREGATES)}"
+            raise self._error(f"there is no function {format_name(call.function)}", call.span, hint)
+        takes_star = call.function == "COUNT"
+        if len(call.arguments) != 1 or (isinstance(call.arguments[0], ast.Star) and not takes_star):
+            example = " or COUNT(*)" if takes_star else ""
+            message = f"{call.function} takes one argument, as in {call.function}(column){example}"
+            raise self._error(message, call.span)
+
+    def _window_bound(self, node: ast.Expression | ast.Star) -> ast.Column | None:
+        if isinstance(node, ast.Column):
+            return node if self._scope.is_window_bound(node) else None
+        return next(filter(None, map(self._window_bound, ast.children(node))), None)
+
+    def _infer(self) -> None:
+        query = self._query
+        for item in self._select:
+            self._inference.visit(item.expression)
+        if query.where is not None:
+            self._inference.condition(query.where)
+        for expression in (*query.group_by, *(item.expression for item in query.order_by)):
+            self._inference.visit(expression)
+
+    def _group_keys(self) -> list[PlanKey]:
+        """The distinct GROUP BY expressions; a window bound is the same throughout a window and left out."""
+        distinct: dict[Expression, None] = {}
+        for node in self._query.group_by:
+            if not (isinstance(node, ast.Column) and self._scope.is_window_bound(node)):
+                distinct[self._over_events(node)] = None
+        return [PlanKey(f"k{number}", expression) for number, expression in enumerate(distinct)]
+
+    def _over_events(self, node: ast.Expression | ast.Star) -> Expression:
+        """The expression over an event's columns."""
+        assert not isinstance(node, ast.Star)
+        if id(node) not in self._typed:
+            self._typed[id(node)] = self._event_expression(node)
+        return self._typed[id(node)]
+
+    def _event_expression(self, node: ast.Expression) -> Expression:
+        if isinstance(node, ast.Literal):
+            return self._literal(node)
+        if isinstance(node, ast.Column):
+            column = self._scope.resolve(node)
+            return Reference(column.name, self._columns.get(column.name, column).type)
+        return self._operation(node, [self._over_events(child) for child in ast.children(node)])
+
+    def _over_groups(self, node: ast.Expression | ast.Star) -> Expression:
+        """The expression over keys, aggregates and window bounds."""
+        assert not isinstance(node, ast.Star)
+        if isinstance(node, ast.Call):
+            argument = node.arguments[0]
+            return self._aggregate_over(None if isinstance(argument, ast.Star) else argument, node.function)
+        if not _has_aggregate(node):
+            expression = self._over_events(node)
+            if expression in self._keys:
+                key = self._keys[expression]
+                return Reference(key.name, key.type)
+            if isinstance(expression, (Literal, Reference)):
+                return self._group_leaf(node, expression)
+        return self._operation(node, [self._over_groups(child) for child in ast.children(node)])
+
+    def _group_leaf(self, node: ast.Expression, expression: Literal | Reference) -> Expression:
+        if isinstance(node, ast.Column) and not self._scope.is_window_bound(node):
+            name = format_expression(node)
+            hint = f"add GROUP BY {name}, or use an aggregate such as MAX({name})"
+            raise self._error(f"{name} is neither grouped nor aggregated", node.span, hint)
+        return expression
+
+    def _aggregate_over(self, argument: ast.Expression | None, function: str) -> Reference:
+        expression = None if argument is None else self._over_events(argument)
+        identity = (function, expression)
+        if identity not in self._aggregates:
+            self._aggregates[identity] = self._new_aggregate(function, expression)
+        aggregate = self._aggregates[identity]
+        return Reference(aggregate.name, aggregate_type(function, aggregate.type))
+
+    def _new_aggregate(self, function: str, expression: Expression | None) -> PlanAggregate:
+        name = f"a{len(self._aggregates)}"
+        if expression is None:
+            return PlanAggregate(name, function.lower(), None, "integer")
+        if expression not in self._arguments:
+            self._arguments[expression] = Argument(f"x{len(self._arguments)}", expression)
+        return PlanAggregate(name, function.lower(), self._arguments[expression].name, expression.type)
+
+    def _literal(self, node: ast.Literal) -> Literal:
+        if node.type == "null":
+            return Literal(None, self._inference.kind(node))
+        if node.type == "string" and self._inference.kind(node) == "timestamp":
+            time_ms = parse_timestamp(str(node.value))
+            if time_ms is None:
+                hint = "write a time as '2024-05-01', '2024-05-01 12:00:00' or '2024-05-01T12:00:00Z'"
+                raise self._error(f"{format_expression(node)} is not a time", node.span, hint)
+            return Literal(time_ms, "timestamp")
+        return Literal(node.value, node.type)
+
+    def _operation(self, node: ast.Expression, operands: list[Expression]) -> Expression:
+        match node:
+            case ast.Logical(operator=operator):
+                return _call(operator.lower(), operands)
+            case ast.Unary(operator=operator):
+                return _call("not" if operator == "NOT" else "negate", operands)
+            case ast.Binary(operator=operator):
+                return _call(operator, operands)
+            case ast.In(negated=negated):
+                return _call("in", operands, negated=negated)
+            case ast.IsNull(negated=negated):
+                return _call("is_null", operands, negated=negated)
+            case ast.Like(negated=negated):
+                self._check_like(node)
+                return _call("like", operands, negated=negated)
+        raise AssertionError(f"{node} is no operation")
+
+    def _check_like(self, node: ast.Like) -> None:
+        pattern = node.pattern
+        if not isinstance(pattern, ast.Literal):
+            hint = "as in path LIKE '/shop/%'"
+            raise self._error("LIKE needs a pattern in quotes", pattern.span, hint)
+        try:
+            check_pattern(str(pattern.value))
+        except PatternError as error:
+            raise self._error(str(error), pattern.span) from None
+
+    def _error(self, message: str, span: Span, hint: str | None = None) -> QueryError:
+        return QueryError(message, self._query.text, span, hint=hint)
+
+
+def _call(operator: str, operands: Sequence[Expression], *, negated: bool = False) -> Call:
+    call = Call(operator, tuple(operands), result_type(operator, [operand.type for operand in operands]))
+    return Call("not", (call,), "boolean") if negated else call
+
+
+def _first_aggregate(node: ast.Expression | ast.Star) -> ast.Call | None:
+    if isinstance(node, ast.Call):
+        return node
+    return next(filter(None, map(_first_aggregate, ast.children(node))), None)
+
+
+def _has_aggregate(node: ast.Expression | ast.Star) -> bool:
+    return _first_aggregate(node) is not None

@@ -1,0 +1,208 @@
+"""The tree of a parsed query: frozen, and equal to another tree whatever the places they were read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from query.errors import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. `type` is integer, number, string, boolean or null; it tells 1, 1.0 and TRUE apart."""
+
+    value: int | float | str | bool | None
+    type: str
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field inside one: `user.location` has the parts ("user", "location")."""
+
+    parts: tuple[str, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*` as a select item or as the argument of COUNT."""
+
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function with its arguments; the name is in capitals."""
+
+    function: str
+    arguments: tuple[Expression | Star, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`NOT operand` or `- operand`."""
+
+    operator: str
+    operand: Expression
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic (`+ - * / // %`) or a comparison (`= <> < <= > >=`) of two expressions."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """`AND` or `OR` over two or more operands: a chain is one node, however long."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`operand [NOT] IN (items)`."""
+
+    operand: Expression
+    items: tuple[Expression, ...]
+    negated: bool = False
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`operand [NOT] LIKE pattern`."""
+
+    operand: Expression
+    pattern: Expression
+    negated: bool = False
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`operand IS [NOT] NULL`."""
+
+    operand: Expression
+    negated: bool = False
+    span: Span = field(default=Span(), compare=False)
+
+
+Expression: TypeAlias = Literal | Column | Call | Unary | Binary | Logical | In | Like | IsNull
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """One column of the answer; without an alias it is named by its own text."""
+
+    expression: Expression | Star
+    alias: str | None = None
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    """One key of ORDER BY."""
+
+    expression: Expression
+    descending: bool = False
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What FROM names; `*` is every stream."""
+
+    name: str
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`WINDOWING amount unit`; the unit is in capitals and plural."""
+
+    amount: int
+    unit: str
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole query. `text` is what it was parsed from, kept for the excerpts of later errors."""
+
+    select: tuple[SelectItem, ...]
+    stream: Stream | None = None
+    where: Expression | None = None
+    group_by: tuple[Expression, ...] = ()
+    order_by: tuple[OrderItem, ...] = ()
+    limit: int | None = None
+    window: Window | None = None
+    text: str = field(default="", compare=False)
+    limit_span: Span = field(default=Span(), compare=False)
+
+
+def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
+    """The direct operands of an expression, left to right; a star only as the argument of a call."""
+    match node:
+        case Call(arguments=arguments):
+            return arguments
+        case Literal() | Column() | Star():
+            return ()
+        case _:
+            return operands(node)
+
+
+def operands(node: Expression) -> tuple[Expression, ...]:
+    """The direct operands of an operator, left to right; none for a call."""
+    match node:
+        case Logical(operands=operands):
+            return operands
+        case Unary(operand=operand) | IsNull(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case In(operand=operand, items=items):
+            return (operand, *items)
+        case Like(operand=operand, pattern=pattern):
+            return (operand, pattern)
+        case _:
+            return ()
+
+
+def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
+    """The same operator over other operands, as many as `operands` gave."""
+    match node:
+        case Logical():
+            return replace(node, operands=tuple(new))
+        case Unary() | IsNull():
+            return replace(node, operand=new[0])
+        case Binary():
+            return replace(node, left=new[0], right=new[1])
+        case In():
+            return replace(node, operand=new[0], items=tuple(new[1:]))
+        case Like():
+            return replace(node, operand=new[0], pattern=new[1])
+        case _:
+            return node
+
+
+def expressions(query: Query) -> Iterator[Expression | Star]:
+    """The expressions of a query, clause by clause as they are written."""
+    yield from (item.expression for item in query.select)
+    if query.where is not None:
+        yield query.where
+    yield from query.group_by
+    yield from (item.expression for item in query.order_by)

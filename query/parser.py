@@ -1,0 +1,219 @@
+"""Text of a query to its tree."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
+
+from query.ast import (
+    Binary,
+    Call,
+    Column,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    OrderItem,
+    Query,
+    SelectItem,
+    Star,
+    Stream,
+    Unary,
+    Window,
+)
+from query.errors import QueryError, Span
+from query.limits import QUERY_BYTES_MAX, check_limits
+from query.syntax import syntax_error
+
+if TYPE_CHECKING:
+    from lark.tree import Meta
+
+
+def parse(text: str) -> Query:
+    """The tree of one query; raises QueryError for anything that is not one. Linear in the text's length.
+
+    >>> parse("SELECT COUNT(*) FROM web").stream.name
+    'web'
+    """
+    _check_text(text)
+    try:
+        tree = _grammar().parse(text)
+    except UnexpectedInput as error:
+        raise syntax_error(error, text) from None
+    query: Query = _Builder(text).transform(tree)
+    check_limits(query)
+    return query
+
+
+@cache
+def _grammar() -> Lark:
+    grammar = files("query").joinpath("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", start="query", propagate_positions=True)
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise QueryError("this is not valid Unicode text", text, Span(error.start, error.start + 1)) from None
+    if size > QUERY_BYTES_MAX:
+        raise QueryError(f"the query is {size:,} bytes long; at most {QUERY_BYTES_MAX:,} are allowed")
+    if not text.strip():
+        raise QueryError(
+            "the query is empty", hint="a query begins with SELECT, as in SELECT COUNT(*) FROM web"
+        )
+    for offset, character in enumerate(text):
+        if (character < " " and character not in "\t\n\r") or "\x7f" <= character < "\xa0":
+            message = f"a query cannot hold the control character U+{ord(character):04X}"
+            raise QueryError(message, text, Span(offset, offset + 1))
+
+
+def _span(meta: Meta) -> Span:
+    return Span(meta.start_pos, meta.end_pos)
+
+
+def _unquoted(token: Token) -> str:
+    """The text inside a string or a quoted name."""
+    quote = token[0]
+    return str(token)[1:-1].replace(quote * 2, quote)
+
+
+def _word(token: Token) -> str:
+    return _unquoted(token) if token.type == "QUOTED" else str(token)
+
+
+def _literal(token: Token) -> Literal:
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    match token.type:
+        case "INTEGER":
+            return Literal(_integer(token), "integer", span)
+        case "DECIMAL":
+            return Literal(float(token), "number", span)
+        case "STRING":
+            return Literal(_unquoted(token), "string", span)
+        case "NULL":
+            return Literal(None, "null", span)
+        case _:
+            return Literal(token.type == "TRUE", "boolean", span)
+
+
+def _integer(token: Token) -> int:
+    """The value of a run of digits; one too long for any check to pass is cut so that it stays cheap."""
+    digits = token.lstrip("0") or "0"
+    return int(digits[:30])
+
+
+@v_args(meta=True)
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    """One method for each rule of the grammar; each gets what its parts became."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def query(self, _: Meta, parts: list[Any]) -> Query:
+        select, stream, where, group_by, order_by, limit, window = parts
+        rows, limit_span = limit or (None, Span())
+        return Query(
+            tuple(select), stream, where, group_by or (), order_by or (), rows, window, self._text, limit_span
+        )
+
+    def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
+        return parts
+
+    def select_star(self, meta: Meta, _: list[Token]) -> SelectItem:
+        return SelectItem(Star(_span(meta)), None, _span(meta))
+
+    def select_item(self, meta: Meta, parts: list[Any]) -> SelectItem:
+        expression, alias = parts
+        return SelectItem(expression, None if alias is None else _word(alias), _span(meta))
+
+    def from_clause(self, _: Meta, parts: list[Stream]) -> Stream:
+        return parts[0]
+
+    def stream(self, meta: Meta, parts: list[Token]) -> Stream:
+        return Stream(_word(parts[0]), _span(meta))
+
+    def where_clause(self, _: Meta, parts: list[Expression]) -> Expression:
+        return parts[0]
+
+    def group_clause(self, _: Meta, parts: list[Expression]) -> tuple[Expression, ...]:
+        return tuple(parts)
+
+    def order_clause(self, _: Meta, parts: list[OrderItem]) -> tuple[OrderItem, ...]:
+        return tuple(parts)
+
+    def order_item(self, meta: Meta, parts: list[Any]) -> OrderItem:
+        expression, direction = parts
+        return OrderItem(expression, direction is not None and direction.type == "DESC", _span(meta))
+
+    def limit_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
+        return _integer(parts[0]), _span(meta)
+
+    def window_clause(self, meta: Meta, parts: list[Token]) -> Window:
+        amount, unit = parts
+        return Window(_integer(amount), unit.upper().rstrip("S") + "S", _span(meta))
+
+    def or_(self, meta: Meta, parts: list[Expression]) -> Logical:
+        return Logical("OR", tuple(parts), _span(meta))
+
+    def and_(self, meta: Meta, parts: list[Expression]) -> Logical:
+        return Logical("AND", tuple(parts), _span(meta))
+
+    def not_(self, meta: Meta, parts: list[Any]) -> Unary:
+        return Unary("NOT", parts[1], _span(meta))
+
+    def binary(self, meta: Meta, parts: list[Any]) -> Binary:
+        left, token, right = parts
+        operator = {"==": "=", "!=": "<>"}.get(str(token), str(token))
+        return Binary(operator, left, right, _span(meta))
+
+    def in_(self, meta: Meta, parts: list[Any]) -> In:
+        operand, negation, *items, _ = parts
+        return In(operand, tuple(items), negation is not None, _span(meta))
+
+    def like(self, meta: Meta, parts: list[Any]) -> Like:
+        operand, negation, pattern = parts
+        return Like(operand, pattern, negation is not None, _span(meta))
+
+    def is_null(self, meta: Meta, parts: list[Any]) -> IsNull:
+        operand, negation, _ = parts
+        return IsNull(operand, negation is not None, _span(meta))
+
+    def negative(self, meta: Meta, parts: list[Any]) -> Expression:
+        _, operand = parts
+        match operand:
+            case Literal(value=int() | float() as value, type="integer" | "number" as type_) if value >= 0:
+                return Literal(-value, type_, _span(meta))
+        return Unary("-", operand, _span(meta))
+
+    def parenthesised(self, _: Meta, parts: list[Any]) -> Expression:
+        expression: Expression = parts[0]
+        return expression
+
+    def call(self, meta: Meta, parts: list[Any]) -> Call:
+        name, arguments, _ = parts
+        return Call(_word(name).upper(), tuple(arguments or ()), _span(meta))
+
+    def column(self, meta: Meta, parts: list[Token]) -> Column:
+        return Column(tuple(_word(part) for part in parts), _span(meta))
+
+    def arguments(self, _: Meta, parts: list[Any]) -> list[Any]:
+        return [
+            Star(Span(part.start_pos or 0, part.end_pos or 0)) if isinstance(part, Token) else part
+            for part in parts
+        ]
+
+    def literal(self, _: Meta, parts: list[Token]) -> Literal:
+        return _literal(parts[0])
+
+    def name(self, _: Meta, parts: list[Token]) -> Token:
+        return parts[0]
+
+    def part(self, _: Meta, parts: list[Token]) -> Token:
+        return parts[0]

@@ -1,0 +1,222 @@
+"""What a query became once its names and types are settled: plain data that every agent can run.
+
+An *aggregate* plan groups events by its keys: agents evaluate `where`, `keys` and `arguments`, the partial
+aggregates travel, and `output` and `order` are evaluated over keys and aggregates where windows are finished.
+A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `order` on the events themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from query.expression import encode_expression
+from query.limits import ROWS_MAX
+from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type
+from query.wire import WIRE_VERSION, ExpressionReader, PlanError, PlanMessage, read_message
+
+if TYPE_CHECKING:
+    from query.expression import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column the query needs of its events: `path` leads into nested objects."""
+
+    name: str
+    path: tuple[str, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKey:
+    """One GROUP BY expression under the name it has from the events to the result: k0, k1 ..."""
+
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> str:
+        """The type of the key's values."""
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What one or more aggregates read of each event: x0, x1 ..."""
+
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> str:
+        """The type of the argument's values."""
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAggregate:
+    """An aggregate (a0, a1 ...): its function (count, sum, min, max, avg) and the name of its argument.
+
+    `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
+    """
+
+    name: str
+    function: str
+    argument: str | None
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result under the name people see."""
+
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> str:
+        """The type of the column's values."""
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrder:
+    """One key of ORDER BY; NULL is last either way."""
+
+    expression: Expression
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything."""
+
+    stream: str
+    columns: tuple[Column, ...]
+    window_ms: int | None
+    kind: str
+    where: Expression | None
+    keys: tuple[PlanKey, ...]
+    arguments: tuple[Argument, ...]
+    aggregates: tuple[PlanAggregate, ...]
+    output: tuple[Output, ...]
+    order: tuple[PlanOrder, ...]
+    limit: int | None
+
+    def to_wire(self) -> dict[str, object]:
+        """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
+        return {
+            "version": WIRE_VERSION,
+            "stream": self.stream,
+            "columns": [[column.name, list(column.path), column.type] for column in self.columns],
+            "window_ms": self.window_ms,
+            "kind": self.kind,
+            "where": None if self.where is None else encode_expression(self.where),
+            "keys": [[key.name, encode_expression(key.expression)] for key in self.keys],
+            "arguments": [
+                [argument.name, encode_expression(argument.expression)] for argument in self.arguments
+            ],
+            "aggregates": [[one.name, one.function, one.argument] for one in self.aggregates],
+            "output": [[output.name, encode_expression(output.expression)] for output in self.output],
+            "order": [[encode_expression(key.expression), key.descending] for key in self.order],
+            "limit": self.limit,
+        }
+
+    @staticmethod
+    def from_wire(data: object) -> Plan:
+        """The plan in what a peer sent; raises PlanError for anything but a plan that can run."""
+        return _PlanReader(read_message(data)).plan()
+
+
+def output_names(plan: Plan) -> list[str]:
+    """The names of the result's columns, in order."""
+    return [output.name for output in plan.output]
+
+
+class _PlanReader:
+    """Builds the plan a checked message describes."""
+
+    def __init__(self, message: PlanMessage) -> None:
+        self._message = message
+        self._expressions = ExpressionReader()
+        self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
+
+    def plan(self) -> Plan:
+        message = self._message
+        columns = tuple(Column(name, tuple(path), type_) for name, path, type_ in message.columns)
+        events = self._window | {column.name: column.type for column in columns}
+        _require(len(events.keys() - self._window) == len(columns), "two columns have one name")
+        _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
+        keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
+        arguments = tuple(
+            Argument(name, self._read(expression, events)) for name, expression in message.arguments
+        )
+        aggregates = tuple(self._aggregate(aggregate, arguments) for aggregate in message.aggregates)
+        self._check_kind(keys, arguments, aggregates)
+        groups = {key.name: key.type for key in keys} | {
+            one.name: aggregate_type(one.function.upper(), one.type) for one in aggregates
+        }
+        shown = events if message.kind == "rows" else self._window | groups
+        where = None if message.where is None else self._read(message.where, events)
+        _require(where is None or where.type == "boolean", "its condition is not a condition")
+        output = tuple(Output(name, self._read(expression, shown)) for name, expression in message.output)
+        _require(len({one.name for one in output}) == len(output), "two columns of the result have one name")
+        return Plan(
+            stream=message.stream,
+            columns=columns,
+            window_ms=message.window_ms,
+            kind=message.kind,
+            where=where,
+            keys=keys,
+            arguments=arguments,
+            aggregates=aggregates,
+            output=output,
+            order=tuple(PlanOrder(self._read(key, shown), descending) for key, descending in message.order),
+            limit=message.limit,
+        )
+
+    def _read(self, data: object, scope: dict[str, str]) -> Expression:
+        return self._expressions.read(data, scope)
+
+    def _aggregate(
+        self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]
+    ) -> PlanAggregate:
+        name, function, argument = aggregate
+        types = {one.name: one.type for one in arguments}
+        if argument is None:
+            _require(function == "count", "an aggregate has no argument")
+            return PlanAggregate(name, function, None, "integer")
+        _require(argument in types, "an aggregate has an argument that is not there")
+        try:
+            aggregate_type(function.upper(), types[argument])
+        except TypeMismatchError as error:
+            raise PlanError(f"not a plan that can run: {error}") from None
+        return PlanAggregate(name, function, argument, types[argument])
+
+    def _check_kind(
+        self,
+        keys: tuple[PlanKey, ...],
+        arguments: tuple[Argument, ...],
+        aggregates: tuple[PlanAggregate, ...],
+    ) -> None:
+        names = [key.name for key in keys]
+        names += [argument.name for argument in arguments]
+        names += [aggregate.name for aggregate in aggregates]
+        expected = [*_numbered("k", keys), *_numbered("x", arguments), *_numbered("a", aggregates)]
+        _require(names == expected, "a key, argument or aggregate has a wrong name")
+        if self._message.kind == "aggregate":
+            _require(bool(keys or aggregates), "it groups without keys and aggregates")
+            return
+        _require(not (keys or arguments or aggregates), "rows are not grouped")
+        limit = self._message.limit
+        _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
+
+
+def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:
+    return [f"{prefix}{number}" for number in range(len(parts))]
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise PlanError(f"not a plan that can run: {problem}")

@@ -1,0 +1,146 @@
+"""A tree back to the text of a query."""
+
+from __future__ import annotations
+
+import re
+
+from query.ast import (
+    Binary,
+    Call,
+    Column,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    OrderItem,
+    Query,
+    SelectItem,
+    Star,
+    Unary,
+)
+
+_KEYWORDS = (
+    "select from where group order sort by limit windowing as and or not in like is null true false asc desc"
+)
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
+
+# How tightly an expression holds together; an operand looser than its place needs parentheses.
+_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _FACTOR, _ATOM = range(8)
+_BINARY = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+
+
+def format_query(query: Query) -> str:
+    """The query on one line, in one spelling; parsing it gives an equal tree.
+
+    >>> from query.parser import parse
+    >>> format_query(parse("select a,count(*) from web where b == `x` group by a sort by a"))
+    "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
+    """
+    clauses = ["SELECT " + ", ".join(map(_select_item, query.select))]
+    if query.stream is not None:
+        clauses.append("FROM " + ("*" if query.stream.name == "*" else format_name(query.stream.name)))
+    if query.where is not None:
+        clauses.append("WHERE " + format_expression(query.where))
+    if query.group_by:
+        clauses.append("GROUP BY " + ", ".join(map(format_expression, query.group_by)))
+    if query.order_by:
+        clauses.append("ORDER BY " + ", ".join(map(_order_item, query.order_by)))
+    if query.limit is not None:
+        clauses.append(f"LIMIT {query.limit}")
+    if query.window is not None:
+        clauses.append(f"WINDOWING {query.window.amount} {query.window.unit}")
+    return " ".join(clauses)
+
+
+def format_expression(expression: Expression | Star) -> str:
+    """The text of one expression, with no more parentheses than it needs."""
+    return _format(expression, _OR)
+
+
+def format_name(name: str) -> str:
+    """A name as it must be written: in double quotes unless it is a plain word.
+
+    >>> format_name("store"), format_name("order by")
+    ('store', '"order by"')
+    """
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS.split():
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _select_item(item: SelectItem) -> str:
+    text = format_expression(item.expression)
+    return text if item.alias is None else f"{text} AS {format_name(item.alias)}"
+
+
+def _order_item(item: OrderItem) -> str:
+    return format_expression(item.expression) + (" DESC" if item.descending else "")
+
+
+def _format(expression: Expression | Star, place: int) -> str:
+    text, strength = _text(expression)
+    return text if strength >= place else f"({text})"
+
+
+def _text(expression: Expression | Star) -> tuple[str, int]:
+    match expression:
+        case Star():
+            return "*", _ATOM
+        case Literal():
+            return _literal(expression)
+        case Column(parts=parts):
+            return ".".join(map(format_name, parts)), _ATOM
+        case Call(function=function, arguments=arguments):
+            return f"{format_name(function)}({_list(arguments)})", _ATOM
+        case Unary(operator="NOT", operand=operand):
+            return f"NOT {_format(operand, _NOT)}", _NOT
+        case Unary(operand=operand):
+            return f"-{_negated(operand)}", _FACTOR
+        case Binary(operator=operator, left=left, right=right):
+            strength = _BINARY.get(operator, _PREDICATE)
+            # Comparisons do not chain: both sides must bind tighter. Arithmetic groups to the left.
+            left_place = strength if operator in _BINARY else _SUM
+            return f"{_format(left, left_place)} {operator} {_format(right, strength + 1)}", strength
+        case Logical(operator=operator, operands=operands):
+            strength = _OR if operator == "OR" else _AND
+            return f" {operator} ".join(_format(operand, strength + 1) for operand in operands), strength
+        case _:
+            return _predicate(expression), _PREDICATE
+
+
+def _predicate(expression: In | Like | IsNull) -> str:
+    operand = _format(expression.operand, _SUM)
+    negation = "NOT " if expression.negated else ""
+    match expression:
+        case In(items=items):
+            return f"{operand} {negation}IN ({_list(items)})"
+        case Like(pattern=pattern):
+            return f"{operand} {negation}LIKE {_format(pattern, _SUM)}"
+        case IsNull():
+            return f"{operand} IS {negation}NULL"
+
+
+def _list(expressions: tuple[Expression | Star, ...]) -> str:
+    return ", ".join(map(format_expression, expressions))
+
+
+def _literal(literal: Literal) -> tuple[str, int]:
+    if literal.type == "string":
+        return "'" + str(literal.value).replace("'", "''") + "'", _ATOM
+    if literal.type in ("integer", "number"):
+        text = repr(literal.value)
+        return text, _FACTOR if text.startswith("-") else _ATOM
+    return "NULL" if literal.type == "null" else str(literal.value).upper(), _ATOM
+
+
+def _negated(operand: Expression) -> str:
+    """The operand of a minus: kept from making `--`, a comment, or from reading as a negative number."""
+    text = _format(operand, _FACTOR)
+    return f"({text})" if text.startswith("-") or _is_number(operand) else text
+
+
+def _is_number(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.type in ("integer", "number")

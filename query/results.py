@@ -1,0 +1,177 @@
+"""The part of a plan that runs where a window is finished: output expressions, order, limit, plain values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from query.canonical import Scalar, decode_texts, kind_of, physical, text_sort_columns
+from query.expression import Call, Reference, references
+from query.ordering import directions, row_order, sort_columns
+from query.plan import PlanOrder, output_names
+from query.timestamps import format_timestamps
+from query.translation import NULL, Value, column, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from query.expression import Expression
+    from query.plan import Plan
+
+_INTEGRAL_MAX = 2.0**63
+
+
+class ResultStage:
+    """Turns the lowered frame of one window into the rows people see."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._names = output_names(plan)
+        ties = (PlanOrder(Reference(key.name, key.type), False) for key in plan.keys)
+        self._order = row_order(plan) if plan.kind == "rows" else (*plan.order, *ties)
+        self._types = {reference.name: reference.type for reference in self._references()}
+
+    def rows(
+        self, frame: pl.DataFrame, window_start_ms: int | None, window_end_ms: int | None
+    ) -> list[dict[str, Scalar]]:
+        """The rows of one window, in order and limited; O(n log n) in the frame's rows.
+
+        `frame` has a column for each key and aggregate (k0, a0 ...), or for a rows plan for each order and
+        selected column (o0, c0 ...). An aggregate without keys gives one row even when the frame has none.
+        """
+        if self._plan.kind == "rows":
+            shown = self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._names))})
+        else:
+            bounds = {"window_start": _bound(window_start_ms), "window_end": _bound(window_end_ms)}
+            parts = [self._evaluated(part, bounds) for part in self._homogeneous(self._complete(frame))]
+            shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
+        columns = [_values(shown, f"v{n}", output.type) for n, output in enumerate(self._plan.output)]
+        return [dict(zip(self._names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def _references(self) -> Iterator[Reference]:
+        for expression in self._expressions():
+            yield from references(expression)
+
+    def _expressions(self) -> Iterator[Expression]:
+        yield from (output.expression for output in self._plan.output)
+        yield from (key.expression for key in self._order)
+
+    def _ordered(self, frame: pl.DataFrame, prefix: str) -> pl.DataFrame:
+        descending = directions(self._order)
+        names = [f"{prefix}{n}" for n in range(len(descending))]
+        if names:
+            frame = frame.sort(names, descending=descending, nulls_last=True)
+        return frame if self._plan.limit is None else frame.head(self._plan.limit)
+
+    def _complete(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Aggregates over nothing at all still give a row; doubles that no number prints are NULL."""
+        if frame.is_empty() and not self._plan.keys:
+            empty = {
+                aggregate.name: pl.Series([0] if aggregate.function == "count" else [None])
+                for aggregate in self._plan.aggregates
+            }
+            return pl.DataFrame(empty)
+        doubles = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
+        return frame.with_columns(
+            pl.when(pl.col(name).is_finite()).then(name).alias(name) for name in doubles
+        )
+
+    def _homogeneous(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
+        """The frame in parts in which every text column that is computed with holds values of one kind.
+
+        Those values are beside the texts, in a column of the same name with "=" before it.
+        """
+        texts = sorted(self._computed_with() & _text_columns(frame, self._types))
+        if not texts:
+            return [frame]
+        if frame.is_empty():
+            return [frame.with_columns(pl.lit(None).alias(f"={name}") for name in texts)]
+        kinds = [f"@kind{n}" for n in range(len(texts))]
+        tagged = frame.with_columns(
+            kind_of(pl.col(name)).alias(kind) for name, kind in zip(texts, kinds, strict=True)
+        )
+        return [
+            part.with_columns(
+                physical(part[name], str(kind)).alias(f"={name}")
+                for name, kind in zip(texts, signature, strict=True)
+            )
+            for signature, part in tagged.partition_by(kinds, as_dict=True).items()
+        ]
+
+    def _computed_with(self) -> set[str]:
+        calls = (expression for expression in self._expressions() if isinstance(expression, Call))
+        return {reference.name for call in calls for reference in references(call)}
+
+    def _evaluated(self, frame: pl.DataFrame, bounds: dict[str, Value]) -> pl.DataFrame:
+        """Sort columns s0, s1 ... and output columns v0, v1 ...; doubles of a number are in v0.double."""
+        texts = _text_columns(frame, self._types)
+        values = dict(bounds)
+        for name, type_ in self._types.items():
+            if f"={name}" in frame.columns:
+                values[name] = column(f"={name}", frame.schema[f"={name}"], type_)
+            elif name not in texts and name not in bounds:
+                values[name] = column(name, frame.schema[name], type_)
+        sorting = (plain for key in self._order for plain in _sort_columns(key.expression, texts, values))
+        named = [expression.alias(f"s{n}") for n, expression in enumerate(sorting)]
+        for n, output in enumerate(self._plan.output):
+            named += _output_columns(f"v{n}", output.expression, texts, values)
+        # A column of the frame's own height, for outputs that are constants to be repeated along it.
+        return frame.select(pl.int_range(pl.len()).alias("@row"), *named)
+
+
+def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:
+    """The columns that hold canonical JSON text."""
+    candidates = (name for name, type_ in types.items() if type_ in ("any", "number"))
+    return {name for name in candidates if frame.schema.get(name) == pl.String}
+
+
+def _sort_columns(expression: Expression, texts: set[str], values: Mapping[str, Value]) -> list[pl.Expr]:
+    if isinstance(expression, Reference) and expression.name in texts:
+        return text_sort_columns(expression.name, expression.type)
+    return sort_columns(translate(expression, values), expression.type)
+
+
+def _output_columns(
+    name: str, expression: Expression, texts: set[str], values: Mapping[str, Value]
+) -> list[pl.Expr]:
+    if isinstance(expression, Reference) and expression.name in texts:
+        return [pl.col(expression.name).alias(name)]
+    value = translate(expression, values)
+    if expression.type != "number":
+        return [value.expression.alias(name)]
+    nothing = pl.lit(None, dtype=pl.Float64)
+    if value.kind == "double":
+        return [pl.lit(None, dtype=pl.Int128).alias(name), value.expression.alias(f"{name}.double")]
+    return [value.expression.cast(pl.Int128).alias(name), nothing.alias(f"{name}.double")]
+
+
+def _bound(time_ms: int | None) -> Value:
+    return NULL if time_ms is None else Value(pl.lit(time_ms, dtype=pl.Int64), "integer", time_ms, time_ms)
+
+
+def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
+    """A column of the result as plain Python values."""
+    column_ = frame[name]
+    if type_ == "timestamp":
+        return format_timestamps(column_)
+    if type_ not in ("any", "number"):
+        values: list[Scalar] = column_.to_list()
+        return values
+    if column_.dtype == pl.String:
+        return [_shown(value) for value in decode_texts(column_)]
+    numbers = [_shown(value) for value in column_]
+    if f"{name}.double" not in frame.columns:
+        return numbers
+    doubles = frame[f"{name}.double"]
+    return [
+        _shown(double) if number is None else number for number, double in zip(numbers, doubles, strict=True)
+    ]
+
+
+def _shown(value: Scalar) -> Scalar:
+    """Doubles at 15 significant digits, as an integer where that has no fraction and fits 64 bits."""
+    if not isinstance(value, float):
+        return value
+    rounded = float(f"{value:.15g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < _INTEGRAL_MAX else rounded

@@ -1,0 +1,111 @@
+"""The select list: stars, the names of the result's columns, and those names used in other clauses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from query import ast
+from query.errors import QueryError
+from query.limits import KEYS_MAX, SELECT_MAX
+from query.printer import format_expression, format_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from query.scope import Scope
+
+
+def expand_stars(query: ast.Query, scope: Scope) -> tuple[ast.SelectItem, ...]:
+    """The select items with every `*` replaced by the columns it stands for."""
+    items: list[ast.SelectItem] = []
+    for item in query.select:
+        items += _columns(query, item, scope) if isinstance(item.expression, ast.Star) else [item]
+        if len(items) > SELECT_MAX:
+            raise QueryError(f"SELECT may give at most {SELECT_MAX:,} columns", query.text, item.span)
+    return tuple(items)
+
+
+def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.SelectItem]:
+    if query.group_by:
+        hint = "name the columns and aggregates to show"
+        raise QueryError("SELECT * cannot be used with GROUP BY", query.text, star.span, hint=hint)
+    names = scope.every_name()
+    if not names:
+        hint = "name the columns to show"
+        raise QueryError("no column of this stream is known yet", query.text, star.span, hint=hint)
+    return [ast.SelectItem(ast.Column((name,), star.span), None, star.span) for name in names]
+
+
+def output_names(query: ast.Query, items: Sequence[ast.SelectItem]) -> list[str]:
+    """The names of the result's columns; raises QueryError if two are the same."""
+    names: dict[str, None] = {}
+    for item in items:
+        name = _output_name(item)
+        if name in names:
+            hint = f"give one another name with AS, as in {format_expression(item.expression)} AS other"
+            message = f"two columns of the result are named {format_name(name)}"
+            raise QueryError(message, query.text, item.span, hint=hint)
+        names[name] = None
+    return list(names)
+
+
+def _output_name(item: ast.SelectItem) -> str:
+    if item.alias is not None:
+        return item.alias
+    if isinstance(item.expression, ast.Column):
+        return ".".join(item.expression.parts)
+    return format_expression(item.expression)
+
+
+def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
+    """The query with names given by AS, and positions, replaced by what they stand for.
+
+    That is so in GROUP BY and ORDER BY. A name given with AS wins over a column of that name. In ORDER BY it
+    may be part of an expression, but the argument of an aggregate always means the column.
+    """
+    for clause, keys in (("GROUP BY", query.group_by), ("ORDER BY", query.order_by)):
+        if len(keys) > KEYS_MAX:
+            raise QueryError(f"{clause} may have at most {KEYS_MAX} keys", query.text, keys[KEYS_MAX].span)
+    names = _SelectNames(query, items)
+    group_by = tuple(names.in_group_by(key) for key in query.group_by)
+    order_by = tuple(replace(item, expression=names.in_order_by(item.expression)) for item in query.order_by)
+    return replace(query, select=tuple(items), group_by=group_by, order_by=order_by)
+
+
+class _SelectNames:
+    """What names and positions of select items stand for in other clauses."""
+
+    def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem]) -> None:
+        self._text = query.text
+        self._expressions = [item.expression for item in items if not isinstance(item.expression, ast.Star)]
+        self._aliases = dict(zip((item.alias for item in items), self._expressions, strict=True))
+
+    def in_group_by(self, key: ast.Expression) -> ast.Expression:
+        if isinstance(key, ast.Column):
+            return self._named(key)
+        return self._at_position(key, "GROUP BY")
+
+    def in_order_by(self, key: ast.Expression) -> ast.Expression:
+        if isinstance(key, ast.Literal):
+            return self._at_position(key, "ORDER BY")
+        return self._replaced(key)
+
+    def _replaced(self, node: ast.Expression) -> ast.Expression:
+        if isinstance(node, ast.Column):
+            return self._named(node)
+        if isinstance(node, ast.Call):
+            return node
+        return ast.with_operands(node, [self._replaced(child) for child in ast.operands(node)])
+
+    def _named(self, column: ast.Column) -> ast.Expression:
+        return self._aliases.get(column.parts[0], column) if len(column.parts) == 1 else column
+
+    def _at_position(self, key: ast.Expression, clause: str) -> ast.Expression:
+        if not isinstance(key, ast.Literal) or key.type != "integer":
+            return key
+        position = int(key.value or 0)
+        if not 1 <= position <= len(self._expressions):
+            message = f"{clause} {position} is no position in SELECT, which has {len(self._expressions)}"
+            raise QueryError(message, self._text, key.span)
+        return self._expressions[position - 1]

@@ -1,0 +1,44 @@
+"""Times as people write them in a query and as results show them; inside they are epoch milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The years 0001 to 9999, outside which RFC 3339 has no way to write a time.
+_SHOWN_MIN = -62_135_596_800_000
+_SHOWN_MAX = 253_402_300_799_999
+
+
+def parse_timestamp(text: str) -> int | None:
+    """Epoch milliseconds of an ISO 8601 time, UTC unless it says otherwise; None if it is none.
+
+    >>> parse_timestamp("1970-01-01 00:01"), parse_timestamp("yesterday")
+    (60000, None)
+    """
+    try:
+        time = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def format_timestamp(time_ms: int) -> str | None:
+    """RFC 3339 in UTC, with a fraction only if there is one; None outside the years 1 to 9999.
+
+    >>> format_timestamp(1500)
+    '1970-01-01T00:00:01.500Z'
+    """
+    return format_timestamps(pl.Series([time_ms], dtype=pl.Int64))[0]
+
+
+def format_timestamps(times_ms: pl.Series) -> list[str | None]:
+    """`format_timestamp` of every value; NULL stays None."""
+    # Polars panics on times no calendar holds.
+    shown = pl.when(pl.col("time").is_between(_SHOWN_MIN, _SHOWN_MAX)).then(pl.col("time"))
+    text = shown.cast(pl.Datetime("ms", "UTC")).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
+    return times_ms.to_frame("time").select(text)["time"].to_list()

@@ -1,0 +1,143 @@
+"""What a plan looks like on the wire, and how far a peer is believed: its shape, its sizes, its expressions.
+
+Types of expressions are not taken from the wire but worked out again, so a plan that was read is consistent
+and runs without a type error on any frame that suits its columns.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated
+from typing import Literal as OneOf
+
+import msgspec
+from msgspec import Meta
+
+from query.expression import Call, Expression, Literal, Reference
+from query.like import PatternError, check_pattern
+from query.limits import (
+    COLUMNS_MAX,
+    DAY_MS,
+    DEPTH_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    KEYS_MAX,
+    NODES_MAX,
+    QUERY_BYTES_MAX,
+    SELECT_MAX,
+    WINDOW_DAYS_MAX,
+)
+from query.types import TypeMismatchError, result_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WIRE_VERSION = 1
+# NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
+_DEPTH_MAX = 2 * DEPTH_MAX + 1
+
+_Text = Annotated[str, Meta(max_length=QUERY_BYTES_MAX)]
+_Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
+_Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
+_Function = OneOf["count", "sum", "min", "max", "avg"]
+
+
+class PlanError(Exception):
+    """What a peer sent as a plan is not one."""
+
+
+class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The outer shape of a plan; expressions are still unread."""
+
+    version: OneOf[1]
+    stream: _Text
+    columns: Annotated[list[tuple[_Text, _Path, _Type]], Meta(max_length=COLUMNS_MAX)]
+    window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
+    kind: OneOf["aggregate", "rows"]
+    where: object
+    keys: Annotated[list[tuple[_Text, object]], Meta(max_length=KEYS_MAX)]
+    arguments: Annotated[list[tuple[_Text, object]], Meta(max_length=NODES_MAX)]
+    aggregates: Annotated[list[tuple[_Text, _Function, _Text | None]], Meta(max_length=NODES_MAX)]
+    output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
+    order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
+    limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
+
+
+def read_message(data: object) -> PlanMessage:
+    """The outer shape of what a peer sent; raises PlanError."""
+    try:
+        message = msgspec.convert(data, PlanMessage, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise PlanError(f"not a plan: {error}") from None
+    names = [message.stream, *(name for name, _ in (*message.keys, *message.arguments, *message.output))]
+    names += [part for name, path, _ in message.columns for part in (name, *path)]
+    for name in names:
+        _check_text(name)
+    return message
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise PlanError("a text in the plan is not valid Unicode") from None
+    if size > QUERY_BYTES_MAX:
+        raise PlanError(f"a text in the plan has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are allowed")
+
+
+class ExpressionReader:
+    """Reads the expressions of one plan, all within one limit on their number of nodes."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def read(self, data: object, scope: Mapping[str, str], depth: int = 1) -> Expression:
+        """The expression over names of known types; raises PlanError."""
+        self._nodes += 1
+        if self._nodes > 2 * NODES_MAX or depth > _DEPTH_MAX:
+            raise PlanError("an expression in the plan is too large or nests too deeply")
+        match data:
+            case str(name):
+                if name not in scope:
+                    raise PlanError("an expression in the plan names a column that is not there")
+                return Reference(name, scope[name])
+            case ["value", str(type_), value]:
+                return _read_value(type_, value)
+            case [str(operator), *operands]:
+                return _call(operator, tuple(self.read(operand, scope, depth + 1) for operand in operands))
+        raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
+
+
+def _call(operator: str, operands: tuple[Expression, ...]) -> Call:
+    try:
+        type_ = result_type(operator, [operand.type for operand in operands])
+        if operator == "like":
+            _check_like(operands[1])
+    except (TypeMismatchError, PatternError) as error:
+        raise PlanError(f"an expression in the plan cannot be computed: {str(error)[:200]}") from None
+    return Call(operator, operands, type_)
+
+
+def _check_like(pattern: Expression) -> None:
+    if not isinstance(pattern, Literal):
+        raise PatternError("LIKE needs a constant pattern")
+    if pattern.value is not None:
+        check_pattern(str(pattern.value))
+
+
+def _read_value(type_: str, value: object) -> Literal:
+    match type_, value:
+        case (("any" | "number" | "integer" | "string" | "boolean" | "timestamp"), None):
+            return Literal(None, type_)
+        case "boolean", bool():
+            return Literal(value, type_)
+        case (("integer" | "timestamp"), int()) if not isinstance(value, bool):
+            if INTEGER_MIN <= value <= INTEGER_MAX:
+                return Literal(value, type_)
+        case "number", float():
+            if isfinite(value):
+                return Literal(value, type_)
+        case "string", str():
+            _check_text(value)
+            return Literal(value, type_)
+    raise PlanError(f"a value in the plan is not of its type, {type_[:20]}")
