@@ -1,0 +1,221 @@
+"""From raw values to physical columns, and from columns to frames.
+
+A column is held as *variants*: series of one physical type each, as long as the block, of which at most one
+has a value in any row. Rows that have their values in different variants go to different frames, so what a
+row means never depends on its neighbours.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from agent.parsing.formats import COERCED, TIME, Parsed
+from agent.parsing.times import parse_times
+
+_NOTHING = type(None)
+_DTYPES: dict[type, pl.DataType] = {
+    bool: pl.Boolean(),
+    int: pl.Int64(),
+    float: pl.Float64(),
+    str: pl.String(),
+}
+_ACCEPTED: dict[str, frozenset[type]] = {
+    "any": frozenset((bool, int, float, str, list, dict)),
+    "number": frozenset((int, float)),
+    "integer": frozenset((int,)),
+    "string": frozenset((str,)),
+    "boolean": frozenset((bool,)),
+}
+_Rows = npt.NDArray[np.int64]
+_BLANKS = " \t"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A needed column of one block: its variants, and in which rows a value did not fit (None: nowhere)."""
+
+    name: str
+    variants: tuple[pl.Series, ...]
+    misfits: pl.Series | None = None
+
+
+def column_of_values(name: str, use: str, values: list[Any]) -> Column:
+    """A column of decoded JSON values; `use` is its type in the plan."""
+    if use == "timestamp":
+        return _timestamps(column_of_values(name, "any", values))
+    kinds = set(map(type, values))
+    kinds.discard(_NOTHING)
+    if not kinds:
+        return Column(name, (pl.Series(name, values, pl.Null),))
+    kind = next(iter(kinds))
+    if len(kinds) == 1 and kind in _DTYPES and kind in _ACCEPTED[use]:
+        try:
+            return Column(name, (pl.Series(name, values, _DTYPES[kind], strict=True),))
+        except (OverflowError, TypeError):  # an integer beyond 64 bits
+            pass
+    return _mixed_column(name, use, values)
+
+
+def _mixed_column(name: str, use: str, values: list[Any]) -> Column:
+    fitted = [None if value is None else _fit(value, _ACCEPTED[use]) for value in values]
+    misfits = [old is not None and new is None for old, new in zip(values, fitted, strict=True)]
+    kinds = set(map(type, fitted))
+    variants = [
+        pl.Series(name, [value if type(value) is kind else None for value in fitted], dtype, strict=True)
+        for kind, dtype in _DTYPES.items()
+        if kind in kinds
+    ]
+    return Column(
+        name,
+        tuple(variants) or (pl.Series(name, fitted, pl.Null),),
+        pl.Series(misfits) if any(misfits) else None,
+    )
+
+
+def _fit(value: Any, accepted: frozenset[type]) -> Any:
+    """The value as it is stored, None if it does not fit."""
+    kind = type(value)
+    if kind not in accepted:
+        return None
+    if kind is list or kind is dict:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    if kind is int and not -(1 << 63) <= value < 1 << 63:
+        return _double(value) if float in accepted else None
+    if kind is float and not math.isfinite(value):
+        return None
+    return value
+
+
+def _double(value: int) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def column_of_texts(name: str, use: str, texts: pl.Series) -> Column:
+    """A column of CSV fields, of which the empty ones are NULL; `use` is its type in the plan."""
+    texts = texts.rename(name)
+    if use == "timestamp":
+        return _timestamps(Column(name, (texts,)))
+    if use == "boolean":
+        return _booleans(name, texts)
+    if use not in ("number", "integer"):
+        return Column(name, (texts,))
+    integers = texts.cast(pl.Int64, strict=False)
+    if integers.null_count() == texts.null_count():
+        return Column(name, (integers,))
+    texts = texts.str.strip_chars(_BLANKS)
+    integers = texts.cast(pl.Int64, strict=False)
+    variants = [integers]
+    if use == "number":
+        variants.append(_doubles(texts, integers.is_null()))
+    valued = [variant for variant in variants if variant.null_count() < len(variant)] or [integers]
+    return Column(name, tuple(valued), _misfits(texts.is_not_null(), valued))
+
+
+def _doubles(texts: pl.Series, where: pl.Series) -> pl.Series:
+    doubles = texts.cast(pl.Float64, strict=False)
+    return doubles.zip_with(where & doubles.is_finite(), pl.Series([None], dtype=pl.Float64))
+
+
+def _booleans(name: str, texts: pl.Series) -> Column:
+    lower = texts.str.strip_chars(_BLANKS).str.to_lowercase()
+    known = lower.is_in(["true", "false"])
+    values = (lower == "true").zip_with(known, pl.Series([None], dtype=pl.Boolean))
+    return Column(name, (values,), _misfits(texts.is_not_null(), [values]))
+
+
+def _misfits(given: pl.Series, variants: Sequence[pl.Series]) -> pl.Series | None:
+    """Rows in which something was given and no variant has a value."""
+    misfits = given
+    for variant in variants:
+        misfits = misfits & variant.is_null()
+    return misfits if misfits.any() else None
+
+
+def times_of(column: Column) -> pl.Series:
+    """Int64 epoch milliseconds of a column whose values may be texts and numbers; NULL where they are no time."""
+    times, *others = (parse_times(variant) for variant in column.variants)
+    for other in others:
+        times = times.fill_null(other)
+    return times
+
+
+def _timestamps(column: Column) -> Column:
+    times = times_of(column)
+    given = column.variants[0].is_not_null()
+    for variant in column.variants[1:]:
+        given |= variant.is_not_null()
+    stamps = times.cast(pl.Datetime("ms", "UTC")).rename(column.name)
+    return Column(column.name, (stamps,), _misfits(given, [times]))
+
+
+def parsed(times: pl.Series, columns: Sequence[Column], malformed: int) -> Parsed:
+    """The events of a block. Rows without a time are malformed; rows that mix types are split over frames."""
+    unusable = times.null_count()
+    if unusable:
+        usable = times.is_not_null()
+        times = times.filter(usable)
+        columns = [_filter(column, usable) for column in columns]
+    if times.is_empty():
+        return Parsed((), malformed + unusable)
+    times = times.rename(TIME)
+    coerced = _coerced(columns)
+    frames = [
+        pl.DataFrame(
+            [series if rows is None else series.gather(rows) for series in [times, *chosen, *coerced]]
+        )
+        for rows, chosen in _homogeneous(columns)
+    ]
+    return Parsed(tuple(map(_without_zeros, frames)), malformed + unusable)
+
+
+def _filter(column: Column, rows: pl.Series) -> Column:
+    misfits = None if column.misfits is None else column.misfits.filter(rows)
+    return Column(column.name, tuple(variant.filter(rows) for variant in column.variants), misfits)
+
+
+def _coerced(columns: Sequence[Column]) -> list[pl.Series]:
+    counts = [column.misfits.cast(pl.UInt32) for column in columns if column.misfits is not None]
+    return [sum(counts[1:], start=counts[0]).rename(COERCED)] if counts else []
+
+
+def _without_zeros(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.drop(COERCED) if COERCED in frame.columns and not frame[COERCED].any() else frame
+
+
+def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.Series]]]:
+    """Sets of rows (None: all) with the variant of every column that has those rows' values."""
+    mixed = [column for column in columns if len(column.variants) > 1]
+    if not mixed:
+        return [(None, [column.variants[0] for column in columns])]
+    chosen = {column.name: _chosen_variant(column) for column in mixed}
+    groups = np.zeros(len(mixed[0].variants[0]), np.int64)
+    for choice in chosen.values():
+        _, groups = np.unique(groups * len(_DTYPES) + choice, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    return [
+        (
+            rows,
+            [
+                column.variants[chosen[column.name][rows[0]] if column.name in chosen else 0]
+                for column in columns
+            ],
+        )
+        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    ]
+
+
+def _chosen_variant(column: Column) -> _Rows:
+    """Index of the variant with the value, in every row; the first one where there is no value."""
+    choice = np.zeros(len(column.variants[0]), np.int64)
+    for index, variant in enumerate(column.variants):
+        choice[variant.is_not_null().to_numpy()] = index
+    return choice

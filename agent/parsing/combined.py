@@ -1,0 +1,157 @@
+"""The combined and common log formats of nginx and Apache, under nginx's names.
+
+Nearly every line splits at its quotes and spaces. A line is read that way only if the pieces prove that the
+full pattern would read it alike; the other lines are matched against the pattern. A line is good if host, time,
+request and status can be read; what else cannot be read, and `-`, is NULL. Escapes stay as the server wrote them.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from agent.parsing.columns import Column, column_of_texts, parsed
+from agent.parsing.formats import TIME, Parsed, SourceColumn
+from agent.parsing.times import parse_times
+from agent.sources import Block
+
+COLUMNS = {
+    "remote_addr": "string",
+    "remote_user": "string",
+    "time": "timestamp",
+    "request": "string",
+    "method": "string",
+    "path": "string",
+    "query_string": "string",
+    "protocol": "string",
+    "status": "integer",
+    "body_bytes_sent": "integer",
+    "http_referer": "string",
+    "http_user_agent": "string",
+}
+
+_TEXTS = (
+    "remote_addr",
+    "remote_user",
+    "request",
+    "status",
+    "body_bytes_sent",
+    "http_referer",
+    "http_user_agent",
+)
+_REQUEST_PARTS = ("method", "target", "protocol")
+
+# A request may, if nothing else fits, hold quotes that are not escaped; the last quote of a line may be missing.
+_PATTERN = (
+    r"^(?<remote_addr>[^ ]+) (?:[^ ]+ )?(?:(?<remote_user>.*?) )?\[(?<time>[^\[\]]*)\] "
+    r'"(?<request>(?:[^"\\]|\\.)*|.*?)" (?<status>[0-9]{3}) (?<body_bytes_sent>[0-9]+|-)'
+    r'(?: (?:"(?<http_referer>(?:[^"\\]|\\.)*)"(?: "(?<http_user_agent>(?:[^"\\]|\\.)*)(?:"|$))?)?|$)'
+)
+_REQUEST_PATTERN = r"^(?<method>[A-Za-z_-]+) (?<target>.+?)(?: (?<protocol>HTTP/[^ ]*))?$"
+
+# What the pieces between the quotes of a regular line are: before, request, sizes, referer, a space, user agent, rest.
+_BEFORE, _REQUEST, _SIZES, _REFERER, _GAP, _AGENT, _REST = (pl.col(f"field_{index}") for index in range(7))
+_BRACKETS = " [17/May/2015:10:05:03 +0000] "
+_STAMP = _BEFORE.str.tail(len(_BRACKETS))
+_REGULAR_TIME = _STAMP.str.slice(2, len(_BRACKETS) - 4)
+_IS_REGULAR = (
+    _STAMP.str.starts_with(" [")
+    & _STAMP.str.ends_with("] ")
+    & _BEFORE.str.starts_with(" ").not_()
+    & _REQUEST.str.ends_with("\\").not_()
+    & _SIZES.str.contains(r"^ [0-9]{3} (?:[0-9]+|-) ?$")
+    & (_REFERER.is_null() | _SIZES.str.ends_with(" "))
+)
+_HAS_REGULAR_TAIL = _REFERER.is_null() | (
+    (_GAP == " ") & _REST.is_not_null() & ~_REFERER.str.ends_with("\\") & ~_AGENT.str.ends_with("\\")
+)
+_REGULAR_TEXTS = {
+    "remote_addr": _BEFORE.str.splitn(" ", 2).struct.field("field_0"),
+    "remote_user": _BEFORE.str.splitn(" ", 3).struct.field("field_2").str.head(-len(_BRACKETS)),
+    "request": _REQUEST,
+    "status": _SIZES.str.slice(1, 3),
+    "body_bytes_sent": _SIZES.str.slice(5).str.strip_chars_end(" "),
+    "http_referer": _REFERER,
+    "http_user_agent": _AGENT,
+}
+_IS_REGULAR_REQUEST = r"^[A-Za-z_-]+ [^ ]+ HTTP/[^ ]*$"
+
+
+class CombinedParser:
+    """Parses combined and common log lines; the latter have no referer and user agent."""
+
+    def __init__(self, columns: Sequence[SourceColumn]) -> None:
+        self._columns = tuple(columns)
+        names = {column.name for column in columns}
+        self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
+        self._texts = [name for name in _TEXTS if name in names or (name == "request" and self._needs_parts)]
+        self._needs_tail = bool(names & {"http_referer", "http_user_agent"})
+
+    def parse(self, block: Block, arrival_ms: int) -> Parsed:  # noqa: ARG002 (every line has its time)
+        """See `Parser`. Blank lines are nothing."""
+        lines = _lines(block.data)
+        frame, is_regular = self._read_regular(lines)
+        malformed = 0
+        if frame.height < len(lines):
+            matched, malformed = self._match(lines.filter(~is_regular))
+            frame = frame.vstack(matched)
+        texts = pl.col(pl.String)
+        frame = frame.with_columns(pl.when(texts.is_in(["-", ""]).not_()).then(texts))
+        if self._needs_parts:
+            frame = frame.hstack(_request_parts(frame["request"]))
+        return parsed(frame[TIME], [_column(frame, column) for column in self._columns], malformed)
+
+    def _read_regular(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
+        """Time and needed texts of the lines that split at their quotes and spaces, and which lines those are."""
+        pieces = lines.str.splitn('"', 7 if self._needs_tail else 4).struct.unnest()
+        condition = _IS_REGULAR & _HAS_REGULAR_TAIL if self._needs_tail else _IS_REGULAR
+        read = pieces.select(
+            condition.fill_null(False).alias("is_regular"),
+            _REGULAR_TIME.alias("time"),
+            **{name: _REGULAR_TEXTS[name] for name in self._texts},
+        )
+        times = parse_times(read["time"])
+        is_regular = read["is_regular"] & times.is_not_null()
+        frame = read.select(times.alias(TIME), *self._texts)
+        return (frame if is_regular.all() else frame.filter(is_regular)), is_regular
+
+    def _match(self, lines: pl.Series) -> tuple[pl.DataFrame, int]:
+        """Time and needed texts of the lines that fit the pattern, and how many do not."""
+        lines = lines.str.strip_chars_start("\0")
+        groups = lines.str.extract_groups(_PATTERN).struct.unnest()
+        frame = groups.select(parse_times(groups["time"]).alias(TIME), *self._texts)
+        frame = frame.filter(frame[TIME].is_not_null())
+        blank = (lines.str.strip_chars() == "").sum()
+        return frame, len(lines) - frame.height - blank
+
+
+def _lines(data: bytes) -> pl.Series:
+    text = data.decode("utf-8", "replace")
+    lines = pl.Series("line", [text.removesuffix("\n")]).str.split("\n").explode()
+    return lines.str.strip_chars_end("\r") if "\r" in text else lines
+
+
+def _request_parts(requests: pl.Series) -> pl.DataFrame:
+    """Method, target (path and query string) and protocol of request lines; NULL what a request does not have."""
+    parts = requests.str.splitn(" ", 3).struct.rename_fields(list(_REQUEST_PARTS)).struct.unnest()
+    irregular = ~requests.str.contains(_IS_REGULAR_REQUEST).fill_null(True)
+    if irregular.any():
+        rows = irregular.arg_true()
+        matched = requests.gather(rows).str.extract_groups(_REQUEST_PATTERN).struct.unnest()
+        parts = pl.DataFrame([parts[name].scatter(rows, matched[name]) for name in _REQUEST_PARTS])
+    target = pl.col("target").str.splitn("?", 2).struct
+    query = target.field("field_1")
+    return parts.select(
+        "method",
+        "protocol",
+        target.field("field_0").alias("path"),
+        pl.when(query != "").then(query).alias("query_string"),
+    )
+
+
+def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
+    use = COLUMNS.get(column.name)
+    if use is None:
+        return Column(column.name, (pl.Series(column.name, [None]).new_from_index(0, frame.height),))
+    if use == "timestamp":
+        return Column(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
+    return column_of_texts(column.name, use, frame[column.name])

@@ -1,0 +1,144 @@
+"""CSV and TSV with a header, read by Polars' reader.
+
+That reader refuses a block for one bad quote and has ideas of its own about stray ones, so it sees only lines
+whose quotes are in place; other CSV records are read one by one, and only a malformed one is lost.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from agent.parsing.columns import Column, column_of_texts, parsed
+from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.times import parse_times
+from agent.sources import LINE_BYTES_MAX, Block, Record, irregular_records, read_record
+
+SEPARATORS = {"csv": b",", "tsv": b"\t"}
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANK_LINE = re.compile(rb"^\r?\n", re.MULTILINE)
+_NEWLINE, _RETURN = b"\n\r"
+
+
+class DelimitedParser:
+    """Parses CSV, or TSV, which has no quoting. Blank lines are nothing; fields may be missing or too many."""
+
+    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
+        self._columns = tuple(columns)
+        self._time_field = form.time_field
+        self._is_quoted = form.kind == "csv"
+        self._separator = SEPARATORS[form.kind]
+        header = form.header or ()
+        wanted = {_field_name(column) for column in columns} | {form.time_field}
+        self._positions = {name: header.index(name) for name in header if name in wanted}
+        self._needed = sorted(set(self._positions.values())) or [0]  # a frame without columns has no height
+        self._names = self._separator.join(b"%d" % index for index in range(len(header))) + b"\n"
+
+    def parse(self, block: Block, arrival_ms: int) -> Parsed:
+        """See `Parser`. The file's first record is its header."""
+        data = block.data
+        if block.origin.offset == 0:
+            data = data[header_record(data, self._separator).end :]
+        odd = list(irregular_records(data, LINE_BYTES_MAX)) if self._is_quoted else []
+        malformed = sum(record.fields is None for record in odd)
+        texts, refused = self._read(_without(data, odd))
+        if len(odd) > malformed:
+            texts = texts.vstack(self._frame([record.fields for record in odd if record.fields is not None]))
+        if self._is_quoted:
+            texts = texts.with_columns(pl.when(pl.all() != "").then(pl.all()))
+        columns = [self._column(texts, column) for column in self._columns]
+        return parsed(self._times(texts, arrival_ms), columns, malformed + refused)
+
+    def _read(self, data: bytes) -> tuple[pl.DataFrame, int]:
+        """The needed columns of whole lines whose quotes are in place, and how many lines were refused."""
+        data, count = _without_blank_lines(data)
+        for attempt in (data, data.decode("utf-8", "replace").encode()):
+            try:
+                frame = self._read_csv(attempt)
+            except pl.exceptions.PolarsError:
+                continue
+            if frame.height == count:
+                return frame, 0
+        return self._read_singly(data)
+
+    def _read_csv(self, data: bytes) -> pl.DataFrame:
+        return pl.read_csv(
+            self._names + data,
+            columns=[str(index) for index in self._needed],
+            separator=self._separator.decode(),
+            quote_char='"' if self._is_quoted else None,
+            infer_schema=False,
+            truncate_ragged_lines=True,
+        )
+
+    def _read_singly(self, data: bytes) -> tuple[pl.DataFrame, int]:
+        lines = data.splitlines()
+        rows = [_fields(line, self._separator) for line in lines]
+        good = [row for row in rows if row is not None]
+        return self._frame(good), len(lines) - len(good)
+
+    def _frame(self, rows: Sequence[Sequence[bytes]]) -> pl.DataFrame:
+        """The needed columns of records that were read one by one."""
+        columns = {
+            str(index): [row[index].decode("utf-8", "replace") if index < len(row) else None for row in rows]
+            for index in self._needed
+        }
+        return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+    def _column(self, texts: pl.DataFrame, column: SourceColumn) -> Column:
+        index = self._positions.get(_field_name(column))
+        if index is None:
+            return Column(column.name, (pl.Series(column.name, [None]).new_from_index(0, texts.height),))
+        return column_of_texts(column.name, column.type, texts[str(index)])
+
+    def _times(self, texts: pl.DataFrame, arrival_ms: int) -> pl.Series:
+        if self._time_field is None:
+            return pl.Series([arrival_ms], dtype=pl.Int64).new_from_index(0, texts.height)
+        index = self._positions.get(self._time_field)
+        if index is None:
+            return pl.Series([None], dtype=pl.Int64).new_from_index(0, texts.height)
+        return parse_times(texts[str(index)])
+
+
+def header_record(data: bytes, separator: bytes) -> Record:
+    """The first record that is not blank, as fields without a byte order mark; an empty record if there is none."""
+    start = len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
+    while start < len(data):
+        end = data.find(b"\n", start) + 1 or len(data)
+        line = data[start:end]
+        if not line.isspace():
+            record = read_record(data, start, LINE_BYTES_MAX) if separator == b"," else None
+            if record is not None and record.fields is not None:
+                return record
+            return Record(start, end, tuple(line.rstrip(b"\r\n").split(separator)))
+        start = end
+    return Record(start, start, ())
+
+
+def _field_name(column: SourceColumn) -> str:
+    return ".".join(column.path)
+
+
+def _fields(line: bytes, separator: bytes) -> Sequence[bytes] | None:
+    return read_record(line, 0, LINE_BYTES_MAX).fields if separator == b"," else line.split(separator)
+
+
+def _without(data: bytes, records: Sequence[Record]) -> bytes:
+    if not records:
+        return data
+    ends = [0, *(record.end for record in records)]
+    starts = [*(record.start for record in records), len(data)]
+    return b"".join(data[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _without_blank_lines(data: bytes) -> tuple[bytes, int]:
+    """The lines that are not empty, and their number."""
+    body = np.frombuffer(b"\n" + data, np.uint8)
+    newlines = np.flatnonzero(body == _NEWLINE)
+    lengths = np.diff(newlines) - 1
+    count = len(newlines) - (data[-1:] in (b"\n", b""))
+    if (lengths == 0).any() or ((lengths == 1) & (body[newlines[1:] - 1] == _RETURN)).any():
+        return _without_blank_lines(_BLANK_LINE.sub(b"", data))
+    return data, count

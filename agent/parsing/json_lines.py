@@ -1,0 +1,113 @@
+"""JSON lines, decoded straight into the columns that are needed.
+
+A block is decoded in one call into structs generated from the needed paths. That call would read two objects
+on one line as two events, and an object spread over several lines as one; so it counts only if every line
+looks like one object. Otherwise, and after any error, the block is decoded line by line.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from agent.parsing.columns import column_of_values, parsed, times_of
+from agent.parsing.formats import Format, Parsed, SourceColumn
+from agent.parsing.json_paths import DECODE_ERRORS, PathReader
+from agent.sources import Block
+
+_NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
+
+
+class JsonParser:
+    """Parses JSON lines."""
+
+    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
+        self._columns = tuple(columns)
+        self._time_paths = _time_paths(form.time_field)
+        self._reader = PathReader([*(column.path for column in columns), *self._time_paths])
+
+    def parse(self, block: Block, arrival_ms: int) -> Parsed:
+        """See `Parser`. Blank lines are nothing; what holds no object is malformed."""
+        events, malformed = self._decode(block.data)
+        values = self._reader.read(events)
+        columns = [
+            column_of_values(column.name, column.type, values[column.path]) for column in self._columns
+        ]
+        return parsed(self._times(values, len(events), arrival_ms), columns, malformed)
+
+    def _times(self, values: dict[tuple[str, ...], list[Any]], count: int, arrival_ms: int) -> pl.Series:
+        if not self._time_paths:
+            return pl.Series([arrival_ms], dtype=pl.Int64).new_from_index(0, count)
+        first, *others = (times_of(column_of_values("", "any", values[path])) for path in self._time_paths)
+        for other in others:
+            first = first.fill_null(other)
+        return first
+
+    def _decode(self, data: bytes) -> tuple[list[Any], int]:
+        """The events of a block and how many lines were none."""
+        try:
+            events = self._reader.decode_lines(data)
+        except DECODE_ERRORS:
+            return self._decode_singly(data)
+        return (events, 0) if _is_one_object_a_line(data, len(events)) else self._decode_singly(data)
+
+    def _decode_singly(self, data: bytes) -> tuple[list[Any], int]:
+        events: list[Any] = []
+        malformed = 0
+        decode = self._reader.decode
+        for line in data.split(b"\n"):
+            try:
+                events.append(decode(line))
+            except DECODE_ERRORS:
+                if line and not line.isspace():
+                    repaired = self._decode_repaired(line)
+                    events += repaired
+                    malformed += not repaired
+        return events, malformed
+
+    def _decode_repaired(self, line: bytes) -> list[Any]:
+        """The objects of a line that is not simply one, none if it is malformed."""
+        line = line.strip(b"\0").removeprefix(_BYTE_ORDER_MARK)
+        line = line.decode("utf-8", "replace").encode()
+        if b"\\u" in line:
+            line = _ESCAPE.sub(_without_lone_surrogate, line)
+        try:
+            return self._reader.decode_leniently(line)
+        except DECODE_ERRORS:
+            return []
+
+
+def _time_paths(field: str | None) -> list[tuple[str, ...]]:
+    """A time field is a key as it stands or, with dots, else a path."""
+    if field is None:
+        return []
+    return [(field,), tuple(field.split("."))] if "." in field else [(field,)]
+
+
+def _is_one_object_a_line(data: bytes, count: int) -> bool:
+    """Whether `data`, which was read as `count` objects, holds each on a line of its own.
+
+    A line break between `}` and `{` can only lie between two objects, never inside one.
+    """
+    body = np.frombuffer(data, np.uint8)
+    if not count:
+        return not data.strip()
+    newlines = np.flatnonzero(body == _NEWLINE)
+    if data[-1] != _NEWLINE:
+        newlines = np.append(newlines, len(body))
+    if len(newlines) != count or body[0] != _OPEN:
+        return False
+    last = body[newlines - 1]
+    if (last == _RETURN).any():
+        last = np.where(last == _RETURN, body[newlines - 2], last)
+    return bool((last == _CLOSE).all() and (body[newlines[:-1] + 1] == _OPEN).all())
+
+
+def _without_lone_surrogate(match: re.Match[bytes]) -> bytes:
+    """Half a surrogate pair is no character; it becomes the replacement character."""
+    escape = match.group()
+    return b"\\ufffd" if len(escape) == 6 else escape

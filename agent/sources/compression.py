@@ -1,0 +1,86 @@
+"""Compressed files read as streams: every good byte comes out before the damage is told, in bounded memory."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+
+import zstandard
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_OUTPUT_BYTES_MAX = 1 << 20  # from one call of zlib
+_ZSTD_INPUT_BYTES = 1 << 10  # into one call of zstd: 4 bytes may become 128 KiB, so this may become 32 MiB
+_GZIP_WINDOW = 31  # zlib's code for a gzip header and trailer around a window of 32 KiB
+
+
+class DamagedError(Exception):
+    """A compressed stream is cut off or corrupt."""
+
+
+def decompress(chunks: Iterable[bytes], kind: str) -> Iterator[bytes]:
+    """The content of a compressed stream, `kind` gzip or zstd; members or frames may follow each other.
+
+    Raises DamagedError after the last good byte.
+    """
+    return _gunzip(chunks) if kind == "gzip" else _unzstd(chunks)
+
+
+def _gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    member = None
+    for chunk in chunks:
+        data = chunk
+        while data:
+            if member is None:
+                data = data.lstrip(b"\0")  # padding, as tapes and block devices leave it
+                if not data:
+                    break
+                member = zlib.decompressobj(_GZIP_WINDOW)
+            yield from _inflate(member, data)
+            data = member.unused_data
+            if member.eof:
+                member = None
+    if member is not None:
+        raise DamagedError("the gzip data ends in the middle")
+
+
+def _inflate(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    """Everything `data` yields up to the member's end, a bounded piece at a time."""
+    while not member.eof:
+        undo = member.copy()
+        try:
+            output = member.decompress(data, _OUTPUT_BYTES_MAX)
+        except zlib.error:
+            yield from _salvage(undo, data)
+            raise DamagedError("the gzip data is corrupt") from None
+        yield output
+        data = member.unconsumed_tail
+        if not data and len(output) < _OUTPUT_BYTES_MAX:
+            return
+
+
+def _salvage(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
+    """What comes before the damage: zlib hands out nothing from a call that fails, so feed it byte by byte."""
+    for index in range(len(data)):
+        try:
+            yield member.decompress(data[index : index + 1])
+        except zlib.error:
+            return
+
+
+def _unzstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    frame = None
+    for chunk in chunks:
+        for start in range(0, len(chunk), _ZSTD_INPUT_BYTES):
+            data = chunk[start : start + _ZSTD_INPUT_BYTES]
+            while data:
+                if frame is None:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+                try:
+                    yield frame.decompress(data)
+                except zstandard.ZstdError:
+                    raise DamagedError("the zstd data is corrupt") from None
+                data = frame.unused_data if frame.eof else b""
+                if frame.eof:
+                    frame = None
+    if frame is not None:
+        raise DamagedError("the zstd data ends in the middle")

@@ -1,0 +1,9 @@
+"""What can be wrong with a source, told in one line."""
+
+
+class SourceError(Exception):
+    """A source cannot be read (further): one line that names the file and says what is wrong."""
+
+    def __init__(self, file: str, what: str) -> None:
+        name = file if file.isprintable() else ascii(file)
+        super().__init__(f"{name}: {' '.join(what.split())}")
