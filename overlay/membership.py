@@ -141,11 +141,14 @@ class Membership:
         """Fill the routing table from hearsay, and probe everyone who may belong in the leaf set."""
         if self.state is not JoinState.JOINING:
             return
-        self._retry_at = None
         self.state = next_state(self.state, JoinEvent.REPLY_RECEIVED)
         for peer in chain(message.rows, message.neighbours):
             self.routing_table.offer(peer)
+        # Other joiners may have probed this node already: they too have to confirm that they know it.
+        for peer in self.leaf_set:
+            self._send_probe(peer, now, attempts=1)
         self._probe_candidates((sender, *message.leaves), now)
+        self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
 
     def handle_probe(self, sender: Peer, message: LeafSetProbe, now: float) -> None:
         """Take the prober in before answering: it relies on that."""

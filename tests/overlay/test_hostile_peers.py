@@ -1,0 +1,180 @@
+"""Whatever a peer sends, a node neither raises nor grows, and goes on working."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from overlay_oracle import memory_overlay
+
+from overlay import Delivered, Id, Joined, Node, Peer
+from overlay.messages import (
+    HOPS_MAX,
+    Announcement,
+    Direct,
+    Disseminate,
+    GroupDigest,
+    GroupJoin,
+    GroupJoined,
+    GroupLeave,
+    GroupRefused,
+    JoinReply,
+    JoinRequest,
+    LeafSetAnswer,
+    LeafSetProbe,
+    OverlayMessage,
+    Publish,
+    Route,
+    RowAnswer,
+    RowRequest,
+)
+from overlay.outbox import CODEC
+
+# A handful of ids and keys, so that messages meet the state earlier ones made; 5 is the node itself.
+keys = st.sampled_from([Id(n) for n in (0, 4, 5, 6, 7, 1 << 127, (1 << 128) - 1)])
+peers = st.builds(Peer, keys, st.sampled_from(["here", "there"]))
+peer_lists = st.lists(peers, max_size=4).map(tuple)
+small = st.integers(0, 3)
+hops = st.sampled_from([0, 1, HOPS_MAX - 1, HOPS_MAX])
+payloads = st.sampled_from([b"", b"payload"])
+messages = st.one_of(
+    st.builds(JoinRequest, joiner=peers, hops=hops, next_row=small, rows=peer_lists, neighbours=peer_lists),
+    st.builds(JoinReply, rows=peer_lists, neighbours=peer_lists, leaves=peer_lists),
+    st.builds(LeafSetProbe, leaves=peer_lists),
+    st.builds(LeafSetAnswer, leaves=peer_lists),
+    st.builds(Announcement),
+    st.builds(RowRequest, row=st.integers(0, 31)),
+    st.builds(RowAnswer, peers=peer_lists),
+    st.builds(Route, message_id=small, key=keys, origin=peers, hops=hops, payload=payloads),
+    st.builds(Direct, payload=payloads),
+    st.builds(Publish, message_id=small, group=keys, hops=hops, payload=payloads),
+    st.builds(Disseminate, message_id=small, group=keys, hops=hops, payload=payloads),
+    st.builds(GroupJoin, group=keys),
+    st.builds(GroupJoined, group=keys, path=st.lists(keys, max_size=3).map(tuple)),
+    st.builds(GroupRefused, group=keys, redirect=st.none() | peers),
+    st.builds(GroupLeave, group=keys),
+    st.builds(
+        GroupDigest,
+        children=st.lists(keys, max_size=3).map(tuple),
+        parents=st.lists(st.tuples(keys, small), max_size=3).map(tuple),
+    ),
+)
+
+
+def node_in(state: str) -> Node:
+    node = Node(Peer(5, "node"), random=random.Random(1))
+    if state == "active":
+        node.start(0.0)
+    elif state == "joining":
+        node.join(Peer(4, "here"), 0.0)
+    for group in (4, 7) if state != "idle" else ():
+        node.subscribe(group, 0.0)
+    return node
+
+
+@pytest.mark.fuzz
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["idle", "joining", "active"]),
+    st.lists(st.tuples(peers, messages | st.just(None)), min_size=1, max_size=30),
+)
+def test_well_formed_messages_in_any_order_keep_every_invariant(
+    state: str, script: list[tuple[Peer, OverlayMessage | None]]
+) -> None:
+    node, now = node_in(state), 0.0
+    for sender, message in script:
+        if message is None:
+            now = max(now, node.next_timer() or now)
+            node.handle_timer(now)
+        else:
+            node.receive(sender, CODEC.encode(message), now)
+        node.check()
+        assert all(peer != node.peer for peer, _ in node.messages_to_send())
+        assert all(node.is_active for event in node.events() if isinstance(event, Delivered | Joined))
+
+
+@pytest.mark.fuzz
+@given(st.lists(st.binary(max_size=60), max_size=10))
+def test_bytes_that_are_no_messages_are_counted(frames: list[bytes]) -> None:
+    node = node_in("active")
+    for data in frames:
+        node.receive(Peer(4, "here"), data, 0.0)
+    node.check()
+    counted = node.statistics()
+    assert counted.received == len(frames)
+    assert counted.received_bytes == sum(map(len, frames))
+
+
+def test_garbage_does_not_keep_a_node_from_its_work() -> None:
+    network, nodes, source = memory_overlay(10, seed=1)
+    for _ in range(500):
+        source.choice(nodes).receive(source.choice(nodes).peer, source.randbytes(50), 0.0)
+    key = source.getrandbits(128)
+    nodes[0].route(key, b"still here", 0.0)
+    network.deliver_all(0.0)
+    assert [e.payload for node in nodes for e in node.events() if isinstance(e, Delivered)] == [b"still here"]
+    assert sum(node.statistics().malformed for node in nodes) > 400
+
+
+def test_a_node_does_not_listen_to_itself() -> None:
+    node = node_in("active")
+    node.receive(node.peer, CODEC.encode(Announcement()), 0.0)
+    assert node.statistics().refused == 1
+
+
+def test_a_message_that_has_gone_round_too_long_ends() -> None:
+    node = node_in("active")
+    node.receive(Peer(100, "far"), CODEC.encode(Announcement()), 0.0)
+    node.messages_to_send()
+    before = node.statistics().refused
+    for message in (
+        Route(message_id=1, key=Id(100), origin=Peer(4, "here"), hops=HOPS_MAX, payload=b""),
+        Publish(message_id=2, group=Id(100), hops=HOPS_MAX, payload=b""),
+    ):
+        node.receive(Peer(4, "here"), CODEC.encode(message), 0.0)
+    assert node.statistics().refused == before + 2
+    assert node.messages_to_send() == []
+
+
+def test_a_routed_message_is_delivered_once() -> None:
+    node = node_in("active")
+    data = CODEC.encode(Route(message_id=9, key=Id(5), origin=Peer(4, "here"), hops=1, payload=b"x"))
+    for _ in range(3):
+        node.receive(Peer(4, "here"), data, 0.0)
+    assert [event for event in node.events() if isinstance(event, Delivered)] == [
+        Delivered(Id(5), b"x", Peer(4, "here"))
+    ]
+    assert node.statistics().duplicates == 2
+
+
+def test_open_probes_are_bounded() -> None:
+    node, source = node_in("active"), random.Random(1)
+    for number in range(100):
+        leaves = tuple(Peer(source.getrandbits(128), "nowhere") for _ in range(16))
+        node.receive(Peer(1000 + number, "liar"), CODEC.encode(LeafSetProbe(leaves=leaves)), 0.0)
+        node.check()
+    now = 0.0
+    while now < 20.0:
+        now = node.next_timer() or now
+        node.handle_timer(now)
+    assert all(peer.address == "liar" for peer in node.leaf_set)
+
+
+def test_groups_and_children_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overlay.scribe.GROUPS_MAX", 10)
+    monkeypatch.setattr("overlay.scribe.CHILDREN_MAX", 10)
+    node = node_in("active")
+    for number in range(50):
+        node.receive(Peer(100 + number, "many"), CODEC.encode(GroupJoin(group=Id(4))), 0.0)
+        node.receive(Peer(100, "many"), CODEC.encode(GroupJoin(group=Id(1000 + number))), 0.0)
+        node.check()
+    assert len(node.children(4)) == 10
+    assert len(node.groups) == 10
+    assert node.statistics().refused == 40 + 42
+
+
+def test_rows_nobody_asked_for_are_refused() -> None:
+    node = node_in("active")
+    node.receive(Peer(4, "here"), CODEC.encode(RowAnswer(peers=(Peer(1 << 127, "there"),))), 0.0)
+    assert len(node.routing_table) == 0
+    assert node.statistics().refused == 1

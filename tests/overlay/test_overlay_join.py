@@ -1,0 +1,219 @@
+import random
+
+import pytest
+from overlay_oracle import check_all, leaf_set_errors, memory_overlay
+
+from overlay import Delivered, Joined, MemoryNetwork, MessageReceived, Node, Peer, ProtocolError, closest
+from overlay.join import TRANSITIONS, JoinEvent, JoinState, next_state
+from overlay.messages import JoinReply, LeafSetAnswer, LeafSetProbe, OverlayMessage
+from overlay.node import HELD_MESSAGES_MAX
+from overlay.outbox import CODEC
+
+
+def node_at(node_id: int) -> Node:
+    return Node(Peer(node_id, f"node-{node_id}"), random=random.Random(node_id))
+
+
+def sent(node: Node) -> list[tuple[Peer, OverlayMessage]]:
+    return [(peer, CODEC.decode(data)) for peer, data in node.messages_to_send()]
+
+
+def tell(node: Node, sender: Peer, message: OverlayMessage, now: float = 0.0) -> None:
+    node.receive(sender, CODEC.encode(message), now)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 40])
+def test_nodes_that_join_one_by_one_know_their_neighbours(size: int) -> None:
+    _, nodes, _ = memory_overlay(size, seed=size)
+    assert all(node.is_active for node in nodes)
+    assert leaf_set_errors(nodes) == []
+    check_all(nodes)
+    for node in nodes:
+        assert [event for event in node.events() if isinstance(event, Joined)] == [Joined()]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 40])
+def test_every_key_is_delivered_at_its_closest_node_once(size: int) -> None:
+    network, nodes, source = memory_overlay(size, seed=size)
+    ids = [node.peer.node_id for node in nodes]
+    origins = {}
+    for number in range(200):
+        origin, key = source.choice(nodes), source.getrandbits(128)
+        origin.route(key, f"payload {number}".encode(), 0.0)
+        origins[key] = (origin.peer, f"payload {number}".encode())
+    network.deliver_all(0.0)
+    delivered = [(node, event) for node in nodes for event in node.events() if isinstance(event, Delivered)]
+    assert len(delivered) == len(origins)
+    for node, event in delivered:
+        assert node.peer.node_id == closest(event.key, ids)
+        assert node.is_root(event.key)
+        assert origins[event.key] == (event.origin, event.payload)
+
+
+def test_a_join_takes_few_messages() -> None:
+    network, nodes, source = memory_overlay(64, seed=5)
+    before = sum(node.statistics().sent for node in nodes)
+    newcomer = node_at(source.getrandbits(128))
+    network.add(newcomer)
+    newcomer.join(nodes[0].peer, 0.0)
+    network.deliver_all(0.0)
+    cost = sum(node.statistics().sent for node in [*nodes, newcomer]) - before
+    assert cost <= 3 * 16 * 2
+
+
+def test_a_node_delivers_nothing_before_all_it_probed_have_answered() -> None:
+    joiner, contact, other = node_at(50), Peer(10, "contact"), Peer(90, "other")
+    joiner.join(contact, 0.0)
+    sent(joiner)
+    joiner.route(49, b"early", 0.0)
+    joiner.subscribe(51, 0.0)
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=(other,)))
+    assert {peer for peer, message in sent(joiner) if isinstance(message, LeafSetProbe)} == {contact, other}
+    tell(joiner, contact, LeafSetAnswer(leaves=(other, joiner.peer)))
+    assert not joiner.is_active
+    assert not joiner.is_root(50)
+    assert joiner.events() == []
+    tell(joiner, other, LeafSetAnswer(leaves=(contact, joiner.peer)))
+    assert joiner.is_active
+    assert joiner.events()[0] == Joined()
+    joiner.check()
+
+
+def test_held_messages_are_delivered_or_passed_on_after_the_join() -> None:
+    joiner, contact = node_at(50), Peer(10, "contact")
+    joiner.join(contact, 0.0)
+    joiner.route(49, b"mine", 0.0)
+    joiner.route(11, b"the contact's", 0.0)
+    sent(joiner)
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=()))
+    tell(joiner, contact, LeafSetAnswer(leaves=()))
+    assert joiner.events() == [Joined(), Delivered(49, b"mine", joiner.peer)]
+    assert any(peer == contact and getattr(message, "key", None) == 11 for peer, message in sent(joiner))
+
+
+def test_what_is_held_is_bounded_and_the_rest_is_counted() -> None:
+    joiner = node_at(50)
+    joiner.join(Peer(10, "contact"), 0.0)
+    for _ in range(HELD_MESSAGES_MAX + 7):
+        joiner.route(49, b"early", 0.0)
+    assert joiner.statistics().dropped == 7
+    joiner.check()
+
+
+def test_held_bytes_are_bounded_too() -> None:
+    joiner = node_at(50)
+    joiner.join(Peer(10, "contact"), 0.0)
+    megabytes = bytes(30 << 20)
+    for _ in range(3):
+        joiner.route(49, megabytes, 0.0)
+    assert joiner.statistics().dropped == 1
+    joiner.check()
+
+
+def test_requests_and_probes_are_repeated_until_answered() -> None:
+    joiner, contact, silent = node_at(50), Peer(10, "contact"), Peer(90, "silent")
+    joiner.join(contact, 0.0)
+    first = sent(joiner)
+    joiner.handle_timer(0.0)
+    assert sent(joiner) == []
+    joiner.handle_timer(joiner.next_timer() or 0.0)
+    assert sent(joiner) == first
+    now = joiner.next_timer() or 0.0
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=(silent,)), now)
+    tell(joiner, contact, LeafSetAnswer(leaves=(silent,)), now)
+    probes = 0
+    while not joiner.is_active:
+        probes += sum(peer == silent and isinstance(message, LeafSetProbe) for peer, message in sent(joiner))
+        now = joiner.next_timer() or now
+        joiner.handle_timer(now)
+        joiner.check()
+    assert probes == 5
+    assert now < 10.0
+    assert silent.node_id not in joiner.leaf_set
+
+
+def test_who_probed_the_joiner_first_has_to_answer_as_well() -> None:
+    joiner, contact, other = node_at(50), Peer(10, "contact"), Peer(90, "another joiner")
+    joiner.join(contact, 0.0)
+    for peer in (other, contact):
+        tell(joiner, peer, LeafSetProbe(leaves=()))
+    sent(joiner)
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=()))
+    joiner.check()
+    assert {peer for peer, message in sent(joiner) if isinstance(message, LeafSetProbe)} == {contact, other}
+    tell(joiner, contact, LeafSetAnswer(leaves=()))
+    assert not joiner.is_active
+    tell(joiner, other, LeafSetAnswer(leaves=()))
+    assert joiner.is_active
+
+
+def test_a_peer_named_by_others_is_probed_before_it_is_believed() -> None:
+    node = node_at(50)
+    node.start(0.0)
+    stranger = Peer(52, "stranger")
+    tell(node, Peer(60, "neighbour"), LeafSetProbe(leaves=(stranger,)))
+    assert 52 not in node.leaf_set
+    assert any(peer == stranger and isinstance(message, LeafSetProbe) for peer, message in sent(node))
+    tell(node, stranger, LeafSetAnswer(leaves=()))
+    assert 52 in node.leaf_set
+
+
+def test_the_table_of_states_refuses_what_is_not_in_it() -> None:
+    for state in JoinState:
+        for event in JoinEvent:
+            if (state, event) not in TRANSITIONS:
+                with pytest.raises(ProtocolError, match=event.name):
+                    next_state(state, event)
+    assert set(TRANSITIONS.values()) == set(JoinState) - {JoinState.IDLE}
+
+
+def test_a_node_starts_or_joins_once() -> None:
+    node = node_at(1)
+    with pytest.raises(ProtocolError, match="through itself"):
+        node.join(node.peer, 0.0)
+    node.start(0.0)
+    with pytest.raises(ProtocolError, match="already started or joined"):
+        node.start(0.0)
+    with pytest.raises(ProtocolError, match="already started or joined"):
+        node.join(Peer(2, "other"), 0.0)
+
+
+def test_messages_to_oneself_do_not_travel() -> None:
+    node = node_at(1)
+    node.start(0.0)
+    node.send(node.peer, b"note", 0.0)
+    node.route(99, b"routed", 0.0)
+    assert node.events() == [
+        Joined(),
+        MessageReceived(node.peer, b"note"),
+        Delivered(99, b"routed", node.peer),
+    ]
+    assert node.messages_to_send() == []
+
+
+def test_payloads_and_keys_out_of_bounds_are_refused() -> None:
+    node = node_at(1)
+    node.start(0.0)
+    with pytest.raises(ProtocolError, match="over the limit"):
+        node.route(1, bytes((64 << 20) + 1), 0.0)
+    for key in (-1, 2**128):
+        with pytest.raises(ValueError, match="an id is"):
+            node.route(key, b"", 0.0)
+
+
+def test_nodes_that_join_at_once_through_one_contact_all_get_in() -> None:
+    source = random.Random(3)
+    network = MemoryNetwork()
+    nodes = [node_at(source.getrandbits(128)) for _ in range(40)]
+    for node in nodes:
+        network.add(node)
+    nodes[0].start(0.0)
+    for node in nodes[1:]:
+        node.join(nodes[0].peer, 0.0)
+    network.deliver_all(0.0)
+    for _ in range(200):
+        if all(node.is_active for node in nodes) and not leaf_set_errors(nodes):
+            break
+        network.deliver_all(network.advance())
+    assert leaf_set_errors(nodes) == []
+    check_all(nodes)

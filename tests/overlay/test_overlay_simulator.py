@@ -1,0 +1,153 @@
+"""Whole overlays in virtual time. Tests print what they measured; a failure names its seed in the id."""
+
+import random
+from collections.abc import Callable
+from math import log
+
+import pytest
+from overlay_oracle import check_all, leaf_set_errors, simulated_overlay
+
+from overlay import (
+    Delivered,
+    Event,
+    Latency,
+    Node,
+    PlaneLatency,
+    RandomSource,
+    Simulator,
+    UniformLatency,
+    closest,
+)
+
+Seed = pytest.mark.parametrize("seed", [1, 2])
+
+
+class Deliveries:
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, Delivered]] = []
+
+    def __call__(self, _now: float, node: Node, event: Event) -> None:
+        if isinstance(event, Delivered):
+            self.seen.append((node.peer.node_id, event))
+
+
+@Seed
+def test_256_nodes_route_10000_keys_to_the_closest_node(seed: int) -> None:
+    source, deliveries = random.Random(seed), Deliveries()
+    simulator = Simulator(source, on_event=deliveries)
+    nodes = simulated_overlay(simulator, 256, source)
+    assert leaf_set_errors(nodes) == []
+    keys = [source.getrandbits(128) for _ in range(10_000)]
+    for key in keys:
+        source.choice(nodes).route(key, b"", simulator.now)
+    simulator.run(simulator.now + 1.0)
+    ids = [node.peer.node_id for node in nodes]
+    assert sorted(event.key for _, event in deliveries.seen) == sorted(keys)
+    assert all(node_id == closest(event.key, ids) for node_id, event in deliveries.seen)
+    hops = sum(node.statistics().delivered_hops for node in nodes) / len(keys)
+    print(f"seed {seed}: mean hops {hops:.3f} over {len(nodes)} nodes")
+    assert hops <= log(256, 16) + 0.5
+    check_all(nodes)
+
+
+def run_trace(seed: int, loss: float = 0.05) -> tuple[str, int]:
+    source = random.Random(seed)
+    simulator = Simulator(source, loss=loss, latency=PlaneLatency(source))
+    nodes = simulated_overlay(simulator, 20, source)
+    for key in (1, 2**127):
+        for node in nodes:
+            node.subscribe(key, simulator.now)
+        source.choice(nodes).multicast(key, b"hello", simulator.now)
+    simulator.run(simulator.now + 30.0)
+    return simulator.trace_hash(), simulator.delivered
+
+
+def test_a_seed_fixes_every_message_and_another_seed_makes_another_run() -> None:
+    assert run_trace(1) == run_trace(1)
+    assert run_trace(1) != run_trace(2)
+    assert run_trace(1) != run_trace(1, loss=0.06)
+
+
+@Seed
+def test_256_nodes_that_join_at_once_converge(seed: int) -> None:
+    source = random.Random(seed)
+    simulator = Simulator(source)
+    nodes = [simulator.add_node() for _ in range(256)]
+    nodes[0].start(0.0)
+    for node in nodes[1:]:
+        node.join(source.choice(nodes[:3]).peer if node not in nodes[:3] else nodes[0].peer, 0.0)
+    while (leaf_set_errors(nodes) or not all(node.is_active for node in nodes)) and simulator.now < 60.0:
+        simulator.run(simulator.now + 1.0)
+    print(f"seed {seed}: converged within {simulator.now} s, {simulator.delivered} messages")
+    assert leaf_set_errors(nodes) == []
+    assert simulator.now < 60.0
+    check_all(nodes)
+
+
+@pytest.mark.parametrize("loss", [0.1, 0.3])
+@Seed
+def test_joins_survive_loss(seed: int, loss: float) -> None:
+    source = random.Random(seed)
+    simulator = Simulator(source, loss=loss)
+    nodes = [simulator.add_node() for _ in range(60)]
+    nodes[0].start(0.0)
+    for node in nodes[1:]:
+        node.join(nodes[0].peer, simulator.now)
+        simulator.run(simulator.now + 0.1)
+    while (leaf_set_errors(nodes) or not all(node.is_active for node in nodes)) and simulator.now < 120.0:
+        simulator.run(simulator.now + 1.0)
+    print(f"seed {seed}, loss {loss}: converged within {simulator.now} s, lost {simulator.lost}")
+    assert simulator.lost > 0
+    assert leaf_set_errors(nodes) == []
+    assert simulator.now < 120.0
+
+
+def count_roots(nodes: list[Node], keys: list[int], worst: list[int]) -> Callable[[], bool]:
+    def look() -> bool:
+        worst[0] = max(worst[0], *(sum(node.is_root(key) for node in nodes) for key in keys))
+        return False
+
+    return look
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+@pytest.mark.parametrize("pause_s", [0.0, 0.02, 1.0])
+@Seed
+def test_no_key_ever_has_two_roots_while_nodes_join(seed: int, pause_s: float, loss: float) -> None:
+    source = random.Random(seed)
+    simulator = Simulator(source, loss=loss, latency=UniformLatency(source, 0.001, 0.2))
+    nodes = [simulator.add_node()]
+    nodes[0].start(0.0)
+    keys = [source.getrandbits(128) for _ in range(8)]
+    worst = [0]
+    for _ in range(20):
+        node = simulator.add_node()
+        node.join(source.choice(nodes).peer, simulator.now)
+        nodes.append(node)
+        simulator.run(simulator.now + pause_s, stop=count_roots(nodes, keys, worst))
+    simulator.run(simulator.now + 5.0, stop=count_roots(nodes, keys, worst))
+    assert worst == [1], f"seed {seed}: {worst[0]} roots at one moment"
+
+
+@pytest.mark.parametrize("model", [UniformLatency, PlaneLatency])
+def test_latencies_are_positive_and_bounded(model: Callable[[RandomSource], Latency]) -> None:
+    source = random.Random(1)
+    latency = model(source)
+    nodes = [Simulator(source).add_node().peer for _ in range(10)]
+    delays = [latency.delay_s(a, b) for a in nodes for b in nodes for _ in range(3)]
+    assert 0.0 < min(delays) < max(delays) < 0.1
+
+
+def test_in_the_plane_a_link_keeps_its_length() -> None:
+    source = random.Random(1)
+    latency = PlaneLatency(source)
+    a, b = (Simulator(source).add_node().peer for _ in range(2))
+    there = [latency.delay_s(a, b) for _ in range(20)] + [latency.delay_s(b, a) for _ in range(20)]
+    assert max(there) <= 1.1 * min(there)
+
+
+def test_ids_can_be_given_once() -> None:
+    simulator = Simulator(random.Random(1))
+    assert simulator.add_node(5).peer.node_id == 5
+    with pytest.raises(ValueError, match="already a node"):
+        simulator.add_node(5)

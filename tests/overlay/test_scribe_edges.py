@@ -1,0 +1,257 @@
+"""One node's side of the tree protocol, with peers that are not what they should be."""
+
+import random
+
+import pytest
+
+from overlay import Attached, ChildRemoved, Id, Joined, MulticastReceived, Node, ParentChanged, Peer
+from overlay.group import path_checksum
+from overlay.messages import (
+    PATH_LENGTH_MAX,
+    Announcement,
+    Disseminate,
+    GroupDigest,
+    GroupJoin,
+    GroupJoined,
+    GroupLeave,
+    GroupRefused,
+    OverlayMessage,
+)
+from overlay.outbox import CODEC
+
+KEY = Id(1000)
+ROOT, UNCLE, CHILD, LOW = Peer(1000, "root"), Peer(900, "uncle"), Peer(400, "child"), Peer(100, "low")
+
+
+def member(subscribed: bool = True) -> Node:
+    """A node at 500 that knows all the peers above; the key's closest node is ROOT."""
+    node = Node(Peer(500, "node"), random=random.Random(1))
+    node.start(0.0)
+    for peer in (ROOT, UNCLE, CHILD, LOW):
+        tell(node, peer, Announcement())
+    if subscribed:
+        node.subscribe(KEY, 0.0)
+    assert drain(node) == ([(ROOT, GroupJoin(group=KEY))] if subscribed else [])
+    assert node.events() == [Joined()]
+    return node
+
+
+def attached() -> Node:
+    node = member()
+    tell(node, ROOT, GroupJoined(group=KEY, path=()))
+    tell(node, CHILD, GroupJoin(group=KEY))
+    drain(node)
+    node.events()
+    return node
+
+
+def tell(node: Node, sender: Peer, message: OverlayMessage, now: float = 0.0) -> None:
+    node.receive(sender, CODEC.encode(message), now)
+    node.check()
+
+
+def drain(node: Node) -> list[tuple[Peer, OverlayMessage]]:
+    return [(peer, CODEC.decode(data)) for peer, data in node.messages_to_send()]
+
+
+def groups_only(messages: list[tuple[Peer, OverlayMessage]]) -> list[tuple[Peer, OverlayMessage]]:
+    return [(p, m) for p, m in messages if isinstance(m, GroupJoin | GroupJoined | GroupLeave | GroupRefused)]
+
+
+def test_an_answer_attaches_and_is_passed_on_to_waiting_children() -> None:
+    node = member()
+    tell(node, CHILD, GroupJoin(group=KEY))
+    assert drain(node) == []
+    tell(node, ROOT, GroupJoined(group=KEY, path=()))
+    assert drain(node) == [(CHILD, GroupJoined(group=KEY, path=(Id(1000),)))]
+    assert node.events()[-2:] == [ParentChanged(KEY, ROOT), Attached(KEY)]
+
+
+def test_a_request_is_repeated_until_answered() -> None:
+    node = member()
+    now = 0.0
+    requests = []
+    while len(requests) < 3:
+        now = node.next_timer() or now
+        node.handle_timer(now)
+        requests += [message for message in groups_only(drain(node)) if message[0] == ROOT]
+    assert requests == [(ROOT, GroupJoin(group=KEY))] * 3
+    assert now < 5.0
+
+
+def test_a_repeated_request_of_a_child_is_answered_again() -> None:
+    node = attached()
+    tell(node, CHILD, GroupJoin(group=KEY))
+    assert drain(node) == [(CHILD, GroupJoined(group=KEY, path=(Id(1000),)))]
+    assert node.children(KEY) == (CHILD,)
+
+
+def test_a_child_on_the_path_to_the_root_is_refused_and_shown_the_way() -> None:
+    node = member()
+    tell(node, ROOT, GroupJoined(group=KEY, path=(UNCLE.node_id,)))
+    for ancestor in (ROOT, UNCLE):
+        drain(node)
+        tell(node, ancestor, GroupJoin(group=KEY))
+        assert drain(node) == [(ancestor, GroupRefused(group=KEY, redirect=ROOT))]
+    assert node.children(KEY) == ()
+    assert node.statistics().refused == 2
+
+
+def test_two_nodes_that_ask_each_other_refuse_each_other() -> None:
+    node = member()
+    tell(node, ROOT, GroupJoin(group=KEY))
+    assert drain(node) == [(ROOT, GroupRefused(group=KEY, redirect=None))]
+
+
+def test_a_refusal_with_a_pointer_is_followed() -> None:
+    node = member()
+    tell(node, ROOT, GroupRefused(group=KEY, redirect=UNCLE))
+    assert drain(node) == [(UNCLE, GroupJoin(group=KEY))]
+    tell(node, UNCLE, GroupJoined(group=KEY, path=()))
+    assert node.parent(KEY) == UNCLE
+
+
+def test_pointers_that_go_round_end_at_the_retry_timer() -> None:
+    node = member()
+    asked, turns = ROOT, 0
+    while True:
+        pointer = UNCLE if asked == ROOT else ROOT
+        tell(node, asked, GroupRefused(group=KEY, redirect=pointer))
+        if not drain(node):
+            break
+        asked, turns = pointer, turns + 1
+    assert turns == 16
+    node.handle_timer(2.0)
+    assert (ROOT, GroupJoin(group=KEY)) in drain(node)
+
+
+def test_a_refusal_without_a_pointer_waits_for_the_timer() -> None:
+    for redirect in (None, Peer(500, "node")):
+        node = member()
+        tell(node, ROOT, GroupRefused(group=KEY, redirect=redirect))
+        assert drain(node) == []
+        node.handle_timer(2.0)
+        assert (ROOT, GroupJoin(group=KEY)) in drain(node)
+
+
+def test_a_path_that_leads_back_here_is_no_path() -> None:
+    node = member()
+    tell(node, ROOT, GroupJoined(group=KEY, path=(UNCLE.node_id, Id(500))))
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    assert not node.is_attached(KEY)
+    assert node.next_timer() is not None
+
+
+def test_a_cycle_that_shows_in_a_new_path_is_cut() -> None:
+    node = attached()
+    tell(node, ROOT, GroupJoined(group=KEY, path=(CHILD.node_id, Id(500))))
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    assert node.parent(KEY) is None
+    assert not node.is_attached(KEY)
+    assert node.events() == [ParentChanged(KEY, None)]
+
+
+def test_a_child_that_turns_up_on_the_path_is_no_child_any_more() -> None:
+    node = attached()
+    tell(node, ROOT, GroupJoined(group=KEY, path=(CHILD.node_id,)))
+    assert node.children(KEY) == ()
+    assert node.events() == [ChildRemoved(KEY, CHILD)]
+
+
+def test_an_overlong_path_is_refused() -> None:
+    node = member()
+    tell(node, ROOT, GroupJoined(group=KEY, path=tuple(Id(10_000 + n) for n in range(PATH_LENGTH_MAX))))
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    assert not node.is_attached(KEY)
+
+
+def test_who_was_not_asked_cannot_become_the_parent() -> None:
+    node = attached()
+    tell(node, UNCLE, GroupJoined(group=KEY, path=()))
+    assert node.parent(KEY) == ROOT
+    assert drain(node) == [(UNCLE, GroupLeave(group=KEY))]
+    tell(node, ROOT, GroupJoined(group=Id(7), path=()))
+    assert drain(node) == [(ROOT, GroupLeave(group=Id(7)))]
+
+
+def test_a_path_change_is_passed_on_and_a_repetition_is_not() -> None:
+    node = attached()
+    tell(node, ROOT, GroupJoined(group=KEY, path=(UNCLE.node_id,)))
+    assert drain(node) == [(CHILD, GroupJoined(group=KEY, path=(ROOT.node_id, UNCLE.node_id)))]
+    tell(node, ROOT, GroupJoined(group=KEY, path=(UNCLE.node_id,)))
+    assert drain(node) == []
+
+
+def test_a_forwarder_leaves_with_its_last_child() -> None:
+    node = attached()
+    node.unsubscribe(KEY, 0.0)
+    assert drain(node) == []
+    tell(node, CHILD, GroupLeave(group=KEY))
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    assert node.groups == ()
+    node.unsubscribe(KEY, 0.0)
+    assert drain(node) == []
+
+
+def test_who_leaves_while_asking_says_so() -> None:
+    node = member()
+    node.unsubscribe(KEY, 0.0)
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    tell(node, ROOT, GroupJoined(group=KEY, path=()))
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY))]
+    assert node.groups == ()
+
+
+def test_a_multicast_is_raised_and_passed_on_once() -> None:
+    node = attached()
+    for _ in range(3):
+        tell(node, ROOT, Disseminate(message_id=1, group=KEY, hops=1, payload=b"x"))
+    assert node.events() == [MulticastReceived(KEY, b"x")]
+    assert drain(node) == [(CHILD, Disseminate(message_id=1, group=KEY, hops=2, payload=b"x"))]
+    assert node.statistics().duplicates == 2
+
+
+@pytest.mark.parametrize("sender", [CHILD, UNCLE])
+def test_a_multicast_is_taken_from_the_parent_only(sender: Peer) -> None:
+    node = attached()
+    tell(node, sender, Disseminate(message_id=1, group=KEY, hops=1, payload=b"x"))
+    assert node.events() == []
+    assert node.statistics().refused == 1
+    assert drain(node) == [(sender, GroupLeave(group=KEY))]
+
+
+def test_a_multicast_of_the_parent_before_still_counts_while_moving() -> None:
+    node = attached()
+    tell(node, ROOT, GroupRefused(group=KEY, redirect=UNCLE))
+    tell(node, UNCLE, GroupJoined(group=KEY, path=()))
+    node.events()
+    drain(node)
+    tell(node, ROOT, Disseminate(message_id=1, group=KEY, hops=1, payload=b"x"))
+    tell(node, UNCLE, Disseminate(message_id=1, group=KEY, hops=1, payload=b"x"))
+    assert node.events() == [MulticastReceived(KEY, b"x")]
+    assert groups_only(drain(node)) == [(ROOT, GroupLeave(group=KEY))]
+
+
+def test_digests_mend_edges_the_two_ends_disagree_on() -> None:
+    node = attached()
+    tell(node, UNCLE, GroupDigest(children=(KEY, Id(7)), parents=()))
+    assert drain(node) == [(UNCLE, GroupLeave(group=KEY)), (UNCLE, GroupLeave(group=Id(7)))]
+    tell(node, ROOT, GroupDigest(children=(KEY,), parents=()))
+    assert drain(node) == []
+    tell(node, LOW, GroupDigest(children=(), parents=((KEY, 0),)))
+    assert LOW in node.children(KEY)
+    assert drain(node) == [(LOW, GroupJoined(group=KEY, path=(ROOT.node_id,)))]
+    tell(node, LOW, GroupDigest(children=(), parents=((KEY, 0),)))
+    assert drain(node) == [(LOW, GroupJoined(group=KEY, path=(ROOT.node_id,)))]
+    tell(node, LOW, GroupDigest(children=(), parents=((KEY, path_checksum((ROOT.node_id,))),)))
+    assert drain(node) == []
+
+
+def test_digests_are_sent_to_tree_neighbours_only() -> None:
+    node = attached()
+    while not (digests := [(p, m) for p, m in drain(node) if isinstance(m, GroupDigest)]):
+        node.handle_timer(node.next_timer() or 0.0)
+    assert digests == [
+        (CHILD, GroupDigest(children=(KEY,), parents=())),
+        (ROOT, GroupDigest(children=(), parents=((KEY, path_checksum(())),))),
+    ]
