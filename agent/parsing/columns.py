@@ -141,7 +141,7 @@ def _misfits(given: pl.Series, variants: Sequence[pl.Series]) -> pl.Series | Non
 
 
 def times_of(column: Column) -> pl.Series:
-    """Int64 epoch milliseconds of a column whose values may be texts and numbers; NULL where they are no time."""
+    """Int64 epoch milliseconds of a column of texts and numbers; NULL where a value is no time."""
     times, *others = (parse_times(variant) for variant in column.variants)
     for other in others:
         times = times.fill_null(other)

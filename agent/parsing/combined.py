@@ -1,8 +1,9 @@
 """The combined and common log formats of nginx and Apache, under nginx's names.
 
 Nearly every line splits at its quotes and spaces. A line is read that way only if the pieces prove that the
-full pattern would read it alike; the other lines are matched against the pattern. A line is good if host, time,
-request and status can be read; what else cannot be read, and `-`, is NULL. Escapes stay as the server wrote them.
+full pattern would read it alike; the other lines are matched against the pattern. A line is good if host,
+time, request and status can be read; what else cannot be read, and `-`, is NULL. Escapes stay as the server
+wrote them.
 """
 
 from collections.abc import Sequence
@@ -40,23 +41,27 @@ _TEXTS = (
 )
 _REQUEST_PARTS = ("method", "target", "protocol")
 
-# A request may, if nothing else fits, hold quotes that are not escaped; the last quote of a line may be missing.
+# A request may, if nothing else fits, hold quotes that are not escaped; the last quote of a line may be
+# missing.
 _PATTERN = (
-    r"^(?<remote_addr>[^ ]+) (?:[^ ]+ )?(?:(?<remote_user>.*?) )?\[(?<time>[^\[\]]*)\] "
+    r"^(?<remote_addr>[^ ]+) [^ ]+ (?<remote_user>.*?) \[(?<time>[^\[\]]*)\] "
     r'"(?<request>(?:[^"\\]|\\.)*|.*?)" (?<status>[0-9]{3}) (?<body_bytes_sent>[0-9]+|-)'
     r'(?: (?:"(?<http_referer>(?:[^"\\]|\\.)*)"(?: "(?<http_user_agent>(?:[^"\\]|\\.)*)(?:"|$))?)?|$)'
 )
 _REQUEST_PATTERN = r"^(?<method>[A-Za-z_-]+) (?<target>.+?)(?: (?<protocol>HTTP/[^ ]*))?$"
 
-# What the pieces between the quotes of a regular line are: before, request, sizes, referer, a space, user agent, rest.
+# What the pieces between the quotes of a regular line are: before, request, sizes, referer, a space, user
+# agent, rest.
 _BEFORE, _REQUEST, _SIZES, _REFERER, _GAP, _AGENT, _REST = (pl.col(f"field_{index}") for index in range(7))
 _BRACKETS = " [17/May/2015:10:05:03 +0000] "
 _STAMP = _BEFORE.str.tail(len(_BRACKETS))
 _REGULAR_TIME = _STAMP.str.slice(2, len(_BRACKETS) - 4)
+_USER_AND_TIME = _BEFORE.str.splitn(" ", 3).struct.field("field_2")
 _IS_REGULAR = (
     _STAMP.str.starts_with(" [")
     & _STAMP.str.ends_with("] ")
     & _BEFORE.str.starts_with(" ").not_()
+    & (_USER_AND_TIME.str.len_bytes() >= len(_BRACKETS))
     & _REQUEST.str.ends_with("\\").not_()
     & _SIZES.str.contains(r"^ [0-9]{3} (?:[0-9]+|-) ?$")
     & (_REFERER.is_null() | _SIZES.str.ends_with(" "))
@@ -65,8 +70,8 @@ _HAS_REGULAR_TAIL = _REFERER.is_null() | (
     (_GAP == " ") & _REST.is_not_null() & ~_REFERER.str.ends_with("\\") & ~_AGENT.str.ends_with("\\")
 )
 _REGULAR_TEXTS = {
-    "remote_addr": _BEFORE.str.splitn(" ", 2).struct.field("field_0"),
-    "remote_user": _BEFORE.str.splitn(" ", 3).struct.field("field_2").str.head(-len(_BRACKETS)),
+    "remote_addr": _BEFORE.str.splitn(" ", 3).struct.field("field_0"),
+    "remote_user": _USER_AND_TIME.str.head(-len(_BRACKETS)),
     "request": _REQUEST,
     "status": _SIZES.str.slice(1, 3),
     "body_bytes_sent": _SIZES.str.slice(5).str.strip_chars_end(" "),
@@ -101,7 +106,7 @@ class CombinedParser:
         return parsed(frame[TIME], [_column(frame, column) for column in self._columns], malformed)
 
     def _read_regular(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
-        """Time and needed texts of the lines that split at their quotes and spaces, and which lines those are."""
+        """Time and needed texts of the lines that split at quotes and spaces, and which lines those are."""
         pieces = lines.str.splitn('"', 7 if self._needs_tail else 4).struct.unnest()
         condition = _IS_REGULAR & _HAS_REGULAR_TAIL if self._needs_tail else _IS_REGULAR
         read = pieces.select(
@@ -120,7 +125,7 @@ class CombinedParser:
         groups = lines.str.extract_groups(_PATTERN).struct.unnest()
         frame = groups.select(parse_times(groups["time"]).alias(TIME), *self._texts)
         frame = frame.filter(frame[TIME].is_not_null())
-        blank = (lines.str.strip_chars() == "").sum()
+        blank = int((lines.str.strip_chars() == "").sum())
         return frame, len(lines) - frame.height - blank
 
 
@@ -131,7 +136,7 @@ def _lines(data: bytes) -> pl.Series:
 
 
 def _request_parts(requests: pl.Series) -> pl.DataFrame:
-    """Method, target (path and query string) and protocol of request lines; NULL what a request does not have."""
+    """The parts of request lines, NULL where a request does not have them."""
     parts = requests.str.splitn(" ", 3).struct.rename_fields(list(_REQUEST_PARTS)).struct.unnest()
     irregular = ~requests.str.contains(_IS_REGULAR_REQUEST).fill_null(True)
     if irregular.any():

@@ -23,7 +23,7 @@ _NEWLINE, _RETURN = b"\n\r"
 
 
 class DelimitedParser:
-    """Parses CSV, or TSV, which has no quoting. Blank lines are nothing; fields may be missing or too many."""
+    """Parses CSV, or TSV, which has no quoting. Blank lines are nothing; rows may be short or long."""
 
     def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
         self._columns = tuple(columns)
@@ -74,7 +74,7 @@ class DelimitedParser:
         )
 
     def _read_singly(self, data: bytes) -> tuple[pl.DataFrame, int]:
-        lines = data.splitlines()
+        lines = data.removesuffix(b"\n").split(b"\n")
         rows = [_fields(line, self._separator) for line in lines]
         good = [row for row in rows if row is not None]
         return self._frame(good), len(lines) - len(good)
@@ -103,7 +103,7 @@ class DelimitedParser:
 
 
 def header_record(data: bytes, separator: bytes) -> Record:
-    """The first record that is not blank, as fields without a byte order mark; an empty record if there is none."""
+    """The first record that is not blank, without a byte order mark; an empty one if there is none."""
     start = len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
@@ -122,7 +122,11 @@ def _field_name(column: SourceColumn) -> str:
 
 
 def _fields(line: bytes, separator: bytes) -> Sequence[bytes] | None:
-    return read_record(line, 0, LINE_BYTES_MAX).fields if separator == b"," else line.split(separator)
+    return (
+        read_record(line, 0, LINE_BYTES_MAX).fields
+        if separator == b","
+        else line.rstrip(b"\r").split(separator)
+    )
 
 
 def _without(data: bytes, records: Sequence[Record]) -> bytes:

@@ -17,8 +17,8 @@ KINDS = ("json", "combined", "csv", "tsv")
 class Format:
     """How one file is read: `kind` is json, combined, csv or tsv.
 
-    `time_field` names the column with the event's time; None: the time of arrival. `header` holds the names of the
-    columns, of JSON those that were seen.
+    `time_field` names the column with the event's time; None: the time of arrival. `header` holds the names
+    of the columns, of JSON those that were seen.
     """
 
     kind: str
@@ -30,8 +30,8 @@ class Format:
 class SourceColumn:
     """A column that queries need.
 
-    `path` leads to it through nested objects; a path of one part is a key as it stands. `type` is any, number,
-    integer, string, boolean or timestamp.
+    `path` leads to it through nested objects; a path of one part is a key as it stands. `type` is any,
+    number, integer, string, boolean or timestamp.
     """
 
     name: str
@@ -43,9 +43,10 @@ class SourceColumn:
 class Parsed:
     """The events of one block as frames, and how many lines or records were none.
 
-    Every frame has `@time` (Int64, epoch milliseconds) and all needed columns, each of one physical type: String,
-    Int64, Float64, Boolean, Datetime("ms", "UTC") or Null. A column that mixes types splits the block's events over
-    several frames. `@coerced` (UInt32, values of the event that did not fit their use) is there when not all zero.
+    Every frame has `@time` (Int64, epoch milliseconds) and all needed columns, each of one physical type:
+    String, Int64, Float64, Boolean, Datetime("ms", "UTC") or Null. A column that mixes types splits the
+    block's events over several frames. `@coerced` (UInt32, values of the event that did not fit their use)
+    is there when not all zero.
     """
 
     frames: tuple[pl.DataFrame, ...]

@@ -1,7 +1,7 @@
 """Reading chosen paths out of JSON objects, by structs generated for exactly these paths.
 
-A struct decodes its own fields and skips the rest of the object unbuilt. A node that is wanted as a value *and*
-has wanted parts below it is decoded whole, as a dict.
+A struct decodes its own fields and skips the rest of the object unbuilt. A node that is wanted as a value
+*and* has wanted parts below it is decoded whole, as a dict.
 """
 
 from collections.abc import Iterable

@@ -27,8 +27,9 @@ _JSON_DEPTH_MAX = 8
 def sniff(head: bytes, file: str, kind: str = AUTO, time_field: str | None = None) -> Format:
     """The format of a file that starts with the lines `head`, of the given `kind` unless that is `auto`.
 
-    Without `time_field`, the time is the first of TIME_FIELDS with a usable time in the head, else none. Raises
-    SourceError when the head is no log text, fits no format, or has no usable time in the field asked for.
+    Without `time_field`, the time is the first of TIME_FIELDS with a usable time in the head, else none.
+    Raises SourceError when the head is no log text, fits no format, or has no usable time in the field
+    asked for.
     """
     if kind not in (AUTO, *KINDS):
         raise SourceError(file, f"is to be read as {kind!r}, which is none of {', '.join((AUTO, *KINDS))}")

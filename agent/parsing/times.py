@@ -4,9 +4,10 @@ Every textual form has a fixed width, so a column of texts of one length is a by
 *layout*: which column holds which digit. Values are read with integer arithmetic on whole columns; a value's
 outcome is decided by its own bytes alone, never by its neighbours. About 15 M values/s on one core.
 
-Forms: ISO 8601 (`T` or a space, clock, seconds and fraction optional, `Z`, `+hh:mm`, `+hhmm`, `+hh` or nothing,
-which means UTC), the common log format `17/May/2015:10:05:03 +0000`, Twitter's `Wed Aug 27 13:08:45 +0000 2008`,
-and numbers (or numeric texts) of seconds since the epoch, or of milliseconds from 1e11 upwards.
+Forms: ISO 8601 (`T` or a space, clock, seconds and fraction optional, `Z`, `+hh:mm`, `+hhmm`, `+hh` or
+nothing, which means UTC), the common log format `17/May/2015:10:05:03 +0000`, Twitter's `Wed Aug 27
+13:08:45 +0000 2008`, and numbers (or numeric texts) of seconds since the epoch, or of milliseconds from
+1e11 upwards.
 """
 
 from dataclasses import dataclass
@@ -90,7 +91,8 @@ def _layouts() -> dict[int, list[_Layout]]:
 
 
 def parse_times(values: pl.Series) -> pl.Series:
-    """Int64 milliseconds since the epoch of a String, integer or float column; NULL where there is no usable time.
+    """Int64 milliseconds since the epoch of a String, integer or float column; NULL where there is no
+    usable time.
 
     Fractions of a millisecond are cut off in texts and rounded in numbers. O(n).
     """

@@ -33,8 +33,8 @@ class Block:
 class BlockCutter:
     """Cuts a stream into blocks: `feed` it pieces in order, `finish` it once, and forward what they yield.
 
-    Holds at most `block_bytes` + `line_bytes_max` and the last piece. With `csv_quotes` a block ends where a record
-    ends, and a record is a line as far as `line_bytes_max` is concerned.
+    Holds at most `block_bytes` + `line_bytes_max` and the last piece. With `csv_quotes` a block ends where
+    a record ends, and a record is a line as far as `line_bytes_max` is concerned.
     """
 
     file: str
@@ -54,7 +54,7 @@ class BlockCutter:
             yield from self._cut(b"".join(self._pieces), at_end=False)
 
     def finish(self, *, damaged: bool = False) -> Iterator[Block]:
-        """The rest. A last line without newline counts as a line, unless the stream is `damaged` at that point."""
+        """The rest. A last line without newline is a line, unless the stream is `damaged` there."""
         data = b"".join(self._pieces)
         yield from self._cut(data[: data.rfind(b"\n") + 1] if damaged else data, at_end=True)
         if self._overlong:
@@ -83,7 +83,7 @@ class BlockCutter:
         self._held = len(data) - start
 
     def _next_span(self, data: bytes, start: int, at_end: bool) -> tuple[int, int]:
-        """Ends of the next block and of the overlong line behind it; equal to `start` where there is none yet."""
+        """Ends of the next block and of the overlong line behind it; `start` where there is none yet."""
         end = self._block_end(data, start, at_end)
         line = start
         while end - line > self.line_bytes_max or (end == start and len(data) - line > self.line_bytes_max):

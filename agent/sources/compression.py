@@ -1,4 +1,4 @@
-"""Compressed files read as streams: every good byte comes out before the damage is told, in bounded memory."""
+"""Compressed files read as streams, in bounded memory: every good byte comes out before damage is told."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ def _inflate(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
 
 
 def _salvage(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """What comes before the damage: zlib hands out nothing from a call that fails, so feed it byte by byte."""
+    """What comes before the damage, byte by byte: a call that fails hands out nothing."""
     for index in range(len(data)):
         try:
             yield member.decompress(data[index : index + 1])

@@ -28,10 +28,11 @@ class Progress:
 
 
 class Source:
-    """One file, named pipe or, as `-`, the binary standard input that is given. Reads when asked, and only then.
+    """One file, named pipe or, as `-`, the binary standard input that is given. Reads when asked, and only
+    then.
 
-    `head` may be called before `blocks` and takes nothing away from it; `blocks` may be called once. All methods
-    raise SourceError: one line that names the file and says what is wrong.
+    `head` may be called before `blocks` and takes nothing away from it; `blocks` may be called once. All
+    methods raise SourceError: one line that names the file and says what is wrong.
     """
 
     def __init__(self, path: str, *, stdin: BinaryIO | None = None) -> None:
@@ -64,7 +65,8 @@ class Source:
         line_bytes_max: int = LINE_BYTES_MAX,
         csv_quotes: bool = False,
     ) -> Iterator[Block]:
-        """The whole source in blocks of about `block_bytes`; `csv_quotes`: never cut inside a quoted CSV field.
+        """The whole source in blocks of about `block_bytes`; `csv_quotes`: never cut inside a quoted CSV
+        field.
 
         The good part of a damaged compressed file comes before its SourceError.
         """
@@ -103,7 +105,7 @@ def read_blocks(
     line_bytes_max: int = LINE_BYTES_MAX,
     csv_quotes: bool = False,
 ) -> Iterator[Block]:
-    """The blocks of one file, or of `stdin` for `-`. Raises SourceError. See `Source`, which can also be asked."""
+    """The blocks of one file, or of `stdin` for `-`; see `Source`. Raises SourceError."""
     source = Source(path, stdin=stdin)
     return source.blocks(block_bytes=block_bytes, line_bytes_max=line_bytes_max, csv_quotes=csv_quotes)
 

@@ -1,10 +1,10 @@
 """Where CSV records end that are not simply lines.
 
 Nearly every record is one line whose quotes are in place; lines that are not are found at once, with array
-arithmetic. Only those (fields with a line break inside, stray or unterminated quotes) are walked through field by
-field. A quote opens a field only at the field's start, so `5" disk` is text; a quoted field must be followed by a
-comma or the line's end, so an unterminated quote is noticed at the next quote that does not fit, at the latest
-after `bytes_max`, and costs its own line only.
+arithmetic. Only those (fields with a line break inside, stray or unterminated quotes) are walked through
+field by field. A quote opens a field only at the field's start, so `5" disk` is text; a quoted field must
+be followed by a comma or the line's end, so an unterminated quote is noticed at the next quote that does
+not fit, at the latest after `bytes_max`, and costs its own line only.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ _NEWLINE, _RETURN, _QUOTE, _COMMA = b'\n\r",'
 class Record:
     """The bytes `start:end` of a block, line end included, and their fields.
 
-    Malformed, and then its first line only, when `fields` is None. It is `open` when that is because a quoted field
-    runs on to the end of the block, so that more data might still close it.
+    Malformed, and then its first line only, when `fields` is None. It is `open` when that is because a
+    quoted field runs on to the end of the block, so that more data might still close it.
     """
 
     start: int
@@ -48,7 +48,7 @@ def open_record(data: bytes, bytes_max: int) -> int | None:
 
 
 def _irregular_lines(data: bytes) -> list[int]:
-    """Starts of the lines in which the first, third, ... quote does not open a field or its partner not close it."""
+    """Starts of the lines with an odd quote that opens no field, or an even one that closes none."""
     if b'"' not in data:
         return []
     array = np.frombuffer(
