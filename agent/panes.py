@@ -1,0 +1,50 @@
+"""Runs of panes with their contributors: what workers seal, combiners merge and masters publish.
+
+A pane is named by its start in epoch milliseconds. A run covers the panes in (after, upto]; a source's runs follow
+each other without gaps, so that "how far" is one number and the barrier is a minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+FIRST_PANE = -(2**63)
+"""Before every pane: where a source's first run starts."""
+END = 2**63 - 1
+"""After every pane: how far a source has come when its input is over. Also the pane of counts that have no time."""
+
+COUNTERS = ("events", "matched", "late", "malformed", "coerced")
+COUNTERS_SCHEMA = pl.Schema({"pane": pl.Int64(), **{name: pl.Int64() for name in COUNTERS}})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """The panes in (after, upto] of these contributors: their state and what was counted, both by pane."""
+
+    after: int
+    upto: int
+    contributors: int
+    state: pl.DataFrame
+    counters: pl.DataFrame
+
+    def within(self, after: int, upto: int) -> Run:
+        """The part of the run in (after, upto]; the run itself when that is all of it."""
+        after, upto = max(after, self.after), min(upto, self.upto)
+        if (after, upto) == (self.after, self.upto):
+            return self
+        inside = pl.col("pane").is_between(after, upto, closed="right")
+        return Run(after, upto, self.contributors, self.state.filter(inside), self.counters.filter(inside))
+
+
+def count(**columns: object) -> pl.DataFrame:
+    """A counters frame from the given columns, zero where a counter is not named."""
+    zeros = {name: 0 for name in COUNTERS if name not in columns}
+    return pl.DataFrame({**columns, **zeros}).select(pl.col(n).cast(t) for n, t in COUNTERS_SCHEMA.items())
+
+
+def add_counters(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Sums counters by pane, in pane order."""
+    return pl.concat([pl.DataFrame(schema=COUNTERS_SCHEMA), *frames]).group_by("pane").sum().sort("pane")

@@ -1,0 +1,125 @@
+"""`elf local`: one query over files, no fleet needed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+import query
+from agent.parsing import parse_time
+from agent.sources import STANDARD_INPUT
+from elf import local as embedded
+from elf.errors import UsageError
+from elf.output import result_writer
+from elf.terminal import printable
+
+AGENTS_MAX = 1024
+DEFAULT_STREAM = "logs"
+EXAMPLES = """\b
+Examples:
+  elf local "SELECT path, COUNT(*) FROM logs GROUP BY path SORT BY COUNT(*) DESC LIMIT 10" access.log
+  elf local "SELECT status, COUNT(*), AVG(body_bytes_sent) FROM logs GROUP BY status" /var/log/nginx/access.log*
+  zcat events.json.gz | elf local "SELECT type, COUNT(*) FROM logs GROUP BY type WINDOWING 10 MINUTES" -
+  elf local --source web=a.log --source web=b.log "SELECT COUNT(*) FROM web" --output json
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("query_text", metavar="QUERY")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--source", "named", metavar="NAME=PATH", multiple=True,
+    help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",
+)  # fmt: skip
+@click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
+              help="Agents to embed; files, or blocks of them, are dealt among them.")  # fmt: skip
+@click.option("--source-format", type=click.Choice(["auto", "json", "combined", "csv", "tsv"]), default="auto",
+              show_default=True, help="How lines are read; auto looks at each file's beginning.")  # fmt: skip
+@click.option("--time-field", metavar="FIELD",
+              help="The field with the event's time; else the first of timestamp, @timestamp, time, ts, "
+              "created_at that is there, else the time of reading.")  # fmt: skip
+@click.option("--since", metavar="TIME", help="Only events from this time on, e.g. 2015-05-17T10:00:00Z.")
+@click.option("--until", metavar="TIME", help="Only events before this time.")
+@click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
+              help="Tables for people, JSON lines with completeness for programs, CSV of the rows.")  # fmt: skip
+def local(
+    query_text: str,
+    files: tuple[str, ...],
+    named: tuple[str, ...],
+    agents: int,
+    source_format: str,
+    time_field: str | None,
+    since: str | None,
+    until: str | None,
+    output: str,
+) -> None:
+    """Answer QUERY over FILEs with a whole fleet embedded in this process.
+
+    FILE may be `-` for standard input; .gz and .zst files are read as they are. Formats: JSON lines, nginx's and
+    Apache's combined and common logs, CSV and TSV with a header. Input is bounded: windows close when it ends.
+    """
+    options = embedded.LocalOptions(
+        arrival_ms=time.time_ns() // 1_000_000,
+        agents=agents,
+        source_format=source_format,
+        time_field=time_field,
+        since_ms=_moment("--since", since),
+        until_ms=_moment("--until", until),
+    )
+    try:
+        run = embedded.LocalRun(query_text, _sources(files, named), options)
+    except query.QueryError as error:
+        raise UsageError(str(error)) from error
+    writer = result_writer(output, run.columns)
+    with _progress() as progress:
+        results = run.results(progress)
+        first = next(results, None)
+    for warning in run.warnings:
+        click.echo(f"elf local: {printable(warning)}", err=True)
+    if first is not None:
+        writer.write(first)
+    for result in results:
+        writer.write(result)
+    if run.empty_because:
+        click.echo(f"elf local: {run.empty_because}", err=True)
+
+
+def _moment(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    moment = parse_time(text)
+    if moment is None:
+        raise UsageError(f"{option} {text!r} is no time: write it like 2015-05-17T10:00:00Z")
+    return moment
+
+
+def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.Source]:
+    by_name: dict[str, list[str]] = {DEFAULT_STREAM: list(files)} if files else {}
+    for pair in named:
+        name, separator, path = pair.partition("=")
+        if not (name and separator and path):
+            raise UsageError(f"--source {pair!r} is not NAME=PATH")
+        by_name.setdefault(name, []).append(path)
+    if not by_name:
+        raise UsageError("no input: name one or more FILEs, `-` for standard input, or --source NAME=PATH")
+    if sum(paths.count(STANDARD_INPUT) for paths in by_name.values()) > 1:
+        raise UsageError("standard input can be read only once")
+    return [embedded.Source(name, tuple(paths)) for name, paths in by_name.items()]
+
+
+@contextmanager
+def _progress() -> Iterator[embedded.Progress | None]:
+    """A bar on stderr where that is a terminal, gone when the reading is done."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading")
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)

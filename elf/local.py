@@ -1,0 +1,160 @@
+"""One query over files, answered by a whole fleet embedded in this process."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+import query
+from agent import EmbeddedFleet, Result, Submit
+from agent.parsing import Format, Parser, parser, schema, sniff
+from agent.sources import Block, SourceError
+from agent.sources import Source as SourceFile
+from elf.errors import ElfError, UsageError
+from overlay import app_id
+
+APP = "local"
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A named stream and the files that hold it; `-` is standard input."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """How input is read and dealt. Times in epoch ms; `arrival_ms` stands in where events carry no time."""
+
+    arrival_ms: int
+    agents: int = 1
+    source_format: str = "auto"
+    time_field: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """One file of one stream, and how it is read."""
+
+    stream: str
+    file: SourceFile
+    format: Format
+
+
+class LocalRun:
+    """A query, checked and ready to run over its sources.
+
+    Raises `query.QueryError` for the query, `UsageError` for sources that are not there. `columns` are the names
+    of the result's columns, `warnings` grow while it runs.
+    """
+
+    def __init__(self, text: str, sources: Sequence[Source], options: LocalOptions) -> None:
+        self.warnings: list[str] = []
+        self._options = options
+        parsed = query.parse(text)
+        self._inputs = self._open(sources)
+        self.plan = query.analyze(parsed, self._catalog(sources))
+        self.columns = query.output_names(self.plan)
+        self._inputs = [i for i in self._inputs if self.plan.stream in ("*", i.stream)]
+        self._silent = {column.name for column in self.plan.columns}
+        self._broken: SourceError | None = None
+        self._windows = 0
+
+    def results(self, progress: Progress | None = None) -> Iterator[Result]:
+        """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
+
+        A file that breaks off in the middle counts as far as it could be read: `ElfError` says so at the end.
+        """
+        options = self._options
+        fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0))
+        key = app_id(APP, b"").to_bytes(16, "big")
+        wire = self.plan.to_wire()
+        self.master = fleet.submit(
+            Submit(key, APP, self.plan.stream, wire, options.since_ms, options.until_ms)
+        )
+        self._feed(fleet, progress)
+        self._warn_of_silent_columns()
+        for result in fleet.end_of_input():
+            self._windows += 1
+            yield result
+        if self._broken is not None:
+            raise ElfError(str(self._broken))
+
+    @property
+    def empty_because(self) -> str | None:
+        """Why a finished run had no window to show; None if it had one."""
+        if self._windows:
+            return None
+        return f"no window: no events, {self.master.totals['malformed']:,} malformed lines"
+
+    def _open(self, sources: Sequence[Source]) -> list[_Input]:
+        try:
+            return [self._sniff(source.name, path) for source in sources for path in source.paths]
+        except SourceError as error:
+            raise UsageError(str(error)) from error
+
+    def _sniff(self, stream: str, path: str) -> _Input:
+        file = SourceFile(path, stdin=sys.stdin.buffer)
+        options = self._options
+        return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
+
+    def _catalog(self, sources: Sequence[Source]) -> dict[str, query.Schema]:
+        """What is known of each stream: the union of its files."""
+        catalog = {}
+        for source in sources:
+            catalog[source.name] = _union([schema(i.format) for i in self._inputs if i.stream == source.name])
+        return catalog
+
+    def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
+        """Deals whole files to agents where there are enough of them, else blocks in turn."""
+        by_file = len(self._inputs) >= len(fleet)
+        total = sum(i.file.bytes_total() or 0 for i in self._inputs)
+        blocks_dealt = bytes_before = 0
+        for index, source in enumerate(self._inputs):
+            decode = parser(source.format, fleet.needs(source.stream))
+            blocks = source.file.blocks(csv_quotes=source.format.kind == "csv")
+            for block in self._unbroken(blocks):
+                number = (index if by_file else blocks_dealt) % len(fleet)
+                self._insert(fleet, number, source.stream, decode, block)
+                blocks_dealt += 1
+                if progress:
+                    progress(bytes_before + source.file.progress.bytes_read, total)
+            bytes_before += source.file.progress.bytes_read
+
+    def _unbroken(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        try:
+            yield from blocks
+        except SourceError as error:
+            self._broken = self._broken or error
+
+    def _insert(self, fleet: EmbeddedFleet, number: int, stream: str, decode: Parser, block: Block) -> None:
+        parsed = decode.parse(block, self._options.arrival_ms)
+        fleet.insert(number, stream, replace(parsed, malformed=parsed.malformed + block.overlong))
+        for name in list(self._silent):
+            if any(_has_values(frame, name) for frame in parsed.frames):
+                self._silent.discard(name)
+
+    def _warn_of_silent_columns(self) -> None:
+        for name in sorted(self._silent):
+            self.warnings.append(f"no event has a value for column {name}: it is NULL throughout")
+
+
+def _union(schemas: Sequence[tuple[dict[str, str], bool]]) -> query.Schema:
+    columns: dict[str, str] = {}
+    for found, _ in schemas:
+        for name, kind in found.items():
+            columns[name] = kind if columns.get(name, kind) == kind else "any"
+    return query.Schema(columns, any(is_open for _, is_open in schemas))
+
+
+def _has_values(frame: pl.DataFrame, name: str) -> bool:
+    return name in frame.columns and frame[name].null_count() < frame.height

@@ -1,0 +1,114 @@
+"""The barrier: nothing leaves before everyone is there, and nobody is ever counted twice."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.combiner import Combiner
+from agent.panes import END, FIRST_PANE, Run, add_counters, count
+
+PANES = range(12)
+
+
+def add_up(states: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(states).group_by("pane").agg(pl.col("n").sum()).sort("pane")
+
+
+def run_of(after: int, upto: int, contributors: int, amounts: dict[int, int]) -> Run:
+    inside = {pane: n for pane, n in amounts.items() if after < pane <= upto}
+    state = pl.DataFrame(
+        {"pane": inside.keys(), "n": inside.values()}, schema={"pane": pl.Int64, "n": pl.Int64}
+    )
+    return Run(after, upto, contributors, state, count(pane=state["pane"], events=state["n"]))
+
+
+def totals(runs: list[Run]) -> dict[int, int]:
+    summed = add_up([run.state for run in runs])
+    return dict(zip(summed["pane"], summed["n"], strict=True))
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[list[dict[int, int]], list[tuple[int, Run]]]:
+    """Per source its amounts by pane, and its runs in a random interleaving."""
+    sources = draw(st.integers(1, 5))
+    amounts = [draw(st.dictionaries(st.sampled_from(PANES), st.integers(1, 9))) for _ in range(sources)]
+    queues = []
+    for source in range(sources):
+        cuts = [FIRST_PANE, *sorted(draw(st.sets(st.sampled_from(PANES), max_size=4))), END]
+        queues.append(
+            [run_of(a, b, 1 << source, amounts[source]) for a, b in zip(cuts, cuts[1:], strict=False)]
+        )
+    order = []
+    while any(queues):
+        source = draw(st.sampled_from([number for number, queue in enumerate(queues) if queue]))
+        order.append((source, queues[source].pop(0)))
+    return amounts, order
+
+
+@given(deliveries(), st.data())
+def test_every_source_is_counted_once_in_every_pane(
+    case: tuple[list[dict[int, int]], list[tuple[int, Run]]], data: st.DataObject
+) -> None:
+    amounts, order = case
+    combiner = Combiner(add_up)
+    for source in range(len(amounts)):
+        combiner.add_source(source)
+    out: list[Run] = []
+    for source, run in order:
+        combiner.add(source, run)
+        if data.draw(st.booleans()):
+            combiner.add(source, run)
+        out += combiner.ready()
+    assert [run.after for run in out] == [FIRST_PANE, *(run.upto for run in out[:-1])]
+    assert out[-1].upto == END
+    assert all(run.contributors == (1 << len(amounts)) - 1 for run in out)
+    expected = {pane: sum(amount.get(pane, 0) for amount in amounts) for pane in PANES}
+    assert totals(out) == {pane: n for pane, n in expected.items() if n}
+    counted = add_counters(run.counters for run in out)
+    assert dict(zip(counted["pane"], counted["events"], strict=True)) == totals(out)
+
+
+def test_nothing_leaves_before_every_source_is_there() -> None:
+    combiner = Combiner(add_up)
+    combiner.add_source("left")
+    combiner.add_source("right")
+    combiner.add("left", run_of(FIRST_PANE, END, 1, {3: 5}))
+    assert combiner.ready() == []
+    combiner.add("right", run_of(FIRST_PANE, 3, 2, {3: 7}))
+    (first,) = combiner.ready()
+    assert (first.upto, totals([first])) == (3, {3: 12})
+    combiner.remove_source("right")
+    (rest,) = combiner.ready()
+    assert (rest.after, rest.upto, rest.contributors) == (3, END, 1)
+
+
+def test_overlapping_contributors_are_refused_and_the_larger_set_stays() -> None:
+    combiner = Combiner(add_up)
+    for source in ("one", "two"):
+        combiner.add_source(source)
+    combiner.add("one", run_of(FIRST_PANE, END, 0b01, {0: 1}))
+    combiner.add("two", run_of(FIRST_PANE, END, 0b11, {0: 10}))
+    (run,) = combiner.ready()
+    assert (run.contributors, totals([run]), combiner.refused) == (0b11, {0: 10}, 1)
+
+
+def test_runs_out_of_sequence_are_refused() -> None:
+    combiner = Combiner(add_up)
+    combiner.add_source("child")
+    combiner.add("child", run_of(5, END, 1, {}))
+    combiner.add("stranger", run_of(FIRST_PANE, END, 1, {}))
+    assert (combiner.refused, combiner.ready()) == (2, [])
+
+
+def test_a_change_of_contributors_cuts_the_run() -> None:
+    combiner = Combiner(add_up)
+    for source in ("child", "self"):
+        combiner.add_source(source)
+    combiner.add("child", run_of(FIRST_PANE, 4, 0b110, {1: 1, 4: 1}))
+    combiner.add("child", run_of(4, END, 0b100, {7: 1}))
+    combiner.add("self", run_of(FIRST_PANE, END, 0b001, {1: 1, 7: 1}))
+    early, late = combiner.ready()
+    assert (early.upto, early.contributors, totals([early])) == (4, 0b111, {1: 2, 4: 1})
+    assert (late.upto, late.contributors, totals([late])) == (END, 0b101, {7: 2})

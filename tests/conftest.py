@@ -1,0 +1,25 @@
+"""What all tests share: hypothesis profiles, where real logs are, and the list of what was skipped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REAL_LOGS = Path(os.environ.get("ELF_REAL_LOGS", Path(__file__).parents[2] / "shared" / "data"))
+
+settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)
+settings.register_profile(
+    "fuzz", max_examples=5000, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session")
+def real_logs() -> Path:
+    """The folder with real logs; tests that need it skip where it is missing (set ELF_REAL_LOGS to name it)."""
+    if not REAL_LOGS.is_dir():
+        pytest.skip("no real logs here: set ELF_REAL_LOGS to the folder that holds them")
+    return REAL_LOGS
