@@ -1,5 +1,6 @@
 """Runs contenders in turn, each run in a process of its own, and takes the median of their times."""
 
+import os
 import statistics
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from .contender import Measurement, parse
 from .environment import ROOT, NotAvailable, contender_variables, rival_python
 
 _TIMEOUT_S = 600
+_LOAD_MAX = 0.5
 
 
 class BenchmarkError(Exception):
@@ -43,6 +45,7 @@ def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: 
 
     Raises BenchmarkError when one fails or when their answers differ.
     """
+    _warn_if_busy()
     outcomes: dict[str, Outcome] = {}
     runners: dict[str, list[str]] = {}
     for contender in contenders:
@@ -59,6 +62,13 @@ def race(contenders: Sequence[Contender], data: Path, *, rounds: int, warm_ups: 
     _check_answers(runs)
     medians = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
     return outcomes | {name: Outcome(seconds) for name, seconds in medians.items()}
+
+
+def _warn_if_busy() -> None:
+    """Say so when others use the cores: that costs most those who would have used both of them."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > _LOAD_MAX:
+        print(f"the machine is busy (load {load:.1f}): expect distorted ratios", file=sys.stderr, flush=True)
 
 
 def _run_once(name: str, command: list[str]) -> Measurement:
