@@ -33,12 +33,16 @@ class Fragment:
         return decode_frame(self.data, schema, bytes_max=4 * self.raw_bytes + 2**16)
 
 
-def position(frame: pl.DataFrame, bound: Bound) -> int:
-    """The index of the first row at or after the bound in a sorted frame. O(log n)."""
+def position(frame: pl.DataFrame, bound: Bound, *, after: bool = False) -> int:
+    """The index of the first row of a sorted frame that is not before the bound, or that is after it. O(log
+    n).
+    """
     pane, hash_ = bound
     start = int(frame["pane"].search_sorted(pane, side="left"))
     end = int(frame["pane"].search_sorted(pane, side="right"))
-    return start + int(frame["hash"].slice(start, end - start).search_sorted(hash_, side="left"))
+    return start + int(
+        frame["hash"].slice(start, end - start).search_sorted(hash_, side="right" if after else "left")
+    )
 
 
 def cut(frame: pl.DataFrame, separators: Sequence[Bound]) -> Iterator[pl.DataFrame]:

@@ -29,51 +29,45 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
     series = columns.get_columns() if isinstance(columns, pl.DataFrame) else list(columns)
     if not series:
         raise ValueError("a key needs at least one column to hash")
-    frame = pl.DataFrame([column.alias(str(index)) for index, column in enumerate(series)])
     chained = _u64(seed)
-    for name, dtype in frame.schema.items():
-        chained = splitmix64(chained ^ _element(name, dtype, seed))
-    return frame.select(chained.alias("hash")).to_series()
+    for column in series:
+        chained = splitmix64(chained ^ _element(column, seed))
+    return chained.alias("hash")
 
 
-def splitmix64(bits: pl.Expr) -> pl.Expr:
-    """One step of splitmix64 (Steele, Lea and Flood, 2014) on UInt64. Polars has no shift: division by a
-    power of two is.
-    """
-    bits = bits + _u64(0x9E3779B97F4A7C15)  # UInt64 arithmetic wraps, as the algorithm wants
+def splitmix64(bits: pl.Series) -> pl.Series:
+    """One step of splitmix64 (Steele, Lea and Flood, 2014) on each UInt64."""
+    # UInt64 arithmetic wraps, as the algorithm wants; Polars has no shift, so this divides by powers of two.
+    # Step by step and not as one expression, which would double with every use of `bits`.
+    bits = bits + _u64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
     return bits ^ (bits // _u64(1 << 31))
 
 
-def _element(name: str, dtype: pl.DataType, seed: int) -> pl.Expr:
-    column = pl.col(name)
-    if dtype == pl.Null:
-        return column.cast(pl.UInt64).fill_null(_u64(_NULL_ELEMENT))
-    if dtype == pl.String:
-        element: pl.Expr = plh.col(name).nchash.xxh3_64(seed=seed)
-    elif dtype == pl.Int64:
+def _element(column: pl.Series, seed: int) -> pl.Series:
+    if column.dtype == pl.Null:
+        element = column.cast(pl.UInt64)
+    elif column.dtype == pl.String:
+        element = column.to_frame("key").select(plh.col("key").nchash.xxh3_64(seed=seed)).to_series()
+    elif column.dtype == pl.Int64:
         element = splitmix64(column.reinterpret(dtype=pl.UInt64))
-    elif dtype == pl.Boolean:
+    elif column.dtype == pl.Boolean:
         element = splitmix64(column.cast(pl.UInt64))
-    elif dtype == pl.Float64:
+    elif column.dtype == pl.Float64:
         element = splitmix64(_float_bits(column))
     else:
-        raise ValueError(f"a key column cannot be {dtype}")
-    return element.fill_null(_u64(_NULL_ELEMENT))
+        raise ValueError(f"a key column cannot be {column.dtype}")
+    return element.fill_null(_NULL_ELEMENT)
 
 
-def _float_bits(column: pl.Expr) -> pl.Expr:
+def _float_bits(column: pl.Series) -> pl.Series:
     """Bits by value: 1.0 has those of the integer 1, -0.0 those of 0, every NaN the same."""
     integral = (column == column.floor()) & (column >= -(2.0**63)) & (column < 2.0**63)
-    return (
-        pl.when(integral)
-        .then(column.cast(pl.Int64, strict=False).reinterpret(dtype=pl.UInt64))
-        .when(column.is_nan())
-        .then(_u64(_NAN_BITS))
-        .otherwise(column.reinterpret(dtype=pl.UInt64))
-    )
+    integers = column.set(~integral, None).cast(pl.Int64).reinterpret(dtype=pl.UInt64)
+    doubles = _u64(_NAN_BITS).zip_with(column.is_nan(), column.reinterpret(dtype=pl.UInt64))
+    return integers.zip_with(integral, doubles)
 
 
-def _u64(value: int) -> pl.Expr:
-    return pl.lit(value, dtype=pl.UInt64)
+def _u64(value: int) -> pl.Series:
+    return pl.Series([value], dtype=pl.UInt64)

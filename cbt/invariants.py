@@ -33,8 +33,8 @@ def _check_ranges(node: Node, layout: Layout, low: Bound, high: Bound) -> None:
         bounds = frame.select("pane", "hash").rows()
         assert low <= bounds[0] <= bounds[-1] < high, "rows lie in their node's range"
         assert (bounds[0][0], bounds[-1][0]) == (fragment.first_pane, fragment.last_pane)
-    lows = [low, *node.separators]
-    for child, start, end in zip(node.children, lows, [*lows[1:], high], strict=True):
+    starts, ends = [low, *node.separators], [*node.separators, high]
+    for child, start, end in zip(node.children, starts, ends, strict=not node.is_leaf):
         _check_ranges(child, layout, start, end)
 
 

@@ -99,7 +99,7 @@ def split_leaf(low: Bound, frame: pl.DataFrame, rows_max: int, bytes_max: int) -
     middle = _bound(frame, frame.height // 2)
     start = position(frame, middle)
     if start == 0:
-        start = position(frame, (middle[0], middle[1] + 1))
+        start = position(frame, middle, after=True)
     if start == frame.height:
         return [Node(low, fragments=[Fragment.pack(frame)])]
     upper = frame.slice(start)

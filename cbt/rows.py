@@ -85,7 +85,7 @@ class RowBuffer:
             self._forget()
             return
         self._settle()
-        self._first = self._first.filter(pl.col("pane") != pane)
+        self._first: pl.DataFrame = self._first.filter(pl.col("pane") != pane)
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """The first rows of each pane of several buffers' frames, ordered. O(n log n) for n rows in all."""

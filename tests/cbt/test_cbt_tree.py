@@ -1,0 +1,264 @@
+"""The compressed buffer tree behaves as a dict of exact Python numbers, however deep it is."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import polars as pl
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import cbt.layout
+from cbt import Aggregate, CompressedBufferTree, Key, canonical_json
+
+KEYS = [Key("k", "any"), Key("s", "string")]
+AGGREGATES = [
+    Aggregate("n", "count", None, "any"),
+    Aggregate("total", "sum", "x", "number"),
+    Aggregate("top", "max", "x", "number"),
+]
+PANES = st.integers(-2, 3)
+KEY_PARTS = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        1,
+        1.0,
+        -0.0,
+        2.5,
+        float("nan"),
+        2**53,
+        2.0**53,
+        "",
+        "1",
+        "a-string-of-more-than-twelve-bytes",
+    ]
+) | st.integers(0, 40)
+VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
+ROWS = st.lists(
+    st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25
+)
+
+ModelKey = tuple[int, str | None, str | None]
+
+
+class Group:
+    """One key's state in the model."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.values: list[float] = []
+
+    def lowered(self) -> tuple[int, float | None, float | None]:
+        if not self.values:
+            return self.n, None, None
+        return self.n, float(sum(map(Fraction, self.values))), float(max(self.values, key=Fraction))
+
+
+def colliding_hash(keys: list[pl.Series], seed: int) -> pl.Series:
+    """Three hashes for all keys."""
+    return (REAL_HASH(keys, seed) % 3).alias("hash")
+
+
+REAL_HASH = cbt.layout.key_hash
+
+
+class TreeMachine(RuleBasedStateMachine):
+    hashing = staticmethod(REAL_HASH)
+
+    def __init__(self) -> None:
+        super().__init__()
+        cbt.layout.key_hash = self.hashing
+
+    def teardown(self) -> None:
+        cbt.layout.key_hash = REAL_HASH
+
+    @initialize(buffer_rows=st.integers(1, 12), fanout=st.integers(2, 4), leaf_rows=st.integers(2, 6))
+    def plant(self, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
+        self.leaf_rows = leaf_rows
+        self.tree = CompressedBufferTree(
+            KEYS, AGGREGATES, seed=1, buffer_rows=buffer_rows, fanout=fanout, leaf_rows=leaf_rows
+        )
+        self.model: dict[ModelKey, Group] = {}
+
+    @rule(rows=ROWS)
+    def insert(self, rows: list[tuple[int, object, str | None, float | None]]) -> None:
+        for pane, k, s, x in rows:
+            self.tree.insert(pl.DataFrame({"pane": [pane], "k": [k], "s": [s], "x": [x]}))
+            self._add(pane, k, s, x)
+
+    @rule(pane=PANES, start=st.integers(0, 10**6), count=st.integers(1, 60), x=VALUES)
+    def insert_many(self, pane: int, start: int, count: int, x: float | None) -> None:
+        numbers = range(start, start + count)
+        self.tree.insert(
+            pl.DataFrame(
+                {"pane": [pane] * count, "k": list(numbers), "s": ["many"] * count, "x": [x] * count}
+            )
+        )
+        for number in numbers:
+            self._add(pane, number, "many", x)
+
+    def _add(self, pane: int, k: object, s: str | None, x: float | None) -> None:
+        group = self.model.setdefault((pane, canonical_json(pl.Series([k])).item(), s), Group())
+        group.n += 1
+        if x is not None:
+            group.values.append(x)
+
+    @rule(pane=st.none() | PANES)
+    def flush(self, pane: int | None) -> None:
+        frames = list(self.tree.flush(pane))
+        expected = {key: group.lowered() for key, group in self.model.items() if pane in (None, key[0])}
+        assert all(0 < frame.height <= self.leaf_rows for frame in frames)
+        rows = [row for frame in frames for row in self._lowered(frame)]
+        assert len(rows) == len(expected), "every key appears once"
+        assert dict(rows) == expected
+        order = [bounds for frame in frames for bounds in frame.select("pane", "hash").rows()]
+        assert order == sorted(order)
+
+    def _lowered(
+        self, frame: pl.DataFrame
+    ) -> Iterator[tuple[ModelKey, tuple[int, float | None, float | None]]]:
+        for pane, k, s, n, total, top in self.tree.layout.lower(frame).rows():
+            doubles = (None if total is None else float(total), None if top is None else float(top))
+            yield (pane, k, s), (n, *doubles)
+
+    @rule()
+    def flush_a_part(self) -> None:
+        next(self.tree.flush(), None)
+
+    @precondition(lambda self: len(self.model) > 20)
+    @rule()
+    def empty(self) -> None:
+        self.tree.empty()
+        self.model.clear()
+        assert self.tree.memory_bytes == 0
+
+    @rule(pane=PANES)
+    def empty_pane(self, pane: int) -> None:
+        self.tree.empty(pane)
+        self.model = {key: group for key, group in self.model.items() if key[0] != pane}
+        assert not list(self.tree.flush(pane))
+
+    @invariant()
+    def holds(self) -> None:
+        if hasattr(self, "tree"):
+            self.tree.check()
+
+
+class CollidingTreeMachine(TreeMachine):
+    hashing = staticmethod(colliding_hash)
+
+
+MACHINE_SETTINGS = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=15)
+TestTree = TreeMachine.TestCase
+TestTree.settings = MACHINE_SETTINGS
+TestCollidingTree = CollidingTreeMachine.TestCase
+TestCollidingTree.settings = MACHINE_SETTINGS
+
+
+def counting(**limits: int) -> CompressedBufferTree:
+    return CompressedBufferTree([Key("k", "integer")], [Aggregate("n", "count", None, "any")], **limits)
+
+
+def keys(start: int, stop: int, pane: int = 0) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"pane": pl.repeat(pane, stop - start, dtype=pl.Int64, eager=True), "k": range(start, stop)}
+    )
+
+
+def counts(tree: CompressedBufferTree, pane: int | None = None) -> dict[int, int]:
+    return {k: n for frame in tree.flush(pane) for k, n in frame.select("k", "n.n").rows()}
+
+
+def test_a_deep_tree() -> None:
+    tree = counting(buffer_rows=32, fanout=2, leaf_rows=16)
+    for start in range(0, 2000, 50):
+        tree.insert(keys(start, start + 100))
+    statistics = tree.statistics()
+    assert statistics.levels > 4
+    assert statistics.leaves > 100
+    assert statistics.stored_rows + statistics.buffered_rows >= 2050
+    tree.check()
+    assert counts(tree) == {k: 1 if k < 50 or k >= 2000 else 2 for k in range(2050)}
+
+
+def test_keys_that_repeat_stay_in_the_root() -> None:
+    tree = counting(buffer_rows=100, fanout=2, leaf_rows=16)
+    for _ in range(100):
+        tree.insert(keys(0, 40))
+    assert tree.statistics().fragments == 0
+    assert counts(tree) == dict.fromkeys(range(40), 100)
+
+
+def test_one_distinct_key_cannot_split_a_leaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_hash(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
+        return pl.Series("hash", [2**64 - 1] * len(columns[0]), dtype=pl.UInt64)
+
+    monkeypatch.setattr(cbt.layout, "key_hash", one_hash)
+    tree = counting(buffer_rows=4, fanout=2, leaf_rows=2)
+    tree.insert(keys(0, 50))
+    tree.insert(keys(0, 50))
+    tree.check()
+    assert counts(tree) == dict.fromkeys(range(50), 2)
+
+
+def test_reading_in_the_middle_changes_nothing() -> None:
+    tree = counting(buffer_rows=8, fanout=2, leaf_rows=4)
+    for start in range(0, 200, 10):
+        tree.insert(keys(start, start + 20))
+        next(tree.flush())
+        list(tree.flush())
+    assert sum(counts(tree).values()) == 400
+
+
+def test_a_tree_that_changes_ends_its_flushes() -> None:
+    tree = counting(leaf_rows=2)
+    tree.insert(keys(0, 10))
+    for change in (lambda: tree.insert(keys(0, 1)), lambda: tree.empty(5), tree.empty):
+        flush = tree.flush()
+        change()
+        with pytest.raises(RuntimeError, match="changed"):
+            list(flush)
+        tree.insert(keys(0, 10))
+
+
+def test_panes_come_and_go() -> None:
+    tree = counting(buffer_rows=16, fanout=2, leaf_rows=8)
+    for pane in range(30):
+        tree.insert(keys(0, 100, pane))
+        if pane >= 3:
+            assert counts(tree, pane - 3) == dict.fromkeys(range(100), 1)
+            tree.empty(pane - 3)
+        tree.check()
+    assert tree.statistics().nodes < 400
+    for pane in range(30):
+        tree.empty(pane)
+    assert tree.memory_bytes == 0
+    assert tree.statistics().nodes == 2
+
+
+def test_huge_keys_fill_buffers_by_their_bytes() -> None:
+    tree = CompressedBufferTree([Key("k", "string")], [Aggregate("n", "count", None, "any")])
+    for n in range(100):
+        tree.insert(pl.DataFrame({"pane": [0], "k": [f"{n:03}" + "x" * 2**20]}))
+        assert tree.memory_bytes < 2**27
+    assert tree.statistics().fragments > 0
+    assert sum(frame.height for frame in tree.flush()) == 100
+
+
+def test_state_does_not_keep_blocks_alive() -> None:
+    tree = CompressedBufferTree([Key("k", "string")], [Aggregate("n", "count", None, "any")])
+    tree.insert(pl.DataFrame({"pane": [0] * 70_000, "k": ["a-string-of-more-than-twelve-bytes"] * 70_000}))
+    assert tree.memory_bytes < 1000
+
+
+def test_empty_frames_and_wrong_ones() -> None:
+    tree = counting()
+    tree.insert(keys(0, 0))
+    assert list(tree.flush()) == []
+    with pytest.raises(ValueError, match="'k' is String"):
+        tree.insert(pl.DataFrame({"pane": [0], "k": ["a"]}))
+    with pytest.raises(ValueError, match="leaf_rows >= 2"):
+        counting(leaf_rows=1)
