@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from query.plan import Plan
-    from query.translation import Value
+    from query.values import Value
 
-# The plain columns one sort key becomes. A number is a double and what the double rounds away of an integer; a
-# key of any type has its rank (boolean, number, string) before them and its text after.
+# The plain columns one sort key becomes. A number is a double and what the double rounds away of an integer;
+# a key of any type has its rank (boolean, number, string) before them and its text after.
 _PLAIN = {
     "any": ("integer", "number", "integer", "string"),
     "number": ("number", "integer"),

@@ -11,7 +11,8 @@ from query.expression import Call, Reference, references
 from query.ordering import directions, row_order, sort_columns
 from query.plan import PlanOrder, output_names
 from query.timestamps import format_timestamps
-from query.translation import NULL, Value, column, translate
+from query.translation import Translator
+from query.values import NULL, Value, column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,12 +113,14 @@ class ResultStage:
                 values[name] = column(f"={name}", frame.schema[f"={name}"], type_)
             elif name not in texts and name not in bounds:
                 values[name] = column(name, frame.schema[name], type_)
-        sorting = (plain for key in self._order for plain in _sort_columns(key.expression, texts, values))
+        translator = Translator(values)
+        sorting = (plain for key in self._order for plain in _sort_columns(key.expression, texts, translator))
         named = [expression.alias(f"s{n}") for n, expression in enumerate(sorting)]
         for n, output in enumerate(self._plan.output):
-            named += _output_columns(f"v{n}", output.expression, texts, values)
+            named += _output_columns(f"v{n}", output.expression, texts, translator)
         # A column of the frame's own height, for outputs that are constants to be repeated along it.
-        return frame.select(pl.int_range(pl.len()).alias("@row"), *named)
+        rows = pl.int_range(pl.len()).alias("@row")
+        return translator.prepare(frame.lazy()).select(rows, *named).collect()
 
 
 def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:
@@ -126,18 +129,18 @@ def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:
     return {name for name in candidates if frame.schema.get(name) == pl.String}
 
 
-def _sort_columns(expression: Expression, texts: set[str], values: Mapping[str, Value]) -> list[pl.Expr]:
+def _sort_columns(expression: Expression, texts: set[str], translator: Translator) -> list[pl.Expr]:
     if isinstance(expression, Reference) and expression.name in texts:
         return text_sort_columns(expression.name, expression.type)
-    return sort_columns(translate(expression, values), expression.type)
+    return sort_columns(translator.bound(expression), expression.type)
 
 
 def _output_columns(
-    name: str, expression: Expression, texts: set[str], values: Mapping[str, Value]
+    name: str, expression: Expression, texts: set[str], translator: Translator
 ) -> list[pl.Expr]:
     if isinstance(expression, Reference) and expression.name in texts:
         return [pl.col(expression.name).alias(name)]
-    value = translate(expression, values)
+    value = translator.translate(expression)
     if expression.type != "number":
         return [value.expression.alias(name)]
     nothing = pl.lit(None, dtype=pl.Float64)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.ordering import directions, plain_types, row_order, sort_columns
-from query.translation import Value, column, translate
+from query.translation import Translator
+from query.values import Value, column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from query.plan import Plan
+    from query.expression import Expression
+    from query.plan import Plan, PlanOrder
 
 _COMPILED_MAX = 256
 _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolean()}
@@ -28,7 +30,7 @@ class EventStage:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._order = row_order(plan)
-        self._compiled: dict[tuple[pl.DataType, ...], tuple[pl.Expr | None, list[pl.Expr]]] = {}
+        self._compiled: dict[tuple[pl.DataType, ...], _Compiled] = {}
 
     def keys(self) -> tuple[tuple[str, str], ...]:
         """(name, type) of each key, or of a rows plan's selected columns; times are integers (epoch ms)."""
@@ -50,61 +52,66 @@ class EventStage:
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns."""
-        where, columns = self._expressions(frame)
-        events = frame.lazy()
-        if where is not None:
-            events = events.filter(where)
-        return events.select("@time", *columns).collect()
-
-    def _expressions(self, frame: pl.DataFrame) -> tuple[pl.Expr | None, list[pl.Expr]]:
         dtypes = tuple(frame.schema[needed.name] for needed in self._plan.columns)
         if dtypes not in self._compiled:
             if len(self._compiled) >= _COMPILED_MAX:
                 self._compiled.clear()
-            self._compiled[dtypes] = self._compile(dtypes)
-        return self._compiled[dtypes]
+            self._compiled[dtypes] = _Compiled(self._plan, self._order, dtypes)
+        return self._compiled[dtypes].apply(frame)
 
-    def _compile(self, dtypes: tuple[pl.DataType, ...]) -> tuple[pl.Expr | None, list[pl.Expr]]:
-        plan = self._plan
+
+class _Compiled:
+    """A plan's part on events for frames of certain dtypes."""
+
+    def __init__(self, plan: Plan, order: Sequence[PlanOrder], dtypes: Sequence[pl.DataType]) -> None:
         values = _window_bounds(plan.window_ms)
         for needed, dtype in zip(plan.columns, dtypes, strict=True):
             values[needed.name] = column(needed.name, dtype, needed.type)
-        where = None if plan.where is None else translate(plan.where, values).as_boolean()
-        selected = self._group_columns(values) if plan.kind == "aggregate" else self._row_columns(values)
-        return where, list(selected)
+        self._condition = Translator(values)
+        self._where = None if plan.where is None else self._condition.translate(plan.where).as_boolean()
+        # Its own translator: intermediate columns of the selection are made of the events WHERE keeps only.
+        self._selection = Translator(values)
+        columns = self._group_columns(plan) if plan.kind == "aggregate" else self._row_columns(plan, order)
+        self._columns = list(columns)
 
-    def _group_columns(self, values: dict[str, Value]) -> Iterator[pl.Expr]:
-        for key in self._plan.keys:
-            yield _stored(translate(key.expression, values), key.type).alias(key.name)
-        for argument in self._plan.arguments:
-            yield _stored(translate(argument.expression, values), argument.type).alias(argument.name)
+    def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
+        events = frame.lazy()
+        if self._where is not None:
+            events = self._condition.prepare(events).filter(self._where)
+        return self._selection.prepare(events).select("@time", *self._columns).collect()
 
-    def _row_columns(self, values: dict[str, Value]) -> Iterator[pl.Expr]:
+    def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:
+        for key in plan.keys:
+            yield self._stored(key.expression).alias(key.name)
+        for argument in plan.arguments:
+            yield self._stored(argument.expression).alias(argument.name)
+
+    def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:
         plain = [
             plain
-            for key in self._order
-            for plain in sort_columns(translate(key.expression, values), key.expression.type)
+            for key in order
+            for plain in sort_columns(self._selection.bound(key.expression), key.expression.type)
         ]
         yield from (expression.alias(f"o{n}") for n, expression in enumerate(plain))
-        for n, output in enumerate(self._plan.output):
-            yield _stored(translate(output.expression, values), output.type).alias(f"c{n}")
+        for n, output in enumerate(plan.output):
+            yield self._stored(output.expression).alias(f"c{n}")
+
+    def _stored(self, expression: Expression) -> pl.Expr:
+        """A column as it leaves the stage: in a frame where it is NULL throughout it still has a dtype."""
+        value = self._selection.translate(expression)
+        if value.kind == "null":
+            return pl.lit(None, dtype=_EMPTY_DTYPES.get(expression.type, pl.Int64()))
+        return value.expression
 
 
 def _stored_type(type_: str) -> str:
     return "integer" if type_ == "timestamp" else type_
 
 
-def _stored(value: Value, type_: str) -> pl.Expr:
-    """A column as it leaves the stage: a frame where it is NULL throughout still gives it a dtype."""
-    if value.kind == "null":
-        return pl.lit(None, dtype=_EMPTY_DTYPES.get(type_, pl.Int64()))
-    return value.expression
-
-
 def _window_bounds(window_ms: int | None) -> dict[str, Value]:
     """The bounds of the window an event's time falls into; windows are aligned to the Unix epoch."""
     time = pl.col("@time")
-    values = {"@time": Value(time, "integer")}
+    values = {"@time": Value(time, "integer", simple=True)}
     if window_ms is not None:
         start = time - time % window_ms
         values["window_start"] = Value(start, "integer")

@@ -6,183 +6,24 @@ for the physical dtypes of one frame. Timestamps are computed with as Int64 epoc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
+from itertools import count
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from query.arithmetic import calculate
 from query.expression import Call, Expression, Literal, Reference
 from query.like import matches
 from query.limits import INTEGER_MAX, INTEGER_MIN
+from query.types import COMPARISONS
+from query.values import DTYPES, NULL, NUMBERS, Value, constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# Physical kinds. "wide" is Int128 (exact sums); "null" is a column or value that is NULL throughout.
-_DTYPE_KINDS: dict[pl.DataType, str] = {
-    pl.Int64(): "integer",
-    pl.Int128(): "wide",
-    pl.Float64(): "double",
-    pl.String(): "string",
-    pl.Boolean(): "boolean",
-    pl.Null(): "null",
-}
-KIND_DTYPES = {kind: dtype for dtype, kind in _DTYPE_KINDS.items()}
-_NUMBERS = frozenset(("integer", "wide", "double"))
-# Beyond this 128-bit arithmetic may have wrapped around; judged in floating point, so a little early.
-_WIDE_SAFE = 1.7e38
-
-
-class PhysicalTypeError(TypeError):
-    """A frame's column has a dtype that cannot hold the values of its type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A Polars expression, the physical kind of its column, and for integers the range its values lie in."""
-
-    expression: pl.Expr
-    kind: str
-    low: int = INTEGER_MIN
-    high: int = INTEGER_MAX
-
-    def as_boolean(self) -> pl.Expr:
-        return pl.lit(None, dtype=pl.Boolean) if self.kind == "null" else self.expression
-
-    def as_double(self) -> pl.Expr:
-        return self.expression if self.kind == "double" else self.expression.cast(pl.Float64)
-
-
-NULL = Value(pl.lit(None), "null")
-
-
-def column(name: str, dtype: pl.DataType, type_: str) -> Value:
-    """A column of a frame; raises PhysicalTypeError if its dtype does not suit its type in the plan."""
-    expression = pl.col(name)
-    if isinstance(dtype, pl.Datetime):
-        if type_ != "timestamp":
-            # A fixed format's time in a column that other formats fill with anything.
-            return Value(expression.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ"), "string")
-        return Value(expression.dt.cast_time_unit("ms").to_physical(), "integer")
-    kind = _DTYPE_KINDS.get(dtype)
-    if kind is None or kind not in _PHYSICAL[type_]:
-        raise PhysicalTypeError(f"the {type_} column {name} cannot be {dtype}")
-    return NULL if kind == "null" else Value(expression, kind)
-
-
-_PHYSICAL = {
-    "any": frozenset(_DTYPE_KINDS.values()),
-    "number": _NUMBERS | {"null"},
-    "integer": frozenset(("integer", "wide", "null")),
-    "timestamp": frozenset(("integer", "null")),
-    "string": frozenset(("string", "null")),
-    "boolean": frozenset(("boolean", "null")),
-}
-
-
-def translate(expression: Expression, columns: Mapping[str, Value]) -> Value:
-    """The Polars expression for a plan expression over columns given by their names in the plan."""
-    match expression:
-        case Reference(name=name):
-            return columns[name]
-        case Literal():
-            return _literal(expression.value)
-        case Call(operator="in"):
-            return _in(expression, columns)
-        case Call(operator="like", operands=(text, Literal(value=pattern))):
-            value = translate(text, columns)
-            if value.kind == "null" or pattern is None:
-                return NULL
-            return Value(matches(value.expression, str(pattern)), "boolean")
-        case Call(operator=operator, operands=operands):
-            return _OPERATORS[operator]([translate(operand, columns) for operand in operands])
-
-
-def _literal(value: int | float | str | bool | None) -> Value:
-    match value:
-        case None:
-            return NULL
-        case bool():
-            return Value(pl.lit(value), "boolean")
-        case int():
-            return Value(pl.lit(value, dtype=pl.Int64), "integer", value, value)
-        case float():
-            return Value(pl.lit(value, dtype=pl.Float64), "double")
-        case str():
-            return Value(pl.lit(value, dtype=pl.String), "string")
-
-
-def _in(call: Call, columns: Mapping[str, Value]) -> Value:
-    operand = translate(call.operands[0], columns)
-    if operand.kind == "null":
-        return NULL
-    constants = [item for item in call.operands[1:] if isinstance(item, Literal)]
-    others = [translate(item, columns) for item in call.operands[1:] if not isinstance(item, Literal)]
-    tests = [_equal([operand, other]) for other in others]
-    known = [constant.value for constant in constants if constant.value is not None]
-    if known:
-        tests.append(_in_constants(operand, known))
-    if len(known) < len(constants):
-        tests.append(NULL)
-    return tests[0] if len(tests) == 1 else _or(tests)
-
-
-def _in_constants(operand: Value, constants: Sequence[int | float | str | bool]) -> Value:
-    """Membership in values of the operand's own physical kind; the rest of them it can never equal."""
-    fitting: list[int | float | str | bool]
-    if operand.kind in ("integer", "wide"):
-        whole = [value for value in constants if value == int(value)]
-        fitting = [int(value) for value in whole if INTEGER_MIN <= value <= INTEGER_MAX]
-    elif operand.kind == "double":
-        fitting = [float(value) for value in constants]
-    else:
-        fitting = list(constants)
-    values = pl.Series(fitting, dtype=KIND_DTYPES[operand.kind])
-    return Value(operand.expression.is_in(values.implode()), "boolean")
-
-
-def _and(operands: Sequence[Value]) -> Value:
-    return _balanced(and_, operands)
-
-
-def _or(operands: Sequence[Value]) -> Value:
-    return _balanced(or_, operands)
-
-
-def _balanced(operator: Callable[[pl.Expr, pl.Expr], pl.Expr], operands: Sequence[Value]) -> Value:
-    """A chain as a balanced tree: Polars recurses over expressions, and a chain may be thousands long."""
-    level = [operand.as_boolean() for operand in operands]
-    while len(level) > 1:
-        level = [reduce(operator, level[start : start + 2]) for start in range(0, len(level), 2)]
-    return Value(level[0], "boolean")
-
-
-def _not(operands: Sequence[Value]) -> Value:
-    return Value(~operands[0].as_boolean(), "boolean")
-
-
-def _is_null(operands: Sequence[Value]) -> Value:
-    (value,) = operands
-    return Value(pl.lit(True) if value.kind == "null" else value.expression.is_null(), "boolean")
-
-
-def _comparison(operator: str) -> Callable[[Sequence[Value]], Value]:
-    def compare(operands: Sequence[Value]) -> Value:
-        left, right = operands
-        if "null" in (left.kind, right.kind):
-            return NULL
-        if left.kind != right.kind and not {left.kind, right.kind} <= _NUMBERS:
-            # Values of different kinds are never equal and in no order, but NULL beside one is unknown still.
-            either_null = left.expression.is_null() | right.expression.is_null()
-            verdict = pl.when(either_null).then(None).otherwise(pl.lit(operator == "<>"))
-            return Value(verdict, "boolean")
-        return Value(_COMPARE[operator](left.expression, right.expression), "boolean")
-
-    return compare
-
-
+# Up to this many constants a chain of comparisons is faster than Polars' is_in.
+_CHAIN_MAX = 8
 _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "=": pl.Expr.eq,
     "<>": pl.Expr.ne,
@@ -191,134 +32,123 @@ _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     ">": pl.Expr.gt,
     ">=": pl.Expr.ge,
 }
-_equal = _comparison("=")
 
 
-def _finite(expression: pl.Expr) -> Value:
-    """What a double result may be: arithmetic gives NULL where floating point would give NaN or infinity."""
-    return Value(pl.when(expression.is_finite()).then(expression), "double")
+class Translator:
+    """Translates expressions over columns given by their names in the plan.
 
+    What an expression needs more than once becomes an intermediate column; `prepare` adds those to a frame
+    before the translated expressions can be evaluated on it.
+    """
 
-def _arithmetic(operator: str) -> Callable[[Sequence[Value]], Value]:
-    compute = _COMPUTE[operator]
+    def __init__(self, columns: Mapping[str, Value]) -> None:
+        self._columns = columns
+        self._rounds: list[list[pl.Expr]] = []
+        self._names = (name for name in map("@{}".format, count()) if name not in columns)
 
-    def calculate(operands: Sequence[Value]) -> Value:
-        left, right = operands
-        kinds = {left.kind, right.kind}
-        if "null" in kinds:
+    def prepare(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """The frame with the intermediate columns of everything translated so far."""
+        for columns in self._rounds:
+            frame = frame.with_columns(columns)
+        return frame
+
+    def translate(self, expression: Expression) -> Value:
+        """The physical value of a plan expression."""
+        match expression:
+            case Reference(name=name):
+                return self._columns[name]
+            case Literal(value=value):
+                return constant(value)
+            case Call(operator="in"):
+                return self._in(expression)
+            case Call(operator="like", operands=(text, Literal(value=pattern))):
+                return _like(self.translate(text), pattern)
+        operands = [self.translate(operand) for operand in expression.operands]
+        return self._call(expression.operator, operands)
+
+    def _call(self, operator: str, operands: Sequence[Value]) -> Value:
+        if operator == "and":
+            return _balanced(and_, operands)
+        if operator == "or":
+            return _balanced(or_, operands)
+        if operator == "not":
+            return Value(~operands[0].as_boolean(), "boolean", level=operands[0].level)
+        if operator == "is_null":
+            return _is_null(operands[0])
+        if operator in COMPARISONS:
+            return _compare(operator, operands[0], operands[1])
+        return calculate(operator, operands, self.bind)
+
+    def bound(self, expression: Expression) -> Value:
+        """The physical value of a plan expression, as something that may be used several times."""
+        return self.bind(self.translate(expression))
+
+    def bind(self, value: Value) -> Value:
+        """The value as something that may be used several times: an intermediate column unless it is one."""
+        if value.simple:
+            return value
+        name = next(self._names)
+        while len(self._rounds) <= value.level:
+            self._rounds.append([])
+        self._rounds[value.level].append(value.expression.alias(name))
+        return Value(pl.col(name), value.kind, value.low, value.high, value.level + 1, simple=True)
+
+    def _in(self, call: Call) -> Value:
+        operand = self.bound(call.operands[0])
+        if operand.kind == "null":
             return NULL
-        if "double" in kinds:
-            return _finite(compute(left.as_double(), right.as_double()))
-        if "wide" in kinds:
-            return _wide(compute, left, right)
-        return _exact(compute, left, right, _bounds(operator, left, right))
-
-    return calculate
-
-
-_COMPUTE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
-    "+": pl.Expr.add,
-    "-": pl.Expr.sub,
-    "*": pl.Expr.mul,
-}
+        constants = [item for item in call.operands[1:] if isinstance(item, Literal)]
+        others = [self.translate(item) for item in call.operands[1:] if not isinstance(item, Literal)]
+        tests = [_compare("=", operand, other) for other in others]
+        if known := [item.value for item in constants if item.value is not None]:
+            tests.append(_in_constants(operand, known))
+        if len(known) < len(constants):
+            tests.append(NULL)
+        return _balanced(or_, tests)
 
 
-def _bounds(operator: str, left: Value, right: Value) -> tuple[int, int]:
-    """The range of a sum, difference or product."""
-    if operator == "+":
-        return left.low + right.low, left.high + right.high
-    if operator == "-":
-        return left.low - right.high, left.high - right.low
-    corners = [one * other for one in (left.low, left.high) for other in (right.low, right.high)]
-    return min(corners), max(corners)
+def _like(text: Value, pattern: object) -> Value:
+    if text.kind == "null" or pattern is None:
+        return NULL
+    return Value(matches(text.expression, str(pattern)), "boolean", level=text.level)
 
 
-def _exact(
-    compute: Callable[[pl.Expr, pl.Expr], pl.Expr], left: Value, right: Value, bounds: tuple[int, int]
-) -> Value:
-    """Integer arithmetic, in 128 bits only where 64 could overflow; an overflow is NULL."""
-    low, high = bounds
-    if low >= INTEGER_MIN and high <= INTEGER_MAX:
-        return Value(compute(left.expression, right.expression), "integer", low, high)
-    wide = compute(left.expression.cast(pl.Int128), right.expression.cast(pl.Int128))
-    return Value(wide.cast(pl.Int64, strict=False), "integer")
+def _in_constants(operand: Value, constants: Sequence[int | float | str | bool]) -> Value:
+    """Membership in values of the operand's own physical kind; the rest of them it can never equal."""
+    fitting: list[int | float | str | bool]
+    if operand.kind in ("integer", "wide"):
+        whole = [int(value) for value in constants if value == int(value)]
+        fitting = [value for value in whole if INTEGER_MIN <= value <= INTEGER_MAX]
+    elif operand.kind == "double":
+        fitting = [float(value) for value in constants]
+    else:
+        fitting = list(constants)
+    if 0 < len(fitting) <= _CHAIN_MAX:
+        return _balanced(or_, [_compare("=", operand, constant(value)) for value in fitting])
+    values = pl.Series(fitting, dtype=DTYPES[operand.kind])
+    return Value(operand.expression.is_in(values.implode()), "boolean", level=operand.level)
 
 
-def _wide(compute: Callable[[pl.Expr, pl.Expr], pl.Expr], left: Value, right: Value) -> Value:
-    one, other = left.expression.cast(pl.Int128), right.expression.cast(pl.Int128)
-    estimate = compute(left.as_double(), right.as_double())
-    return Value(pl.when(estimate.abs() < _WIDE_SAFE).then(compute(one, other)), "wide")
+def _balanced(operator: Callable[[pl.Expr, pl.Expr], pl.Expr], operands: Sequence[Value]) -> Value:
+    """A chain as a balanced tree: Polars recurses over expressions, and a chain may be thousands long."""
+    links = [operand.as_boolean() for operand in operands]
+    while len(links) > 1:
+        pairs = [operator(*pair) for pair in zip(links[::2], links[1::2], strict=False)]
+        links = pairs + links[len(pairs) * 2 :]
+    return Value(links[0], "boolean", level=max(operand.level for operand in operands))
 
 
-def _negate(operands: Sequence[Value]) -> Value:
-    zero = Value(pl.lit(0, dtype=pl.Int64), "integer", 0, 0)
-    if operands[0].kind == "double":
-        return Value(-operands[0].expression, "double")
-    return _arithmetic("-")([zero, operands[0]])
+def _is_null(operand: Value) -> Value:
+    expression = pl.lit(True) if operand.kind == "null" else operand.expression.is_null()
+    return Value(expression, "boolean", level=operand.level)
 
 
-def _divide(operands: Sequence[Value]) -> Value:
-    left, right = operands
+def _compare(operator: str, left: Value, right: Value) -> Value:
     if "null" in (left.kind, right.kind):
         return NULL
-    return _finite(left.as_double() / right.as_double())
-
-
-def _divide_whole(operands: Sequence[Value]) -> Value:
-    """Division truncated toward zero, where Polars' rounds down."""
-    left, right = operands
-    kinds = {left.kind, right.kind}
-    if "null" in kinds:
-        return NULL
-    if "double" in kinds:
-        quotient = left.as_double() / right.as_double()
-        return _finite(pl.when(quotient < 0).then(quotient.ceil()).otherwise(quotient.floor()))
-    if "wide" not in kinds and left.low >= 0 and right.low > 0:
-        return Value(left.expression // right.expression, "integer", 0, left.high)
-    # Only the smallest integer divided by -1 can overflow.
-    overflows = "wide" in kinds or (left.low == INTEGER_MIN and right.low <= -1 <= right.high)
-    dtype = pl.Int128() if overflows else pl.Int64()
-    one, other = left.expression.cast(dtype), right.expression.cast(dtype)
-    quotient = one // other
-    inexact = (quotient * other != one) & ((one < 0) != (other < 0))
-    truncated = quotient + inexact.cast(dtype)
-    if "wide" in kinds:
-        return Value(truncated, "wide")
-    return Value(truncated.cast(pl.Int64, strict=False), "integer")
-
-
-def _remainder(operands: Sequence[Value]) -> Value:
-    """The remainder with the sign of the dividend, where Polars' has the divisor's."""
-    left, right = operands
-    kinds = {left.kind, right.kind}
-    if "null" in kinds:
-        return NULL
-    if "double" in kinds:
-        size = left.as_double().abs() % right.as_double().abs()
-        return _finite(pl.when(left.as_double() < 0).then(-size).otherwise(size))
-    kind = "wide" if "wide" in kinds else "integer"
-    low, high = _remainder_bounds(left, right)
-    if kind == "integer" and left.low >= 0 and right.low > 0:
-        return Value(left.expression % right.expression, kind, low, high)
-    remainder = left.expression % right.expression
-    wrong = (remainder != 0) & ((left.expression < 0) != (right.expression < 0))
-    return Value(pl.when(wrong).then(remainder - right.expression).otherwise(remainder), kind, low, high)
-
-
-def _remainder_bounds(left: Value, right: Value) -> tuple[int, int]:
-    most = max(abs(right.low), abs(right.high))
-    return (min(0, max(left.low, 1 - most)), max(0, min(left.high, most - 1)))
-
-
-_OPERATORS: dict[str, Callable[[Sequence[Value]], Value]] = {
-    "and": _and,
-    "or": _or,
-    "not": _not,
-    "is_null": _is_null,
-    "negate": _negate,
-    "/": _divide,
-    "//": _divide_whole,
-    "%": _remainder,
-    **{operator: _arithmetic(operator) for operator in _COMPUTE},
-    **{operator: _comparison(operator) for operator in _COMPARE},
-}
+    level = max(left.level, right.level)
+    if left.kind == right.kind or {left.kind, right.kind} <= NUMBERS:
+        return Value(_COMPARE[operator](left.expression, right.expression), "boolean", level=level)
+    # Values of different kinds are never equal and in no order, but NULL beside one is still unknown.
+    both_known = left.expression.is_not_null() & right.expression.is_not_null()
+    return Value(pl.when(both_known).then(pl.lit(operator == "<>")), "boolean", level=level)

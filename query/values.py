@@ -1,0 +1,90 @@
+"""Physical values: a Polars expression together with what is known about the column it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from query.limits import INTEGER_MAX, INTEGER_MIN
+
+# Physical kinds. "wide" is Int128 (exact sums); "null" is a column or value that is NULL throughout.
+DTYPES: dict[str, pl.DataType] = {
+    "integer": pl.Int64(),
+    "wide": pl.Int128(),
+    "double": pl.Float64(),
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+    "null": pl.Null(),
+}
+NUMBERS = frozenset(("integer", "wide", "double"))
+_KINDS = {dtype: kind for kind, dtype in DTYPES.items()}
+_PHYSICAL = {
+    "any": frozenset(DTYPES),
+    "number": NUMBERS | {"null"},
+    "integer": frozenset(("integer", "wide", "null")),
+    "timestamp": frozenset(("integer", "null")),
+    "string": frozenset(("string", "null")),
+    "boolean": frozenset(("boolean", "null")),
+}
+
+
+class PhysicalTypeError(TypeError):
+    """A frame's column has a dtype that cannot hold the values of its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A Polars expression, the physical kind of its column, and for integers the range its values lie in.
+
+    `level` counts the rounds of intermediate columns that must be there first; `simple` values are columns
+    and constants, which may be used several times in an expression at no cost.
+    """
+
+    expression: pl.Expr
+    kind: str
+    low: int = INTEGER_MIN
+    high: int = INTEGER_MAX
+    level: int = 0
+    simple: bool = False
+
+    def as_boolean(self) -> pl.Expr:
+        """The expression, as a condition even if it is NULL throughout."""
+        return pl.lit(None, dtype=pl.Boolean) if self.kind == "null" else self.expression
+
+    def as_double(self) -> pl.Expr:
+        """The expression of a number in floating point."""
+        return self.expression if self.kind == "double" else self.expression.cast(pl.Float64)
+
+
+NULL = Value(pl.lit(None), "null", simple=True)
+
+
+def column(name: str, dtype: pl.DataType, type_: str) -> Value:
+    """A column of a frame; raises PhysicalTypeError if its dtype does not suit its type in the plan."""
+    expression = pl.col(name)
+    if isinstance(dtype, pl.Datetime):
+        if type_ == "timestamp":
+            return Value(expression.dt.cast_time_unit("ms").to_physical(), "integer", simple=True)
+        if type_ == "any":
+            # The time of a fixed format in a column that other formats fill with anything.
+            return Value(expression.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ"), "string", simple=True)
+    kind = _KINDS.get(dtype)
+    if kind is None or kind not in _PHYSICAL[type_]:
+        raise PhysicalTypeError(f"the {type_} column {name} cannot be {dtype}")
+    return NULL if kind == "null" else Value(expression, kind, simple=True)
+
+
+def constant(value: int | float | str | bool | None) -> Value:
+    """A constant of a plan."""
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return Value(pl.lit(value), "boolean", simple=True)
+        case int():
+            return Value(pl.lit(value, dtype=pl.Int64), "integer", value, value, simple=True)
+        case float():
+            return Value(pl.lit(value, dtype=pl.Float64), "double", simple=True)
+        case str():
+            return Value(pl.lit(value, dtype=pl.String), "string", simple=True)
