@@ -56,11 +56,12 @@ _BEFORE, _REQUEST, _SIZES, _REFERER, _GAP, _AGENT, _REST = (pl.col(f"field_{inde
 _BRACKETS = " [17/May/2015:10:05:03 +0000] "
 _STAMP = _BEFORE.str.tail(len(_BRACKETS))
 _REGULAR_TIME = _STAMP.str.slice(2, len(_BRACKETS) - 4)
-_USER_AND_TIME = _BEFORE.str.splitn(" ", 3).struct.field("field_2")
+_BEFORE_NAMES = ["host", "identity", "user_and_time"]
+_HOST, _USER_AND_TIME = pl.col("host"), pl.col("user_and_time")
 _IS_REGULAR = (
     _STAMP.str.starts_with(" [")
     & _STAMP.str.ends_with("] ")
-    & _BEFORE.str.starts_with(" ").not_()
+    & (_HOST != "")
     & (_USER_AND_TIME.str.len_bytes() >= len(_BRACKETS))
     & _REQUEST.str.ends_with("\\").not_()
     & _SIZES.str.contains(r"^ [0-9]{3} (?:[0-9]+|-) ?$")
@@ -70,7 +71,7 @@ _HAS_REGULAR_TAIL = _REFERER.is_null() | (
     (_GAP == " ") & _REST.is_not_null() & ~_REFERER.str.ends_with("\\") & ~_AGENT.str.ends_with("\\")
 )
 _REGULAR_TEXTS = {
-    "remote_addr": _BEFORE.str.splitn(" ", 3).struct.field("field_0"),
+    "remote_addr": _HOST,
     "remote_user": _USER_AND_TIME.str.head(-len(_BRACKETS)),
     "request": _REQUEST,
     "status": _SIZES.str.slice(1, 3),
@@ -78,7 +79,14 @@ _REGULAR_TEXTS = {
     "http_referer": _REFERER,
     "http_user_agent": _AGENT,
 }
-_IS_REGULAR_REQUEST = r"^[A-Za-z_-]+ [^ ]+ HTTP/[^ ]*$"
+_METHODS = ["GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PROPFIND"]
+_METHOD, _TARGET, _PROTOCOL = map(pl.col, _REQUEST_PARTS)
+_IS_REGULAR_REQUEST = (
+    _METHOD.is_in(_METHODS)
+    & (_TARGET != "")
+    & _PROTOCOL.str.starts_with("HTTP/")
+    & _PROTOCOL.str.contains(" ", literal=True).not_()
+)
 
 
 class CombinedParser:
@@ -108,6 +116,8 @@ class CombinedParser:
     def _read_regular(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
         """Time and needed texts of the lines that split at quotes and spaces, and which lines those are."""
         pieces = lines.str.splitn('"', 7 if self._needs_tail else 4).struct.unnest()
+        before = _BEFORE.str.splitn(" ", 3).struct.rename_fields(_BEFORE_NAMES)
+        pieces = pieces.with_columns(before.alias("before")).unnest("before")
         condition = _IS_REGULAR & _HAS_REGULAR_TAIL if self._needs_tail else _IS_REGULAR
         read = pieces.select(
             condition.fill_null(False).alias("is_regular"),
@@ -138,19 +148,14 @@ def _lines(data: bytes) -> pl.Series:
 def _request_parts(requests: pl.Series) -> pl.DataFrame:
     """The parts of request lines, NULL where a request does not have them."""
     parts = requests.str.splitn(" ", 3).struct.rename_fields(list(_REQUEST_PARTS)).struct.unnest()
-    irregular = ~requests.str.contains(_IS_REGULAR_REQUEST).fill_null(True)
+    irregular = parts.select(_IS_REGULAR_REQUEST.fill_null(False).not_()).to_series()
     if irregular.any():
         rows = irregular.arg_true()
         matched = requests.gather(rows).str.extract_groups(_REQUEST_PATTERN).struct.unnest()
         parts = pl.DataFrame([parts[name].scatter(rows, matched[name]) for name in _REQUEST_PARTS])
-    target = pl.col("target").str.splitn("?", 2).struct
-    query = target.field("field_1")
-    return parts.select(
-        "method",
-        "protocol",
-        target.field("field_0").alias("path"),
-        pl.when(query != "").then(query).alias("query_string"),
-    )
+    target = parts["target"].str.splitn("?", 2).struct.rename_fields(["path", "query_string"]).struct.unnest()
+    query = pl.col("query_string")
+    return parts.drop("target").hstack(target.with_columns(pl.when(query != "").then(query)))
 
 
 def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
