@@ -112,7 +112,8 @@ class Agent:
             case Attached(group=group):
                 self._attached(group, now)
             case ChildAdded(group=group, child=child):
-                self._child_added(group, child, now)
+                if group in self._jobs:
+                    self._jobs[group].add_child(child.node_id)
             case ChildRemoved(group=group, child=child):
                 if group in self._jobs:
                     self._jobs[group].remove_child(child.node_id)
@@ -142,10 +143,12 @@ class Agent:
                 self._jobs[app_id].commit(message.frontier)
             case Enrolled() if key is None and app_id in self._jobs:
                 self._install(app_id, message, now)
-            case Installed() if key is None and sender is not None and self._is_child(app_id, sender):
+            case Installed() if key is None and sender in self.node.children(app_id):
+                self._forward_for_children(app_id, now)
                 self._jobs[app_id].child_installed(message)
                 self._report_installed(app_id, now)
-            case Snapshot() if key is None and sender is not None and self._is_child(app_id, sender):
+            case Snapshot() if key is None and sender is not None and sender in self.node.children(app_id):
+                self._forward_for_children(app_id, now)
                 self.refused += self._jobs[app_id].child_snapshot(sender.node_id, message)
                 self._pass_on(app_id, now)
             case _:
@@ -174,14 +177,12 @@ class Agent:
         if part is not None and part.works:
             self._ask_to_enrol(group, works=True, now=now)
 
-    def _child_added(self, group: int, child: Peer, now: float) -> None:
-        """A child under us in a job's tree: as a mere forwarder we need the function to combine for it."""
-        if group in self._stream_groups():
-            return
-        part = self._part(group)
-        part.add_child(child.node_id)
-        if part.function is None and not part.works:
-            self._ask_to_enrol(group, works=False, now=now)
+    def _forward_for_children(self, app_id: int, now: float) -> None:
+        """A child speaks of a job we only lie on the way of: to combine for it we need the function."""
+        part = self._part(app_id)
+        if not (part.works or part.forwards):
+            part.forwards = True
+            self._ask_to_enrol(app_id, works=False, now=now)
 
     def _ask_to_enrol(self, app_id: int, *, works: bool, now: float) -> None:
         message = Enrol(app_id.to_bytes(16, "big"), self.name, works)
@@ -230,16 +231,14 @@ class Agent:
             self.node.send(peer, CODEC.encode(message), now)
 
     def _part(self, app_id: int) -> JobPart:
-        return self._jobs.setdefault(app_id, JobPart(app_id, self.node.peer.node_id))
-
-    def _is_child(self, app_id: int, sender: Peer) -> bool:
-        return app_id in self._jobs and self._jobs[app_id].has_child(sender.node_id)
+        if app_id not in self._jobs:
+            part = self._jobs[app_id] = JobPart(app_id, self.node.peer.node_id)
+            for child in self.node.children(app_id):
+                part.add_child(child.node_id)
+        return self._jobs[app_id]
 
     def _working_on(self, stream: str) -> list[JobPart]:
         return [part for part in self._jobs.values() if part.works_on(stream)]
-
-    def _stream_groups(self) -> set[int]:
-        return {stream_group(stream) for stream in {*self.streams, EVERY_STREAM}}
 
 
 def stream_group(stream: str) -> int:

@@ -25,6 +25,7 @@ class JobPart:
 
     def __init__(self, app_id: int, node_id: int) -> None:
         self.works = False
+        self.forwards = False
         self.master: Master | None = None
         self.function: JobFunction | None = None
         self.installed = 0
@@ -86,9 +87,6 @@ class JobPart:
         assert self._sealing is not None
         assert self._combiner is not None
         self._combiner.add(self._self, next(self._sealing))
-
-    def has_child(self, node_id: int) -> bool:
-        return node_id in self._children
 
     def add_child(self, node_id: int) -> None:
         self._children[node_id] = None
