@@ -37,7 +37,7 @@ def calculate(operator: str, operands: Sequence[Value], bind: Bind) -> Value:
     if operator in _COMPUTE:
         return _ring(operator, left, right, bind)
     if operator == "/":
-        return _finite(_result(left.as_double() / right.as_double(), "double", left, right), bind)
+        return _finite(_ratio(bind(left), right), bind)
     left, right = bind(left), bind(right)
     if "double" in kinds:
         return _double_quotient(left, right, bind) if operator == "//" else _double_remainder(left, right)
@@ -97,8 +97,17 @@ def _wide(compute: _Compute, left: Value, right: Value) -> Value:
     return _result(pl.when(estimate.abs() < _WIDE_SAFE).then(exact), "wide", left, right)
 
 
+def _ratio(left: Value, right: Value) -> Value:
+    """The quotient in floating point, infinite or NaN where the divisor is zero."""
+    divisor = right.as_double()
+    if right.constant:
+        # Polars multiplies by the inverse of a constant divisor, which rounds twice; of a column it does not.
+        divisor = divisor + left.as_double() * 0.0
+    return _result(left.as_double() / divisor, "double", left, right)
+
+
 def _double_quotient(left: Value, right: Value, bind: Bind) -> Value:
-    quotient = bind(_result(left.as_double() / right.as_double(), "double", left, right))
+    quotient = bind(_ratio(left, right))
     size = quotient.expression.abs().floor()
     return _finite(_result(size * quotient.expression.sign(), "double", quotient), bind)
 

@@ -16,7 +16,7 @@ from query.arithmetic import calculate
 from query.expression import Call, Expression, Literal, Reference
 from query.like import matches
 from query.limits import INTEGER_MAX, INTEGER_MIN
-from query.types import COMPARISONS
+from query.types import COMPARISONS, NUMERIC
 from query.values import DTYPES, NULL, NUMBERS, Value, constant
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Translator:
             case Call(operator="like", operands=(text, Literal(value=pattern))):
                 return _like(self.translate(text), pattern)
         operands = [self.translate(operand) for operand in expression.operands]
+        if expression.type in NUMERIC and all(operand.constant for operand in operands):
+            return _folded(expression.operator, operands)
         return self._call(expression.operator, operands)
 
     def _call(self, operator: str, operands: Sequence[Value]) -> Value:
@@ -105,6 +107,14 @@ class Translator:
         if len(known) < len(constants):
             tests.append(NULL)
         return _balanced(or_, tests)
+
+
+def _folded(operator: str, operands: Sequence[Value]) -> Value:
+    """The result of arithmetic on constants as a constant: its range is known, and it is computed once."""
+    translator = Translator({})
+    value = translator.bind(calculate(operator, operands, translator.bind))
+    one_row = pl.LazyFrame({"row": [0]})
+    return constant(translator.prepare(one_row).select(value.expression).collect().item())
 
 
 def _like(text: Value, pattern: object) -> Value:

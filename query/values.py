@@ -47,6 +47,7 @@ class Value:
     high: int = INTEGER_MAX
     level: int = 0
     simple: bool = False
+    constant: bool = False
 
     def as_boolean(self) -> pl.Expr:
         """The expression, as a condition even if it is NULL throughout."""
@@ -57,7 +58,7 @@ class Value:
         return self.expression if self.kind == "double" else self.expression.cast(pl.Float64)
 
 
-NULL = Value(pl.lit(None), "null", simple=True)
+NULL = Value(pl.lit(None), "null", simple=True, constant=True)
 
 
 def column(name: str, dtype: pl.DataType, type_: str) -> Value:
@@ -81,10 +82,10 @@ def constant(value: int | float | str | bool | None) -> Value:
         case None:
             return NULL
         case bool():
-            return Value(pl.lit(value), "boolean", simple=True)
+            return Value(pl.lit(value), "boolean", simple=True, constant=True)
         case int():
-            return Value(pl.lit(value, dtype=pl.Int64), "integer", value, value, simple=True)
+            return Value(pl.lit(value, dtype=pl.Int64), "integer", value, value, simple=True, constant=True)
         case float():
-            return Value(pl.lit(value, dtype=pl.Float64), "double", simple=True)
+            return Value(pl.lit(value, dtype=pl.Float64), "double", simple=True, constant=True)
         case str():
-            return Value(pl.lit(value, dtype=pl.String), "string", simple=True)
+            return Value(pl.lit(value, dtype=pl.String), "string", simple=True, constant=True)
