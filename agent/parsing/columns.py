@@ -84,12 +84,20 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
     if kind not in accepted:
         return None
     if kind is list or kind is dict:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return _canonical(value)
     if kind is int and not -(1 << 63) <= value < 1 << 63:
         return _double(value) if float in accepted else None
     if kind is float and not math.isfinite(value):
         return None
     return value
+
+
+def _canonical(value: Any) -> str | None:
+    """JSON text with sorted keys; None if it holds a number beyond a double or is nested too deeply."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _double(value: int) -> float | None:
@@ -188,7 +196,7 @@ def _coerced(columns: Sequence[Column]) -> list[pl.Series]:
 
 
 def _without_zeros(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.drop(COERCED) if COERCED in frame.columns and not frame[COERCED].any() else frame
+    return frame.drop(COERCED) if COERCED in frame.columns and frame[COERCED].max() == 0 else frame
 
 
 def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.Series]]]:

@@ -107,6 +107,8 @@ def parse_times(values: pl.Series) -> pl.Series:
 
 def parse_time(text: str) -> int | None:
     """Milliseconds since the epoch of one text, or None when it is no usable time."""
+    if not text.isascii():
+        return None
     result: int | None = parse_times(pl.Series([text], dtype=pl.String)).item()
     return result
 

@@ -41,16 +41,16 @@ class BlockCutter:
     block_bytes: int = BLOCK_BYTES
     line_bytes_max: int = LINE_BYTES_MAX
     csv_quotes: bool = False
+    held_bytes: int = 0
     _pieces: list[bytes] = field(default_factory=list)
-    _held: int = 0  # bytes in _pieces
     _offset: int = 0  # of the first byte held
     _overlong: int = 0  # lines skipped since the last block
     _skipping: bool = False  # inside an overlong line
 
     def feed(self, piece: bytes) -> Iterator[Block]:
         self._pieces.append(piece)
-        self._held += len(piece)
-        if self._held >= self.block_bytes:
+        self.held_bytes += len(piece)
+        if self.held_bytes >= self.block_bytes:
             yield from self._cut(b"".join(self._pieces), at_end=False)
 
     def finish(self, *, damaged: bool = False) -> Iterator[Block]:
@@ -80,7 +80,7 @@ class BlockCutter:
             start = overlong_end
         self._offset += start
         self._pieces = [data[start:]]
-        self._held = len(data) - start
+        self.held_bytes = len(data) - start
 
     def _next_span(self, data: bytes, start: int, at_end: bool) -> tuple[int, int]:
         """Ends of the next block and of the overlong line behind it; `start` where there is none yet."""
