@@ -142,7 +142,7 @@ class _Analysis:
         takes_star = call.function == "COUNT"
         if len(call.arguments) != 1 or (isinstance(call.arguments[0], ast.Star) and not takes_star):
             example = " or COUNT(*)" if takes_star else ""
-            message = f"{call.function} takes one argument, as in {call.function}(column){example}"
+            message = f"{call.function} takes one argument: {call.function}(column){example}"
             raise self._error(message, call.span)
 
     def _window_bound(self, node: ast.Expression | ast.Star) -> ast.Column | None:

@@ -23,6 +23,7 @@ from query.ast import (
 
 _KEYWORDS = (
     "select from where group order sort by limit windowing as and or not in like is null true false asc desc"
+    " case distinct"
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
 

@@ -112,6 +112,9 @@ class Scope:
         declared = self._schema.columns.get(path[0])
         if len(path) == 1 and declared is not None:
             return declared
+        if path[0] in WINDOW_BOUNDS and len(path) == 1:
+            hint = "add it, as in WINDOWING 1 MINUTE"
+            raise QueryError(f"{path[0]} needs WINDOWING", self._text, node.span, hint=hint)
         if self._schema.open:
             return "any"
         shown = ".".join(map(format_name, node.parts))

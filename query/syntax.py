@@ -12,6 +12,7 @@ from query.errors import QueryError, Span, listed, nearest, printable
 if TYPE_CHECKING:
     from lark import Token, UnexpectedInput
 
+# Terminals of the grammar that are words, as people write them.
 _KEYWORDS = {
     "_SELECT": "SELECT",
     "_FROM": "FROM",
@@ -33,24 +34,10 @@ _KEYWORDS = {
     "DESC": "DESC",
 }
 _CLAUSES = ("_SELECT", "_FROM", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
-_UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
-_OPERATORS = frozenset(
-    (
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "DOUBLE_SLASH",
-        "PERCENT",
-        "COMPARISON",
-        "_AND",
-        "_OR",
-        "_IN",
-        "_LIKE",
-        "_IS",
-    )
-)
+_OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
+_UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
+# What other dialects have: the nearest thing ELF QL offers, if any.
 _FOREIGN = {
     "BETWEEN": "write it as two comparisons joined by AND",
     "CASE": "",
@@ -61,18 +48,20 @@ _FOREIGN = {
     "OVER": "",
     "UNION": "",
 }
+_FOREIGN_CHARACTERS = {"&": "AND", "|": "OR", "!": "NOT"}
+_NUMBER = re.compile(r"\.?\d[\w.]*")
 _TOKEN_CHARACTERS_MAX = 40
 
 
 def syntax_error(error: UnexpectedInput, text: str) -> QueryError:
     """The QueryError for what lark raised on this text."""
     if isinstance(error, UnexpectedCharacters):
-        return _unknown_characters(text, error.pos_in_stream or 0, error.allowed or set())
+        return _unreadable(text, error.pos_in_stream or 0, error.allowed or set())
+    accepted = _accepted(error)
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
-        return _unexpected(
-            text, error.token, _accepted(error), _token_before(text, error.token.start_pos or 0)
-        )
-    return _ended_early(text, _accepted(error))
+        return _Unexpected(text, error.token, accepted).error()
+    end = len(text.rstrip())
+    return QueryError("the query ends too early", text, Span(end, end + 1), hint=_continuation(accepted))
 
 
 def _accepted(error: UnexpectedInput) -> set[str]:
@@ -82,56 +71,97 @@ def _accepted(error: UnexpectedInput) -> set[str]:
     return set(error.expected) if isinstance(error, UnexpectedEOF) else set()
 
 
-def _unknown_characters(text: str, offset: int, allowed: set[str]) -> QueryError:
+def _unreadable(text: str, offset: int, accepted: set[str]) -> QueryError:
+    """Characters that begin no word of the language."""
     rest = text[offset:]
     here = Span(offset, offset + 1)
     if rest[0] in "'`":
         return QueryError("this string is never closed", text, here, hint=f"close it with {rest[0]}")
     if rest[0] == '"':
         return QueryError("this quoted name is never closed", text, here, hint='close it with "')
-    if number := re.match(r"\d[\w.]*", rest):
-        shown = _shown(number[0])
-        return QueryError(f"{shown} is not a number", text, Span(offset, offset + number.end()))
-    if rest[0] == "\N{LEFT SINGLE QUOTATION MARK}" or rest[0] == "\N{RIGHT SINGLE QUOTATION MARK}":
-        return QueryError("this is a typographic quotation mark", text, here, hint="write a string as 'text'")
-    hint = _continuation(allowed) if allowed else None
+    if rest[0] in "\u2018\u2019\u201c\u201d":
+        hint = "strings are written as 'text', names as \"name\""
+        return QueryError("this is a typographic quotation mark", text, here, hint=hint)
+    if number := _NUMBER.match(text, offset):
+        return _no_number(text, number[0], Span(offset, number.end()))
+    guess = _FOREIGN_CHARACTERS.get(rest[0])
+    hint = f"did you mean {guess}?" if guess else _continuation(accepted)
     return QueryError(f"{printable(rest[0])} means nothing here", text, here, hint=hint)
 
 
-def _ended_early(text: str, accepted: set[str]) -> QueryError:
-    end = len(text.rstrip())
-    hint = _continuation(accepted)
-    return QueryError("the query ends too early", text, Span(end, end + 1), hint=hint)
+class _Unexpected:
+    """A word of the language at a place where it cannot stand."""
+
+    def __init__(self, text: str, token: Token, accepted: set[str]) -> None:
+        self._text = text
+        self._token = token
+        self._accepted = accepted
+        self._span = Span(token.start_pos or 0, token.end_pos or 0)
+        before = re.search(r"(\w+|;)\s*$", text[: self._span.start])
+        self._before = before[1] if before else ""
+        self._before_span = Span(before.start(), before.start() + len(self._before)) if before else self._span
+
+    def error(self) -> QueryError:
+        token, before = self._token, self._before.upper()
+        if token.type not in ("INTEGER", "DECIMAL") and (
+            number := _NUMBER.match(self._text, self._span.start)
+        ):
+            return _no_number(self._text, number[0], Span(number.start(), number.end()))
+        if before == "LIMIT" and "INTEGER" in self._accepted:
+            hint = f'a column of this name is written "{self._before}"' if token[0].isalpha() else ""
+            return self._error("LIMIT needs a whole number of rows, 0 or more", hint)
+        if before == "WINDOWING":
+            return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
+        if "UNIT" in self._accepted:
+            guess = nearest(token, _UNITS)
+            hint = f"did you mean {guess}?" if guess else _continuation(self._accepted)
+            return self._error(f"WINDOWING needs a unit of time, not {_shown(token)}", hint)
+        if token.upper() in _FOREIGN:
+            return _foreign(self._text, token, self._span)
+        if before in _FOREIGN:
+            return _foreign(self._text, self._before, self._before_span)
+        return self._misplaced()
+
+    def _misplaced(self) -> QueryError:
+        token, accepted, shown = self._token, self._accepted, _shown(self._token)
+        if accepted == {"_SELECT"}:
+            return self._error(f"{shown} cannot stand here", "a query begins with SELECT")
+        if self._before == ";":
+            return self._error("something follows the end of the query", "give one query at a time")
+        if token.type in _RESERVED and "STRING" in accepted:
+            hint = f'{_continuation(accepted)}; a column of this name is written "{token}"'
+            return self._error(f"{shown} is a keyword and cannot stand here", hint)
+        if token.type in _CLAUSES and "$END" in accepted:
+            order = listed([_KEYWORDS[clause] for clause in _CLAUSES])
+            return self._error(f"{shown} cannot stand here", f"the order of clauses is {order}")
+        if token.type == "COMPARISON" and "PLUS" in accepted:
+            return self._error("comparisons cannot be chained", "join two comparisons with AND")
+        return self._error(f"{shown} cannot stand here", self._guess() or _continuation(accepted))
+
+    def _guess(self) -> str:
+        """The keyword that was meant, by this word or by the one before it, which then read as a name."""
+        possible = [word for terminal, word in _KEYWORDS.items() if terminal in self._accepted]
+        if guess := nearest(self._token, possible):
+            return f"did you mean {guess}?"
+        clauses = [_KEYWORDS[clause] for clause in _CLAUSES]
+        guess = nearest(self._before, clauses)
+        known = self._before.upper() in (*clauses, "")
+        return f"did you mean {guess} instead of {self._before}?" if guess and not known else ""
+
+    def _error(self, message: str, hint: str) -> QueryError:
+        return QueryError(message, self._text, self._span, hint=hint)
 
 
-def _unexpected(text: str, token: Token, accepted: set[str], before: str) -> QueryError:
-    span = Span(token.start_pos or 0, token.end_pos or 0)
-    shown = _shown(token)
-    if before == "LIMIT":
-        return QueryError("LIMIT needs a whole number of rows, 0 or more", text, span)
-    if before == "WINDOWING":
-        return QueryError("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", text, span)
-    if "UNIT" in accepted:
-        return _unit_missing(text, token, span)
-    if token.upper() in _FOREIGN:
-        hint = _FOREIGN[token.upper()]
-        return QueryError(f"ELF QL has no {token.upper()}", text, span, hint=hint or None)
-    if before.upper() in _FOREIGN:
-        start = text.rindex(before, 0, span.start)
-        return QueryError(
-            f"ELF QL has no {before.upper()}",
-            text,
-            Span(start, start + len(before)),
-            hint=_FOREIGN[before.upper()] or None,
-        )
-    if token.type in _CLAUSES and "IDENT" not in accepted:
-        return _clause_misplaced(text, token, span)
-    if token.type in _RESERVED and "IDENT" in accepted:
-        hint = f'{_continuation(accepted)}; a column of this name is written "{token}"'
-        return QueryError(f"{shown} is a keyword and cannot stand here", text, span, hint=hint)
-    if token.type == "COMPARISON":
-        return QueryError("comparisons cannot be chained", text, span, hint="join two comparisons with AND")
-    return QueryError(f"{shown} cannot stand here", text, span, hint=_hint(token, accepted, before))
+def _no_number(text: str, token: str, span: Span) -> QueryError:
+    return QueryError(f"{_shown(token)} is not a number", text, span)
+
+
+def _foreign(text: str, word: str, span: Span) -> QueryError:
+    offered = _FOREIGN[word.upper()]
+    quoted = f'a column of this name is written "{word}"'
+    return QueryError(
+        f"ELF QL has no {word.upper()}", text, span, hint=f"{offered}; {quoted}" if offered else quoted
+    )
 
 
 def _shown(token: str) -> str:
@@ -139,47 +169,19 @@ def _shown(token: str) -> str:
     return printable(cut)
 
 
-def _token_before(text: str, offset: int) -> str:
-    """The word, in capitals, that ends just before this offset; empty if something else does."""
-    word = re.search(r"(\w+)\s*$", text[:offset])
-    return word[1].upper() if word else ""
-
-
 def _continuation(accepted: set[str]) -> str:
     """What could stand at this place, most telling first."""
-    choices = ["an expression"] if "STRING" in accepted else []
-    if "IDENT" in accepted and "STRING" not in accepted and "_AS" not in accepted:
-        choices.append("a name")
-    choices += ["*"] * ("STAR" in accepted and "PLUS" not in accepted)
+    expression = "STRING" in accepted
+    after_expression = "PLUS" in accepted
+    choices = ["an expression"] * expression
+    choices += ["a name"] * (not expression and bool(accepted & {"QUOTED", "WORD"}) and "_AS" not in accepted)
+    choices += ["*"] * ("STAR" in accepted and not after_expression)
     choices += ["a comma"] * ("_COMMA" in accepted)
     choices += [")"] * ("RIGHT" in accepted)
-    choices += ["an operator"] * ("COMPARISON" in accepted or "PLUS" in accepted)
-    hidden = _OPERATORS if "PLUS" in accepted else {"NOT", "NULL"} if "STRING" in accepted else set()
-    choices += [
-        word for terminal, word in _KEYWORDS.items() if terminal in accepted and terminal not in hidden
-    ]
-    choices += ["a whole number"] * ("INTEGER" in accepted and "STRING" not in accepted)
+    choices += ["an operator"] * after_expression
+    hidden = _OPERATORS if after_expression else {"NOT", "NULL"} if expression else set()
+    choices += [word for terminal, word in _KEYWORDS.items() if terminal in accepted - hidden]
+    choices += ["a whole number"] * ("INTEGER" in accepted and not expression)
+    choices += _UNITS if "UNIT" in accepted else []
     choices += ["the end of the query"] * ("$END" in accepted)
-    return f"expected {listed(choices, 'or')}"
-
-
-def _hint(token: Token, accepted: set[str], before: str) -> str:
-    possible = {word: word for terminal, word in _KEYWORDS.items() if terminal in accepted}
-    if guess := nearest(token, possible):
-        return f"did you mean {guess}?"
-    if before and (guess := nearest(before, [_KEYWORDS[clause] for clause in _CLAUSES])) and guess != before:
-        return f"did you mean {guess} instead of {before}?"
-    return _continuation(accepted)
-
-
-def _unit_missing(text: str, token: Token, span: Span) -> QueryError:
-    guess = nearest(token, _UNITS)
-    hint = f"did you mean {guess}?" if guess else f"the units are {listed(_UNITS)}"
-    return QueryError(f"WINDOWING needs a unit of time, not {_shown(token)}", text, span, hint=hint)
-
-
-def _clause_misplaced(text: str, token: Token, span: Span) -> QueryError:
-    order = listed([_KEYWORDS[clause] for clause in _CLAUSES])
-    return QueryError(
-        f"{token.upper()} cannot stand here", text, span, hint=f"the order of clauses is {order}"
-    )
+    return f"expected {listed(choices, 'or')}" if choices else ""

@@ -29,10 +29,6 @@ _PHYSICAL = {
 }
 
 
-class PhysicalTypeError(TypeError):
-    """A frame's column has a dtype that cannot hold the values of its type."""
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """A Polars expression, the physical kind of its column, and for integers the range its values lie in.
@@ -62,18 +58,28 @@ NULL = Value(pl.lit(None), "null", simple=True, constant=True)
 
 
 def column(name: str, dtype: pl.DataType, type_: str) -> Value:
-    """A column of a frame; raises PhysicalTypeError if its dtype does not suit its type in the plan."""
+    """A column of a frame; NULL if its dtype holds no values of its type in the plan.
+
+    Raises TypeError for a dtype that frames of events and results never have.
+    """
     expression = pl.col(name)
     if isinstance(dtype, pl.Datetime):
-        if type_ == "timestamp":
-            return Value(expression.dt.cast_time_unit("ms").to_physical(), "integer", simple=True)
-        if type_ == "any":
-            # The time of a fixed format in a column that other formats fill with anything.
-            return Value(expression.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ"), "string", simple=True)
-    kind = _KINDS.get(dtype)
-    if kind is None or kind not in _PHYSICAL[type_]:
-        raise PhysicalTypeError(f"the {type_} column {name} cannot be {dtype}")
-    return NULL if kind == "null" else Value(expression, kind, simple=True)
+        return _time_column(expression, type_)
+    if dtype not in _KINDS:
+        raise TypeError(f"the column {name} cannot be {dtype}")
+    kind = _KINDS[dtype]
+    if kind == "null" or kind not in _PHYSICAL[type_]:
+        return NULL
+    return Value(expression, kind, simple=True)
+
+
+def _time_column(expression: pl.Expr, type_: str) -> Value:
+    if type_ == "timestamp":
+        return Value(expression.dt.cast_time_unit("ms").to_physical(), "integer", simple=True)
+    if type_ in ("any", "string"):
+        # The time of a fixed format in a column that other formats fill with what they like.
+        return Value(expression.dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ"), "string", simple=True)
+    return NULL
 
 
 def constant(value: int | float | str | bool | None) -> Value:
