@@ -23,7 +23,7 @@ from enum import Enum, auto
 
 JOIN_RETRY_S = 1.0
 PROBE_RETRY_S = 0.5
-PROBE_ATTEMPTS_MAX = 5
+PROBE_ATTEMPTS_MAX = 8
 EXCHANGE_PERIOD_S = 5.0
 
 

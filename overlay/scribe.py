@@ -260,10 +260,8 @@ class Scribe:
         hop = self._membership.next_hop(group.key)
         if hop is None:
             self._become_root(group)
-        elif group.is_root:
-            group.attached = False
-            self._ask(group, hop, now)
         elif group.parent is None and group.candidate is None:
+            group.attached = False
             self._ask(group, hop, now)
 
     def _become_root(self, group: Group) -> None:

@@ -108,8 +108,7 @@ def test_groups_made_before_during_and_after_joins_end_as_one_tree_each(
             network.deliver_all(0.0)
             check_all(groups.nodes)
     network.deliver_all(0.0)
-    while not all(node.is_active for node in groups.nodes):
-        network.deliver_all(network.advance())
+    assert all(node.is_active for node in groups.nodes)
     check_all(groups.nodes)
     assert groups.errors() == []
 
