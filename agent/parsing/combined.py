@@ -62,6 +62,7 @@ _IS_REGULAR = (
     _STAMP.str.starts_with(" [")
     & _STAMP.str.ends_with("] ")
     & (_HOST != "")
+    & _HOST.str.starts_with("\0").not_()
     & (_USER_AND_TIME.str.len_bytes() >= len(_BRACKETS))
     & _REQUEST.str.ends_with("\\").not_()
     & _SIZES.str.contains(r"^ [0-9]{3} (?:[0-9]+|-) ?$")
@@ -154,8 +155,7 @@ def _request_parts(requests: pl.Series) -> pl.DataFrame:
         matched = requests.gather(rows).str.extract_groups(_REQUEST_PATTERN).struct.unnest()
         parts = pl.DataFrame([parts[name].scatter(rows, matched[name]) for name in _REQUEST_PARTS])
     target = parts["target"].str.splitn("?", 2).struct.rename_fields(["path", "query_string"]).struct.unnest()
-    query = pl.col("query_string")
-    return parts.drop("target").hstack(target.with_columns(pl.when(query != "").then(query)))
+    return parts.drop("target").hstack(target.with_columns(pl.when(pl.all() != "").then(pl.all())))
 
 
 def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:

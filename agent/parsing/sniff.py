@@ -44,18 +44,15 @@ def sniff(head: bytes, file: str, kind: str = AUTO, time_field: str | None = Non
     return Format(kind, _time_field(sample, file, kind, header, time_field), header)
 
 
-def schema(*formats: Format) -> tuple[dict[str, str], bool]:
-    """The columns of a file, or of several taken together, with their types, and whether there may be others.
+def schema(form: Format) -> tuple[dict[str, str], bool]:
+    """The columns that a file of this format has, with their types, and whether it may have others.
 
-    Types are those of the formats; columns of CSV and TSV are `text`, those of JSON, and those whose files
-    disagree, `any`.
+    Columns of CSV and TSV are `text`; those of JSON, which are the ones that were seen, `any`.
     """
-    columns: dict[str, str] = {}
-    for form in formats:
-        for name in form.header or ():
-            use = COLUMNS[name] if form.kind == "combined" else "any" if form.kind == "json" else "text"
-            columns[name] = use if columns.get(name, use) == use else "any"
-    return columns, any(form.kind == "json" for form in formats)
+    if form.kind == "combined":
+        return dict(COLUMNS), False
+    is_open = form.kind == "json"
+    return dict.fromkeys(form.header or (), "any" if is_open else "text"), is_open
 
 
 def _parse(parser: Parser, sample: bytes) -> tuple[int, int]:
