@@ -1,0 +1,241 @@
+"""EventStage against a small evaluator of SQL written in plain Python, one row at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query import EventStage, Schema, analyze, ast
+from query.ast import Query, SelectItem
+from query.printer import format_expression
+
+CATALOG = {"web": Schema({"n": "integer"}, open=True)}
+
+
+def compare(operator, left, right):
+    if left is None or right is None:
+        return None
+    if kind(left) != kind(right):
+        return operator == "<>"
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+    return {
+        "=": left == right,
+        "<>": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[operator]
+
+
+def kind(value):
+    return "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
+
+
+def arithmetic(operator, left, right):
+    if left is None or right is None:
+        return None
+    if operator == "/":
+        return finite(divide(float(left), float(right)))
+    if isinstance(left, int) and isinstance(right, int):
+        return whole(operator, left, right)
+    left, right = float(left), float(right)
+    if operator == "%":
+        return None if right == 0 else math.fmod(left, right)
+    if operator == "//":
+        quotient = divide(left, right)
+        return None if finite(quotient) is None else float(math.trunc(quotient))
+    return finite({"+": left + right, "-": left - right, "*": left * right}[operator])
+
+
+def whole(operator, left, right):
+    if operator in ("//", "%"):
+        if right == 0:
+            return None
+        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+        result = quotient if operator == "//" else left - quotient * right
+    else:
+        result = {"+": left + right, "-": left - right, "*": left * right}[operator]
+    return result if -(2**63) <= result < 2**63 else None
+
+
+def divide(left, right):
+    return math.nan if right == 0 else left / right
+
+
+def finite(value):
+    return value if math.isfinite(value) else None
+
+
+def logical(operator, values):
+    decisive = operator == "OR"
+    if decisive in values:
+        return decisive
+    return None if None in values else not decisive
+
+
+def negated(value):
+    return None if value is None else not value
+
+
+def like(text, pattern):
+    if text is None:
+        return None
+    tokens = re.findall(r"\\.|.", pattern, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    return bool(re.fullmatch("".join(wild.get(t) or re.escape(t[-1]) for t in tokens), text, re.DOTALL))
+
+
+def evaluate(node, row):
+    match node:
+        case ast.Literal(value=value):
+            return value
+        case ast.Column(parts=parts):
+            return row[parts[0]]
+        case ast.Unary(operator="NOT", operand=operand):
+            return negated(evaluate(operand, row))
+        case ast.Unary(operand=operand):
+            value = evaluate(operand, row)
+            return arithmetic("-", 0, value) if isinstance(value, int) else None if value is None else -value
+        case ast.Binary(operator=operator, left=left, right=right):
+            apply = compare if operator in ("=", "<>", "<", "<=", ">", ">=") else arithmetic
+            return apply(operator, evaluate(left, row), evaluate(right, row))
+        case ast.Logical(operator=operator, operands=operands):
+            return logical(operator, [evaluate(operand, row) for operand in operands])
+        case ast.IsNull(operand=operand, negated=negation):
+            return (evaluate(operand, row) is None) != negation
+        case ast.In(operand=operand, items=items, negated=negation):
+            value = evaluate(operand, row)
+            result = logical("OR", [compare("=", value, evaluate(item, row)) for item in items])
+            return negated(result) if negation else result
+        case ast.Like(operand=operand, pattern=pattern, negated=negation):
+            result = like(evaluate(operand, row), pattern.value)
+            return negated(result) if negation else result
+    raise AssertionError(node)
+
+
+# Columns: two numbers, a declared integer, two strings, two booleans, two of any type, one always NULL.
+INTEGERS = st.one_of(
+    st.integers(-9, 9), st.sampled_from([2**63 - 1, -(2**63), 2**62, 2**31, 3_037_000_500]), st.none()
+)
+DOUBLES = st.one_of(
+    st.sampled_from([0.0, -0.0, 0.5, -2.5, 3.0, 0.1, 1e300, -1e308, 5e-324, 1e17]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.none(),
+)
+STRINGS = st.one_of(st.sampled_from(["", "a", "ab", "a%b", "A", "ä", "a\nb", "a\\b", "_"]), st.none())
+BOOLEANS = st.sampled_from([True, False, None])
+NULLS = st.none()
+COLUMNS = {
+    "x": [INTEGERS, DOUBLES, NULLS],
+    "y": [INTEGERS, DOUBLES, NULLS],
+    "n": [INTEGERS],
+    "s": [STRINGS, NULLS],
+    "t": [STRINGS],
+    "b": [BOOLEANS, NULLS],
+    "c": [BOOLEANS],
+    "p": [INTEGERS, DOUBLES, STRINGS, BOOLEANS, NULLS],
+    "q": [INTEGERS, DOUBLES, STRINGS, BOOLEANS, NULLS],
+}
+DTYPES = {id(INTEGERS): pl.Int64, id(DOUBLES): pl.Float64, id(STRINGS): pl.String, id(BOOLEANS): pl.Boolean}
+
+
+@st.composite
+def frames(draw):
+    height = draw(st.integers(1, 6))
+    columns = {"@time": pl.Series(range(height), dtype=pl.Int64)}
+    for name, choices in COLUMNS.items():
+        values = draw(st.sampled_from(choices))
+        drawn = draw(st.lists(values, min_size=height, max_size=height))
+        columns[name] = pl.Series(drawn, dtype=DTYPES.get(id(values), pl.Null))
+    return pl.DataFrame(columns)
+
+
+def literal(values, type_):
+    return values.map(lambda value: ast.Literal(value, "null" if value is None else type_))
+
+
+def named(*names):
+    return st.sampled_from([ast.Column((name,)) for name in names])
+
+
+def binary(operators, operands):
+    return st.builds(ast.Binary, st.sampled_from(operators), operands, operands)
+
+
+COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
+NUMBERS = st.recursive(
+    st.one_of(named("x", "y", "n"), literal(INTEGERS, "integer"), literal(DOUBLES, "number")),
+    lambda inner: st.one_of(
+        binary(["+", "-", "*", "/", "//", "%"], inner), st.builds(ast.Unary, st.just("-"), inner)
+    ),
+    max_leaves=6,
+)
+TEXTS = st.one_of(named("s", "t"), literal(STRINGS, "string"))
+PATTERNS = st.one_of(
+    st.sampled_from(["%", "a%", "%b", "%a%", "a_b", "_", "", "a\\%b", "a\\\\b", "%%", "_%_"]),
+    st.text("ab%_", max_size=5),
+).map(lambda text: ast.Literal(text, "string"))
+
+
+def within(values):
+    return st.builds(ast.In, values, st.lists(values, min_size=1, max_size=4).map(tuple), st.booleans())
+
+
+CONDITIONS = st.recursive(
+    st.one_of(
+        named("b", "c"),
+        literal(BOOLEANS, "boolean"),
+        binary(COMPARISONS, NUMBERS),
+        binary(COMPARISONS, TEXTS),
+        binary(COMPARISONS, named("p", "q")),
+        within(NUMBERS),
+        within(TEXTS),
+        within(named("p", "q")),
+        st.builds(ast.IsNull, st.one_of(NUMBERS, TEXTS, named("b", "p")), st.booleans()),
+        st.builds(ast.Like, TEXTS, PATTERNS, st.booleans()),
+    ),
+    lambda inner: st.one_of(
+        st.builds(ast.Unary, st.just("NOT"), inner),
+        st.builds(
+            ast.Logical, st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=4).map(tuple)
+        ),
+        binary(COMPARISONS, inner),
+        within(inner),
+    ),
+    max_leaves=6,
+)
+
+
+def stage_for(*expressions, where=None):
+    items = tuple(
+        SelectItem(ast.Call("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions)
+    )
+    return EventStage(analyze(Query(items, ast.Stream("web"), where), CATALOG))
+
+
+@given(frame=frames(), condition=CONDITIONS)
+def test_conditions_keep_the_events_sql_keeps(frame, condition):
+    kept = stage_for(ast.Literal(1, "integer"), where=condition).apply(frame)["@time"].to_list()
+    expected = [row["@time"] for row in frame.to_dicts() if evaluate(condition, row) is True]
+    assert kept == expected, format_expression(condition)
+
+
+@given(frame=frames(), condition=CONDITIONS)
+def test_three_valued_logic_of_selected_conditions(frame, condition):
+    values = stage_for(condition).apply(frame)["x0"].to_list()
+    assert values == [evaluate(condition, row) for row in frame.to_dicts()], format_expression(condition)
+
+
+@given(frame=frames(), number=NUMBERS)
+def test_arithmetic(frame, number):
+    condition = ast.Binary("=", number, ast.Literal(0, "integer"))
+    values = stage_for(number, condition).apply(frame)["x0"].to_list()
+    expected = [evaluate(number, row) for row in frame.to_dicts()]
+    assert values == expected, format_expression(number)
+    assert [type(value) for value in values] == [type(value) for value in expected]

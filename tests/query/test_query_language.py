@@ -1,0 +1,224 @@
+"""What ELF QL parses, and that printing and parsing are inverse."""
+
+from __future__ import annotations
+
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query import QueryError, Schema, analyze, ast, format_query, parse
+from query.limits import INTEGER_MAX, INTEGER_MIN
+
+FIGURE_4 = (
+    "SELECT product,SUM(clicks_count) FROM * WHERE store == `video_games` GROUP BY product "
+    "SORT BY SUM(clicks_count) DESC LIMIT 10 WINDOWING 30 SECONDS;"
+)
+
+
+def test_figure_4_parses_as_printed():
+    clicks = ast.Call("SUM", (ast.Column(("clicks_count",)),))
+    assert parse(FIGURE_4) == ast.Query(
+        select=(ast.SelectItem(ast.Column(("product",))), ast.SelectItem(clicks)),
+        stream=ast.Stream("*"),
+        where=ast.Binary("=", ast.Column(("store",)), ast.Literal("video_games", "string")),
+        group_by=(ast.Column(("product",)),),
+        order_by=(ast.OrderItem(clicks, descending=True),),
+        limit=10,
+        window=ast.Window(30, "SECONDS"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("select A from B", "SELECT A FROM B"),
+        ("SELECT a aS b, c d FROM x", "SELECT a AS b, c AS d FROM x"),
+        ("SELECT *, a FROM *", "SELECT *, a FROM *"),
+        ("SELECT a", "SELECT a"),
+        ("SELECT a -- why\nFROM x -- end", "SELECT a FROM x"),
+        ("SELECT 'it''s', `a``b`, `it's`", "SELECT 'it''s', 'a`b', 'it''s'"),
+        ('SELECT "order by", "a""b", "a b"."c"', 'SELECT "order by", "a""b", "a b".c'),
+        ("SELECT user.location, user.from, @timestamp", 'SELECT user.location, user."from", @timestamp'),
+        (
+            "SELECT limit, group, order, seconds, asc FROM x",
+            'SELECT "limit", "group", "order", seconds, "asc" FROM x',
+        ),
+        ("SELECT a WHERE limit > 5 GROUP BY order", 'SELECT a WHERE "limit" > 5 GROUP BY "order"'),
+        ("SELECT a WHERE a==1 AND b=2 OR NOT c!=3", "SELECT a WHERE a = 1 AND b = 2 OR NOT c <> 3"),
+        ("SELECT a WHERE (a OR b) AND (c AND d)", "SELECT a WHERE (a OR b) AND (c AND d)"),
+        ("SELECT (a+b)*c - d//e%f/g", "SELECT (a + b) * c - d // e % f / g"),
+        ("SELECT a-(b-c), (a-b)-c", "SELECT a - (b - c), a - b - c"),
+        ("SELECT -a, -(-a), - -5, 3 - -5, -5", "SELECT -a, -(-a), -(-5), 3 - -5, -5"),
+        ("SELECT 1, 1.0, .5, 5., 1e3, 1E-3", "SELECT 1, 1.0, 0.5, 5.0, 1000.0, 0.001"),
+        ("SELECT TRUE, false, Null", "SELECT TRUE, FALSE, NULL"),
+        ("SELECT a NOT IN (1, 'b', c)", "SELECT a NOT IN (1, 'b', c)"),
+        ("SELECT a LIKE 'x%', a NOT LIKE '_'", "SELECT a LIKE 'x%', a NOT LIKE '_'"),
+        ("SELECT a IS NULL, a+1 IS NOT NULL", "SELECT a IS NULL, a + 1 IS NOT NULL"),
+        ("SELECT (a = b) = (c < d), (a IS NULL) IN (b)", "SELECT (a = b) = (c < d), (a IS NULL) IN (b)"),
+        ("SELECT count(*), Sum(x), NOT NOT a", "SELECT COUNT(*), SUM(x), NOT NOT a"),
+        ("SELECT a ORDER BY a, b DESC, c ASC", "SELECT a ORDER BY a, b DESC, c"),
+        ("SELECT a LIMIT 0 WINDOWING 1 day", "SELECT a LIMIT 0 WINDOWING 1 DAYS"),
+        ("SELECT a WINDOWING 5 Milliseconds ;", "SELECT a WINDOWING 5 MILLISECONDS"),
+        ("SELECT -9223372036854775808", "SELECT -9223372036854775808"),
+        ("SELECT\N{NO-BREAK SPACE}größe", "SELECT größe"),
+    ],
+)
+def test_forms(text, printed):
+    query = parse(text)
+    assert format_query(query) == printed
+    assert parse(printed) == query
+
+
+def test_and_and_or_chains_are_flat_but_parentheses_are_kept():
+    names = [ast.Column((name,)) for name in "abc"]
+    assert parse("SELECT a AND b AND c").select[0].expression == ast.Logical("AND", tuple(names))
+    nested = ast.Logical("AND", (ast.Logical("AND", tuple(names[:2])), names[2]))
+    assert parse("SELECT (a AND b) AND c").select[0].expression == nested
+
+
+def test_literals_of_different_types_are_different():
+    texts = ["1", "1.0", "TRUE", "'1'", "NULL"]
+    assert len({parse(f"SELECT {text}") for text in texts}) == len(texts)
+
+
+def test_places_are_no_part_of_equality():
+    query = parse("SELECT   a\nFROM web")
+    assert query == parse("SELECT a FROM web")
+    assert query.text[query.select[0].span.start] == "a"
+
+
+NAMES = st.one_of(
+    st.text(string.ascii_letters + "_", min_size=1, max_size=6),
+    st.sampled_from(
+        [
+            "select",
+            "From",
+            "@timestamp",
+            "order",
+            "limit",
+            "a b",
+            'say "hi"',
+            "größe",
+            "1st",
+            "a.b",
+            "distinct",
+            "@",
+        ]
+    ),
+)
+PRINTABLE = st.characters(exclude_categories=["Cc", "Cs"])
+LITERALS = st.one_of(
+    st.integers(INTEGER_MIN, INTEGER_MAX).map(lambda value: ast.Literal(value, "integer")),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda value: ast.Literal(value, "number")),
+    st.text(PRINTABLE, max_size=8).map(lambda value: ast.Literal(value, "string")),
+    st.booleans().map(lambda value: ast.Literal(value, "boolean")),
+    st.just(ast.Literal(None, "null")),
+)
+COLUMNS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: ast.Column(tuple(parts)))
+OPERATORS = ["+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
+
+
+def is_number(node):
+    return (
+        isinstance(node, ast.Literal)
+        and node.type in ("integer", "number")
+        and not str(node.value).startswith("-")
+    )
+
+
+def compound(inner):
+    several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.one_of(
+        st.builds(ast.Binary, st.sampled_from(OPERATORS), inner, inner),
+        st.builds(ast.Logical, st.sampled_from(["AND", "OR"]), several),
+        st.builds(ast.Unary, st.just("NOT"), inner),
+        # Minus before a number is a negative number.
+        st.builds(ast.Unary, st.just("-"), inner.filter(lambda node: not is_number(node))),
+        st.builds(ast.In, inner, several, st.booleans()),
+        st.builds(ast.Like, inner, inner, st.booleans()),
+        st.builds(ast.IsNull, inner, st.booleans()),
+        st.builds(ast.Call, st.sampled_from(["SUM", "COUNT", "F G"]), several),
+        st.just(ast.Call("COUNT", (ast.Star(),))),
+    )
+
+
+EXPRESSIONS = st.recursive(st.one_of(LITERALS, COLUMNS), compound, max_leaves=8)
+ITEMS = st.one_of(
+    st.just(ast.SelectItem(ast.Star())), st.builds(ast.SelectItem, EXPRESSIONS, st.one_of(st.none(), NAMES))
+)
+QUERIES = st.builds(
+    ast.Query,
+    select=st.lists(ITEMS, min_size=1, max_size=3).map(tuple),
+    stream=st.one_of(st.none(), st.builds(ast.Stream, st.one_of(NAMES, st.just("*")))),
+    where=st.one_of(st.none(), EXPRESSIONS),
+    group_by=st.lists(EXPRESSIONS, max_size=2).map(tuple),
+    order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans()), max_size=2).map(tuple),
+    limit=st.one_of(st.none(), st.integers(0, 10**12)),
+    window=st.one_of(
+        st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
+    ),
+)
+
+
+@given(QUERIES)
+def test_what_is_printed_parses_to_the_same_query(query):
+    assert parse(format_query(query)) == query
+
+
+CATALOG = {
+    "web": Schema({"status": "integer", "path": "string", "time": "timestamp", "n": "text"}, open=False)
+}
+SEEDS = [
+    FIGURE_4,
+    "SELECT path, COUNT(*) n FROM web WHERE status >= 500 AND path NOT LIKE '/x%' GROUP BY path ORDER BY n",
+    "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
+    "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
+]
+WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC DISTINCT CASE
+( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999 SECONDS path status time n COUNT( SUM( --
+é @"""
+FRAGMENTS = st.sampled_from([*WORDS.split(), "\n", "\x00", " "])
+
+
+def only_query_errors(text):
+    try:
+        query = parse(text)
+        analyze(query, CATALOG)
+        analyze(query, {"web": Schema({"path": "any"}, open=True)})
+    except QueryError as error:
+        line, column, _ = re.match(r"line (\d+), column (\d+): (.+)", str(error)).groups()
+        if (int(line), int(column)) != (error.line, error.column):
+            raise
+
+
+@pytest.mark.fuzz
+@given(st.text(max_size=60))
+def test_random_text_raises_query_errors_only(text):
+    only_query_errors(text)
+    only_query_errors("SELECT " + text)
+
+
+@pytest.mark.fuzz
+@given(st.lists(FRAGMENTS, max_size=25))
+def test_random_words_raise_query_errors_only(words):
+    only_query_errors(" ".join(words))
+    only_query_errors("SELECT " + " ".join(words))
+
+
+@pytest.mark.fuzz
+@given(st.sampled_from(SEEDS), st.data())
+def test_mutated_queries_raise_query_errors_only(seed, data):
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(seed)))
+        end = data.draw(st.integers(start, min(len(seed), start + 8)))
+        seed = seed[:start] + data.draw(st.one_of(FRAGMENTS, st.text(max_size=3))) + seed[end:]
+    only_query_errors(seed)
+
+
+@pytest.mark.fuzz
+@given(QUERIES)
+def test_any_tree_raises_query_errors_only(query):
+    only_query_errors(format_query(query))
