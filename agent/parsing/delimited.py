@@ -122,11 +122,8 @@ def _field_name(column: SourceColumn) -> str:
 
 
 def _fields(line: bytes, separator: bytes) -> Sequence[bytes] | None:
-    return (
-        read_record(line, 0, LINE_BYTES_MAX).fields
-        if separator == b","
-        else line.rstrip(b"\r").split(separator)
-    )
+    line = line.removesuffix(b"\r")
+    return read_record(line, 0, LINE_BYTES_MAX).fields if separator == b"," else line.split(separator)
 
 
 def _without(data: bytes, records: Sequence[Record]) -> bytes:

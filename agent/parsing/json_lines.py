@@ -32,7 +32,7 @@ class JsonParser:
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:
         """See `Parser`. Blank lines are nothing; what holds no object is malformed."""
-        events, malformed = self._decode(block.data)
+        events, malformed = decode_events(self._reader, block.data)
         values = self._reader.read(events)
         columns = [
             column_of_values(column.name, column.type, values[column.path]) for column in self._columns
@@ -47,38 +47,41 @@ class JsonParser:
             first = first.fill_null(other)
         return first
 
-    def _decode(self, data: bytes) -> tuple[list[Any], int]:
-        """The events of a block and how many lines were none."""
-        try:
-            events = self._reader.decode_lines(data)
-        except DECODE_ERRORS:
-            return self._decode_singly(data)
-        return (events, 0) if _is_one_object_a_line(data, len(events)) else self._decode_singly(data)
 
-    def _decode_singly(self, data: bytes) -> tuple[list[Any], int]:
-        events: list[Any] = []
-        malformed = 0
-        decode = self._reader.decode
-        for line in data.split(b"\n"):
-            try:
-                events.append(decode(line))
-            except DECODE_ERRORS:
-                if line and not line.isspace():
-                    repaired = self._decode_repaired(line)
-                    events += repaired
-                    malformed += not repaired
-        return events, malformed
+def decode_events(reader: PathReader, data: bytes) -> tuple[list[Any], int]:
+    """The events of whole lines, as far as the reader needs them, and how many lines were none."""
+    try:
+        events = reader.decode_lines(data)
+    except DECODE_ERRORS:
+        return _decode_singly(reader, data)
+    return (events, 0) if _is_one_object_a_line(data, len(events)) else _decode_singly(reader, data)
 
-    def _decode_repaired(self, line: bytes) -> list[Any]:
-        """The objects of a line that is not simply one, none if it is malformed."""
-        line = line.strip(b"\0").removeprefix(_BYTE_ORDER_MARK)
-        line = line.decode("utf-8", "replace").encode()
-        if b"\\u" in line:
-            line = _ESCAPE.sub(_without_lone_surrogate, line)
+
+def _decode_singly(reader: PathReader, data: bytes) -> tuple[list[Any], int]:
+    events: list[Any] = []
+    malformed = 0
+    decode = reader.decode
+    for line in data.split(b"\n"):
         try:
-            return self._reader.decode_leniently(line)
+            events.append(decode(line))
         except DECODE_ERRORS:
-            return []
+            if line and not line.isspace():
+                repaired = _decode_repaired(reader, line)
+                events += repaired
+                malformed += not repaired
+    return events, malformed
+
+
+def _decode_repaired(reader: PathReader, line: bytes) -> list[Any]:
+    """The objects of a line that is not simply one; none if it is malformed."""
+    line = line.strip(b"\0").removeprefix(_BYTE_ORDER_MARK)
+    line = line.decode("utf-8", "replace").encode()
+    if b"\\u" in line:
+        line = _ESCAPE.sub(_without_lone_surrogate, line)
+    try:
+        return reader.decode_leniently(line)
+    except DECODE_ERRORS:
+        return []
 
 
 def _time_paths(field: str | None) -> list[tuple[str, ...]]:

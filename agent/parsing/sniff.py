@@ -3,13 +3,11 @@
 import re
 from typing import Any
 
-import msgspec
-
 from agent.parsing.combined import COLUMNS, CombinedParser
 from agent.parsing.delimited import SEPARATORS, DelimitedParser, header_record
 from agent.parsing.formats import KINDS, Format, Parsed, Parser
-from agent.parsing.json_lines import JsonParser
-from agent.parsing.json_paths import DECODE_ERRORS
+from agent.parsing.json_lines import JsonParser, decode_events
+from agent.parsing.json_paths import PathReader
 from agent.sources import LINE_BYTES_MAX, Block, Origin, SourceError, read_record
 
 AUTO = "auto"
@@ -115,12 +113,8 @@ def _header(sample: bytes, kind: str, file: str) -> tuple[str, ...]:
 def _json_names(sample: bytes) -> tuple[str, ...]:
     """The keys of the objects in the sample, those of nested objects as paths with dots."""
     names: dict[str, None] = {}
-    for line in sample.split(b"\n"):
-        try:
-            entry = msgspec.json.decode(line)
-        except DECODE_ERRORS:
-            continue
-        _add_names(entry, "", _JSON_DEPTH_MAX, names)
+    for event in decode_events(PathReader([()]), sample)[0]:
+        _add_names(event, "", _JSON_DEPTH_MAX, names)
     return tuple(names)
 
 
