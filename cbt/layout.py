@@ -81,7 +81,7 @@ class Layout:
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Merges PAO frames, in any order and each in any order, into one. O(n log n) for n rows in all."""
-        ordered = pl.concat([self.empty(), *frames]).sort("pane", "hash")
+        ordered = _by_pane_and_hash(pl.concat([self.empty(), *frames], rechunk=True))
         starts, collided = self._starts(ordered)
         if collided:
             ordered = ordered.sort("pane", "hash", *self._key_names, nulls_last=True)
@@ -120,6 +120,13 @@ def own_strings(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         pl.concat_str(name, pl.lit("")) for name, dtype in frame.schema.items() if dtype == pl.String
     )
+
+
+def _by_pane_and_hash(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame ordered by (pane, hash), in whatever order within. O(n log n)."""
+    # As one number of 128 bits, which any two fit, Polars sorts them twice as fast as the two columns.
+    bounds = pl.col("pane").cast(pl.Int128) * pl.lit(2**64, dtype=pl.Int128) + pl.col("hash").cast(pl.Int128)
+    return frame[frame.select(bounds).to_series().arg_sort()]
 
 
 def _changes(columns: list[str]) -> pl.Expr:

@@ -56,12 +56,6 @@ class Node:
             if pane is None or fragment.first_pane <= pane <= fragment.last_pane
         ]
 
-    def take(self, layout: Layout) -> pl.DataFrame:
-        """Empties the buffer and returns what was in it, merged and aggregated."""
-        merged = merge(layout, self.read(layout))
-        self.fragments = []
-        return merged
-
     def forget(self, layout: Layout, pane: int) -> None:
         """Drops one pane's rows here and below, and the children that are left empty (but one)."""
         kept = []

@@ -30,8 +30,8 @@ class RootBuffer:
 
     @property
     def rows(self) -> int:
-        """PAOs and raw rows held."""
-        return self._merged.height + sum(group.height for group in self._groups) + self._raw_rows
+        """PAOs held, merged or not; raw rows do not count."""
+        return self._merged.height + sum(group.height for group in self._groups)
 
     @property
     def memory_bytes(self) -> int:

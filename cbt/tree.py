@@ -65,7 +65,7 @@ class CompressedBufferTree:
         aggregates: Sequence[Aggregate],
         *,
         seed: int = 0,
-        buffer_rows: int = 2**17,
+        buffer_rows: int = 2**18,
         fanout: int = 16,
         leaf_rows: int = 2**15,
     ) -> None:
@@ -164,7 +164,8 @@ class CompressedBufferTree:
 
     def check(self) -> None:
         """Asserts every invariant of the tree; for tests. Decompresses everything."""
-        assert self._buffer.rows < self.buffer_rows or self._buffer.rows == 0
+        # A flush groups the raw rows that wait, fewer than a buffer; the next insert then empties the buffer.
+        assert self._buffer.rows < 2 * self.buffer_rows, "the root's buffer is not over-full"
         check_tree(self._root, self.layout, self.buffer_rows, self.fanout, self.leaf_rows)
 
     def _fragments(self) -> Iterator[Fragment]:
@@ -193,16 +194,18 @@ class CompressedBufferTree:
         return split_internal(node.low, children, self.fanout)
 
     def _receive(self, node: Node, piece: pl.DataFrame) -> list[Node]:
-        """Appends a fragment to a node's buffer, which is emptied if that fills it. Returns the nodes in its
-        place.
+        """Appends a fragment to a node's buffer, or empties that if it would be over-full.
+
+        Returns the nodes to stand in the node's place.
         """
-        node.fragments.append(Fragment.pack(piece))
         rows_max, bytes_max = (
             (self.leaf_rows, _LEAF_BYTES) if node.is_leaf else (self.buffer_rows, _BUFFER_BYTES)
         )
-        if node.rows <= rows_max and node.raw_bytes <= bytes_max:
+        if node.rows + piece.height <= rows_max and node.raw_bytes + piece.estimated_size() <= bytes_max:
+            node.fragments.append(Fragment.pack(piece))
             return [node]
-        merged = node.take(self.layout)
+        merged = merge(self.layout, [*node.read(self.layout), piece])
+        node.fragments = []
         if node.is_leaf:
             return split_leaf(node.low, merged, self.leaf_rows // 2, _LEAF_BYTES // 2)
         return self._pour(node, merged)
