@@ -44,7 +44,7 @@ from overlay.scribe import Scribe
 from overlay.statistics import Statistics
 from overlay.wire import WIRE_BYTES_MAX, WireError
 
-PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 10)
+PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 12)
 HELD_MESSAGES_MAX = 1024
 HELD_BYTES_MAX = WIRE_BYTES_MAX
 
@@ -232,7 +232,7 @@ class Node:
         else:
             self._hold(sender, message, 0)
 
-    def _handle_route(self, sender: Peer, message: Route, now: float) -> None:  # noqa: ARG002 - a handler
+    def _handle_route(self, sender: Peer, message: Route, _now: float) -> None:
         if not self.is_active:
             self._hold(sender, message, len(message.payload))
             return
@@ -246,7 +246,7 @@ class Node:
         else:
             self._outbox.counters.duplicates += 1
 
-    def _handle_publish(self, sender: Peer, message: Publish, now: float) -> None:
+    def _handle_publish(self, sender: Peer, message: Publish, _now: float) -> None:
         if not self.is_active:
             self._hold(sender, message, len(message.payload))
             return
@@ -254,7 +254,7 @@ class Node:
         if hop is not None:
             self._pass_on(hop, message)
         else:
-            self._scribe.publish(message, now)
+            self._scribe.publish(message)
 
     def _pass_on(self, hop: Peer, message: Route | Publish) -> None:
         if message.hops >= HOPS_MAX:
@@ -263,7 +263,7 @@ class Node:
         self._outbox.counters.routed += 1
         self._outbox.send(hop, msgspec.structs.replace(message, hops=message.hops + 1))
 
-    def _handle_direct(self, sender: Peer, message: Direct, now: float) -> None:  # noqa: ARG002 - a handler
+    def _handle_direct(self, sender: Peer, message: Direct, _now: float) -> None:
         self._outbox.emit(MessageReceived(sender, message.payload))
 
     def _hold(self, sender: Peer, message: JoinRequest | Route | Publish, payload_bytes: int) -> None:

@@ -101,7 +101,7 @@ class Scribe:
         """The keys of all groups whose trees the node is in."""
         return tuple(self._groups)
 
-    def publish(self, message: Publish, _now: float) -> None:
+    def publish(self, message: Publish) -> None:
         """At the root: send a multicast down the tree."""
         if not self._recent.add(message.message_id):
             self._outbox.counters.duplicates += 1
@@ -188,6 +188,7 @@ class Scribe:
             self._outbox.emit(Attached(group.key))
         if path != old_path or not was_attached:
             self._tell_children(group)
+        self._prune(group)
 
     def handle_refused(self, sender: Peer, message: GroupRefused, now: float) -> None:
         """Ask whom the refusal points to; without a pointer, ask again when the retry timer is due."""

@@ -92,7 +92,7 @@ class Simulator:
         self.lost = 0
         self._random = random
         self._latency = latency or UniformLatency(random)
-        self._on_event = on_event
+        self.on_event = on_event
         self._nodes: dict[int, Node] = {}
         # (time, sequence, node id, sender and bytes; None for a timer): the sequence makes the order total.
         self._queue: list[tuple[float, int, int, tuple[Peer, bytes] | None]] = []
@@ -162,8 +162,8 @@ class Simulator:
             self._timers[node.peer.node_id] = timer
             self._push(timer, node.peer.node_id, None)
         for event in node.events():
-            if self._on_event is not None:
-                self._on_event(self.now, node, event)
+            if self.on_event is not None:
+                self.on_event(self.now, node, event)
 
     def _push(self, time: float, node_id: int, message: tuple[Peer, bytes] | None) -> None:
         self._sequence += 1

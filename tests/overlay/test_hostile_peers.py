@@ -67,7 +67,7 @@ def node_in(state: str) -> Node:
         node.start(0.0)
     elif state == "joining":
         node.join(Peer(4, "here"), 0.0)
-    for group in (4, 7) if state != "idle" else ():
+    for group in (4, 5) if state != "idle" else ():
         node.subscribe(group, 0.0)
     return node
 

@@ -5,7 +5,15 @@ from overlay_oracle import check_all, leaf_set_errors, memory_overlay
 
 from overlay import Delivered, Joined, MemoryNetwork, MessageReceived, Node, Peer, ProtocolError, closest
 from overlay.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
-from overlay.messages import JoinReply, LeafSetAnswer, LeafSetProbe, OverlayMessage
+from overlay.messages import (
+    Announcement,
+    JoinReply,
+    LeafSetAnswer,
+    LeafSetProbe,
+    OverlayMessage,
+    RowAnswer,
+    RowRequest,
+)
 from overlay.node import HELD_MESSAGES_MAX
 from overlay.outbox import CODEC
 
@@ -59,6 +67,43 @@ def test_a_join_takes_few_messages() -> None:
     network.deliver_all(0.0)
     cost = sum(node.statistics().sent for node in [*nodes, newcomer]) - before
     assert cost <= 3 * 16 * 2
+
+
+def test_who_is_in_a_table_knows_whose_table_it_is_in() -> None:
+    _, nodes, _ = memory_overlay(64, seed=6)
+    by_id = {node.peer.node_id: node for node in nodes}
+    for node in nodes:
+        for peer in node.routing_table:
+            other = by_id[peer.node_id]
+            assert node.peer.node_id in other.leaf_set or other.routing_table.next_hop(node.peer.node_id)
+
+
+def test_an_active_node_compares_leaf_sets_with_its_neighbours_from_time_to_time() -> None:
+    node = node_at(50)
+    node.start(0.0)
+    for node_id in (30, 40, 60, 70):
+        tell(node, Peer(node_id, "peer"), Announcement())
+    sent(node)
+    node.handle_timer(6.5)
+    probe = LeafSetProbe(leaves=node.leaf_set.members)
+    assert {(peer.node_id, message) for peer, message in sent(node) if message == probe} == {
+        (40, probe),
+        (60, probe),
+    }
+    assert 6.5 < (node.next_timer() or 0.0) < 13.0
+
+
+def test_an_active_node_fills_its_table_from_the_rows_of_others() -> None:
+    node, peer, unknown = node_at(50), Peer(8 << 124, "peer"), Peer(9 << 124, "unknown")
+    node.start(0.0)
+    tell(node, peer, Announcement())
+    sent(node)
+    node.handle_timer(6.5)
+    assert (peer, RowRequest(row=0)) in sent(node)
+    tell(node, peer, RowAnswer(peers=(unknown, peer, node.peer)), 6.5)
+    assert set(node.routing_table) == {peer, unknown}
+    tell(node, unknown, RowRequest(row=0), 6.5)
+    assert sent(node) == [(unknown, RowAnswer(peers=(peer, unknown)))]
 
 
 def test_a_node_delivers_nothing_before_all_it_probed_have_answered() -> None:

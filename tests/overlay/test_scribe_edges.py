@@ -100,6 +100,35 @@ def test_a_request_is_repeated_until_answered() -> None:
     assert [message for message in messages if message[0] == ROOT].count((ROOT, GroupJoin(group=KEY))) >= 3
 
 
+def test_a_request_is_repeated_to_whoever_is_nearer_by_then() -> None:
+    node = member(subscribed=False)
+    node.subscribe(950, 0.0)
+    assert drain(node) == [(UNCLE, GroupJoin(group=Id(950)))]
+    nearer = Peer(960, "nearer")
+    tell(node, nearer, Announcement())
+    messages = run_timers(node, until=1.5)
+    assert messages[:2] == [(UNCLE, GroupLeave(group=Id(950))), (nearer, GroupJoin(group=Id(950)))]
+
+
+def test_who_becomes_the_closest_node_while_asking_becomes_the_root() -> None:
+    node = member()
+    for peer in (ROOT, UNCLE):
+        node.leaf_set.remove(peer.node_id)
+    assert (ROOT, GroupLeave(group=KEY)) in run_timers(node, until=1.5)
+    assert node.is_root(KEY)
+    assert node.events() == [Attached(KEY)]
+
+
+def test_a_child_that_becomes_the_closest_node_leaves_its_parent() -> None:
+    node = attached()
+    for peer in (ROOT, UNCLE):
+        node.leaf_set.remove(peer.node_id)
+    tell(node, Peer(1, "newcomer"), Announcement())
+    assert drain(node) == [(ROOT, GroupLeave(group=KEY)), (CHILD, GroupJoined(group=KEY, path=()))]
+    assert node.events() == [ParentChanged(KEY, None)]
+    assert node.is_attached(KEY)
+
+
 def test_a_repeated_request_of_a_child_is_answered_again() -> None:
     node = attached()
     tell(node, CHILD, GroupJoin(group=KEY))
@@ -176,6 +205,14 @@ def test_a_child_that_turns_up_on_the_path_is_no_child_any_more() -> None:
     tell(node, ROOT, GroupJoined(group=KEY, path=(CHILD.node_id,)))
     assert node.children(KEY) == ()
     assert node.events() == [ChildRemoved(KEY, CHILD)]
+
+
+def test_a_forwarder_whose_only_child_turns_up_on_the_path_leaves() -> None:
+    node = member(subscribed=False)
+    tell(node, CHILD, GroupJoin(group=KEY))
+    tell(node, ROOT, GroupJoined(group=KEY, path=(CHILD.node_id,)))
+    assert drain(node) == [(ROOT, GroupJoin(group=KEY)), (ROOT, GroupLeave(group=KEY))]
+    assert node.groups == ()
 
 
 def test_an_overlong_path_is_refused() -> None:

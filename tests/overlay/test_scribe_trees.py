@@ -142,7 +142,7 @@ def test_trees_converge_in_spite_of_loss_delays_and_joins(seed: int) -> None:
 def assert_multicasts_reach_everyone(simulator: Simulator, groups: Groups, source: random.Random) -> None:
     simulator.loss = 0.0
     received: Counter[tuple[int, int]] = Counter()
-    simulator._on_event = lambda _now, node, event: (
+    simulator.on_event = lambda _now, node, event: (
         received.update([(node.peer.node_id, event.group)]) if isinstance(event, MulticastReceived) else None
     )
     for key in groups.subscribers:
