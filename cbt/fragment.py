@@ -9,6 +9,7 @@ from cbt.frames import decode_frame, encode_frame
 
 Bound = tuple[int, int]  # (pane, hash): where a range of the tree begins or ends
 LOWEST: Bound = (-(2**63), 0)
+_UNLIMITED = 2**63 - 1  # what is unpacked here was packed here
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,7 @@ class Fragment:
 
     def unpack(self, schema: pl.Schema) -> pl.DataFrame:
         """The run itself. O(bytes)."""
-        # Arrow adds headers, padding and a bit per value and column for NULL to the estimate.
-        return decode_frame(self.data, schema, bytes_max=4 * self.raw_bytes + 2**16)
+        return decode_frame(self.data, schema, bytes_max=_UNLIMITED)
 
 
 def position(frame: pl.DataFrame, bound: Bound, *, after: bool = False) -> int:

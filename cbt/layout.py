@@ -44,8 +44,10 @@ class Layout:
         if len(set(names)) < len(names):
             raise ValueError(f"two columns of a PAO frame share a name: {', '.join(names)}")
         self.schema = pl.Schema(columns)
-        arguments = {a.argument: a.type for a in self.aggregates if a.argument is not None}
-        self._inputs = [*((key.name, key.type) for key in self.keys), *arguments.items()]
+        arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
+        if clash := {name for name, _ in arguments} & {name for pao in self._paos for name in pao.state}:
+            raise ValueError(f"an argument and a state share a name: {', '.join(sorted(clash))}")
+        self._inputs = [*((key.name, key.type) for key in self.keys), *arguments]
         self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs)]))
 
     def check_input(self, frame: pl.DataFrame) -> None:

@@ -8,6 +8,7 @@ from cbt.layout import Layout
 
 _BLOCK_ROWS = 2**16  # raw rows grouped at once: where keys repeat, four times fewer groups than of 7,000 rows
 _BLOCK_BYTES = 2**24
+_GROUPS_MAX = 16  # few keys make small groups, whose number has to be bounded too
 
 
 class RootBuffer:
@@ -45,6 +46,8 @@ class RootBuffer:
         self._raw_bytes += int(self._raw[-1].estimated_size())
         if self._raw_rows >= self._block_rows or self._raw_bytes >= _BLOCK_BYTES:
             self._group()
+        if len(self._groups) >= _GROUPS_MAX:
+            self.merged()
 
     def merged(self) -> pl.DataFrame:
         """All PAOs held, sorted and aggregated; they stay. O(n log n) if anything was added since the last

@@ -9,6 +9,7 @@ from cbt.fragment import of_pane
 from cbt.layout import own_strings
 
 _PENDING_ROWS = 2**14
+_PENDING_BYTES = 2**24
 _FLUSH_ROWS = 2**15
 
 
@@ -54,7 +55,9 @@ class RowBuffer:
         order = [frame[item.name].cast(item.stored_type) for item in self.order]
         self._pending.append(pl.DataFrame([frame["pane"], *order, *columns]))
         self._pending_rows += frame.height
-        if self._pending_rows >= max(_PENDING_ROWS, self._first.height):
+        self._pending_bytes += int(self._pending[-1].estimated_size())
+        bytes_max = _PENDING_BYTES + int(self._first.estimated_size())
+        if self._pending_rows >= max(_PENDING_ROWS, self._first.height) or self._pending_bytes >= bytes_max:
             self._settle()
 
     def flush(self, pane: int | None = None) -> Iterator[pl.DataFrame]:
@@ -112,9 +115,9 @@ class RowBuffer:
     def _forget(self) -> None:
         self._first = pl.DataFrame(schema=self.schema)
         self._pending: list[pl.DataFrame] = []
-        self._pending_rows = 0
+        self._pending_rows = self._pending_bytes = 0
 
     def _settle(self) -> None:
         if self._pending:
             self._first = self.combine([self._first, *self._pending])
-            self._pending, self._pending_rows = [], 0
+            self._pending, self._pending_rows, self._pending_bytes = [], 0, 0

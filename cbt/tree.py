@@ -97,8 +97,9 @@ class CompressedBufferTree:
             self._empty_root_buffer()
 
     def flush(self, pane: int | None = None) -> Iterator[pl.DataFrame]:
-        """The PAO frames of all panes or of one, ordered by (pane, hash, keys), each of at most `leaf_rows`
-        rows.
+        """The PAO frames of all panes or of one, ordered by (pane, hash, keys).
+
+        Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths.
 
         Every key of a pane appears in exactly one row. The state stays: a flush does not change what later
         ones yield. O(n log n) for n stored PAOs of the panes asked for; one path's buffers are decompressed
@@ -216,7 +217,8 @@ class CompressedBufferTree:
         """Yields a subtree in order. `above` holds what its ancestors' buffers have for it, merged."""
         merged = merge(self.layout, [above, *node.read(self.layout, pane)])
         if node.is_leaf:
-            for piece in merged.iter_slices(self.leaf_rows):
+            fitting = merged.height * _LEAF_BYTES // max(1, int(merged.estimated_size()))
+            for piece in merged.iter_slices(max(1, min(self.leaf_rows, fitting))):
                 if changes != self._changes:
                     raise RuntimeError("the tree was changed while it was being flushed")
                 if piece.height:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt import FrameError, decode_frame, encode_frame
+from cbt.arrow_stream import schema_message_end
 
 SCHEMA = pl.Schema(
     {
@@ -83,6 +84,20 @@ def test_a_lie_about_the_size_is_refused() -> None:
     assert header.count(honest) == 1
     with pytest.raises(FrameError, match="damaged"):
         decode(bytes(header).replace(honest, struct.pack("<H", 100)))
+
+
+def test_many_small_record_batches_are_refused() -> None:
+    stream = stream_of(FRAME)
+    batches = schema_message_end(stream)
+    with pytest.raises(FrameError, match="more record batches"):
+        decode(packed(stream[:batches] + stream[batches:-8] * 3 + stream[-8:]))
+    with pytest.raises(FrameError, match="no end"):
+        decode(packed(stream_of(FRAME) + b"more"))
+
+
+def test_a_frame_of_several_record_batches() -> None:
+    big = pl.DataFrame({"pane": range(600_000)})
+    assert decode_frame(encode_frame(big), big.schema, bytes_max=10**7).equals(big)
 
 
 def test_more_bytes_after_the_frame_are_refused() -> None:

@@ -156,5 +156,7 @@ def test_wrong_layouts_are_refused() -> None:
         Layout([], [Aggregate("a", "median", "x", "number")])
     with pytest.raises(ValueError, match="needs an argument"):
         Aggregate("a", "sum", None, "number")
+    with pytest.raises(ValueError, match=r"an argument and a state share a name: a\.hi"):
+        Layout([], [Aggregate("a", "sum", "a.hi", "number")])
     with pytest.raises(ValueError, match="share a name"):
         Layout([Key("pane", "string")], [])
