@@ -177,9 +177,10 @@ SEEDS = [
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
 ]
-WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC DISTINCT CASE
-( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999 SECONDS path status time n COUNT( SUM( --
-é @"""
+WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC
+DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999
+SECONDS path status time n COUNT( SUM(
+-- é @"""
 FRAGMENTS = st.sampled_from([*WORDS.split(), "\n", "\x00", " "])
 
 

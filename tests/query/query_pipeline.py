@@ -1,0 +1,65 @@
+"""A query over a list of events, start to end: what agents and masters do, in one place."""
+
+from __future__ import annotations
+
+import polars as pl
+
+import cbt
+from query import EventStage, Plan, ResultStage, Schema, analyze, parse
+
+OPEN = {"web": Schema({}, open=True)}
+_DTYPES = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, type(None): pl.Null}
+_FITTING = {"number": (int, float), "string": (str,), "boolean": (bool,)}
+
+
+def run(text, events, catalog=OPEN, frames=None):
+    """The rows of every window, in order of time. Events are dicts; `@time` is 0 where it is left out."""
+    plan = Plan.from_wire(analyze(parse(text), catalog).to_wire())
+    stage, results = EventStage(plan), ResultStage(plan)
+    store, states = new_store(plan, stage), []
+    for frame in frames(plan, events) if frames else homogeneous_frames(plan, events):
+        store.insert(stage.apply(frame).with_columns(pane=cbt.pane_of(pl.col("@time"), plan.window_ms)))
+    states = list(store.flush())
+    panes = sorted({pane for state in states for pane in state["pane"]}) if states else [0]
+    rows = []
+    for pane in panes:
+        layout = store.layout if plan.kind == "aggregate" else store
+        state = layout.combine([state.filter(pl.col("pane") == pane) for state in states])
+        lowered = layout.lower(state) if plan.kind == "aggregate" else state
+        end = None if plan.window_ms is None else pane + plan.window_ms
+        rows += results.rows(lowered, None if end is None else pane, end)
+    return rows
+
+
+def new_store(plan, stage):
+    keys = [cbt.Key(name, type_) for name, type_ in stage.keys()]  # noqa: SIM118 (not a dict)
+    if plan.kind == "aggregate":
+        return cbt.CompressedBufferTree(keys, [cbt.Aggregate(*one) for one in stage.aggregates()])
+    return cbt.RowBuffer(keys, [cbt.Order(*one) for one in stage.order()], plan.limit)
+
+
+def homogeneous_frames(plan, events):
+    """Frames of events with the same Python types in the same columns, as parsers make them."""
+    by_types = {}
+    for event in events:
+        row = [
+            event.get("@time", 0),
+            *(fitted(field(event, column.path), column.type) for column in plan.columns),
+        ]
+        by_types.setdefault(tuple(map(type, row)), []).append(row)
+    names = ["@time", *(column.name for column in plan.columns)]
+    for types, rows in by_types.items():
+        yield pl.DataFrame(rows, schema=list(zip(names, map(_DTYPES.get, types), strict=True)), orient="row")
+
+
+def field(event, path):
+    for part in path:
+        event = event.get(part) if isinstance(event, dict) else None
+    return event
+
+
+def fitted(value, type_):
+    """The value, or NULL if it does not fit its use."""
+    if type_ == "any":
+        return value
+    return value if type(value) in _FITTING[type_] else None

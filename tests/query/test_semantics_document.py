@@ -1,0 +1,36 @@
+"""Every row of the tables in docs/semantics.md, executed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from query_pipeline import run
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "semantics.md"
+
+
+def table_rows():
+    rows = []
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("|") and len(cells) == 4 and cells[0] != "rule":
+            rows.append(pytest.param(*cells[1:], id=cells[0]))
+    return rows
+
+
+def test_the_document_has_its_rows():
+    assert len(table_rows()) >= 60
+
+
+@pytest.mark.parametrize(("events", "query", "gives"), table_rows())
+def test_the_document_tells_the_truth(events, query, gives):
+    holds = [json.loads(event) for event in re.findall("`(.+?)`", events)] or [{}]
+    text = query.strip("`") if query.startswith("`SELECT") else f"SELECT {query.strip('`')} FROM web"
+    rows = [list(row.values()) for row in run(text, holds)]
+    expected = json.loads(gives.strip("`"))
+    if not isinstance(expected, list):
+        expected = [[expected]]
+    assert json.dumps(rows) == json.dumps(expected)
