@@ -29,7 +29,7 @@ cli.add_command(demo)
 def main() -> None:
     """Runs the command line; errors become one line on stderr: exit code 2 for usage, 1 at run time."""
     try:
-        code = cli.main(standalone_mode=False) or 0
+        code = cli.main(prog_name="elf", standalone_mode=False) or 0
         sys.stdout.flush()
     except click.UsageError as error:
         code = _complain(error.format_message(), error.ctx.command_path if error.ctx else "elf", 2)

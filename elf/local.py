@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import polars as pl
 
 import query
 from agent import EmbeddedFleet, Result, Submit
-from agent.parsing import Format, Parser, parser, schema, sniff
+from agent.parsing import Format, Parsed, Parser, parser, schema, sniff
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
 from elf.errors import ElfError, UsageError
 from overlay import app_id
 
 APP = "local"
+PARSER_THREADS = 3
+BLOCKS_AHEAD = 4
 Progress = Callable[[int, int], None]
 
 
@@ -48,6 +53,15 @@ class _Input:
     stream: str
     file: SourceFile
     format: Format
+
+
+@dataclass(frozen=True, slots=True)
+class _Dealt:
+    """A block on its way to an agent: calling `parse` yields its events."""
+
+    agent: int
+    stream: str
+    parse: Callable[[], Parsed]
 
 
 class LocalRun:
@@ -115,20 +129,26 @@ class LocalRun:
         return catalog
 
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
-        """Deals whole files to agents where there are enough of them, else blocks in turn."""
-        by_file = len(self._inputs) >= len(fleet)
+        """Parses in threads, since decoding and columnar work can overlap; events go in one after the other."""
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
-        blocks_dealt = bytes_before = 0
+        with ThreadPoolExecutor(PARSER_THREADS) as pool:
+            for dealt, parsed in _ahead(pool, self._dealt(fleet)):
+                fleet.insert(dealt.agent, dealt.stream, parsed)
+                self._notice_columns(parsed)
+                if progress:
+                    progress(sum(i.file.progress.bytes_read for i in self._inputs), total)
+
+    def _dealt(self, fleet: EmbeddedFleet) -> Iterator[_Dealt]:
+        """Blocks and whose they are: whole files go to agents where there are enough, else blocks in turn."""
+        by_file = len(self._inputs) >= len(fleet)
+        blocks_dealt = 0
         for index, source in enumerate(self._inputs):
             decode = parser(source.format, fleet.needs(source.stream))
             blocks = source.file.blocks(csv_quotes=source.format.kind == "csv")
             for block in self._unbroken(blocks):
-                number = (index if by_file else blocks_dealt) % len(fleet)
-                self._insert(fleet, number, source.stream, decode, block)
+                agent = (index if by_file else blocks_dealt) % len(fleet)
+                yield _Dealt(agent, source.stream, partial(self._parse, decode, block))
                 blocks_dealt += 1
-                if progress:
-                    progress(bytes_before + source.file.progress.bytes_read, total)
-            bytes_before += source.file.progress.bytes_read
 
     def _unbroken(self, blocks: Iterator[Block]) -> Iterator[Block]:
         try:
@@ -136,9 +156,11 @@ class LocalRun:
         except SourceError as error:
             self._broken = self._broken or error
 
-    def _insert(self, fleet: EmbeddedFleet, number: int, stream: str, decode: Parser, block: Block) -> None:
+    def _parse(self, decode: Parser, block: Block) -> Parsed:
         parsed = decode.parse(block, self._options.arrival_ms)
-        fleet.insert(number, stream, replace(parsed, malformed=parsed.malformed + block.overlong))
+        return replace(parsed, malformed=parsed.malformed + block.overlong)
+
+    def _notice_columns(self, parsed: Parsed) -> None:
         for name in list(self._silent):
             if any(_has_values(frame, name) for frame in parsed.frames):
                 self._silent.discard(name)
@@ -146,6 +168,18 @@ class LocalRun:
     def _warn_of_silent_columns(self) -> None:
         for name in sorted(self._silent):
             self.warnings.append(f"no event has a value for column {name}: it is NULL throughout")
+
+
+def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:
+    """Parses up to BLOCKS_AHEAD blocks ahead of the consumer, who gets them in the order they were dealt."""
+    pending: deque[tuple[_Dealt, Future[Parsed]]] = deque()
+    for block in dealt:
+        pending.append((block, pool.submit(block.parse)))
+        if len(pending) > BLOCKS_AHEAD:
+            first, future = pending.popleft()
+            yield first, future.result()
+    for first, future in pending:
+        yield first, future.result()
 
 
 def _union(schemas: Sequence[tuple[dict[str, str], bool]]) -> query.Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,7 +59,7 @@ class Finished:
 
 
 def elf(*arguments: str, stdin: bytes = b"") -> Finished:
-    command = [sys.executable, "-c", "from elf.cli import main; main()", *arguments]
+    command = [sys.executable, "-m", "elf", *arguments]
     return Finished(subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False))
 
 
@@ -290,10 +291,21 @@ def test_an_unknown_column_of_a_fixed_format_is_an_error(write: Callable[..., st
 
 def test_a_closed_pipe_is_no_accident(write: Callable[..., str]) -> None:
     path = write(*({"ts": 1767323045 + n, "n": n} for n in range(5000)))
-    command = f"{sys.executable} -c 'from elf.cli import main; main()' local --output json 'SELECT COUNT(*) FROM logs GROUP BY n WINDOWING 1 SECOND' {path} | head -n 1"  # noqa: E501
+    command = f"{sys.executable} -m elf local --output json 'SELECT COUNT(*) FROM logs GROUP BY n WINDOWING 1 SECOND' {path} | head -n 1"  # noqa: E501
     finished = subprocess.run(command, shell=True, capture_output=True, timeout=60, check=False)
     assert json.loads(finished.stdout)["events"] == 1
     assert finished.stderr == b""
+
+
+def test_a_terminal_gets_a_progress_bar(events: str) -> None:
+    terminal, other_end = pty.openpty()
+    command = [sys.executable, "-m", "elf", "local", "--output", "json", TOTAL, events]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, stderr=other_end, timeout=60, check=True)
+    os.close(other_end)
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    assert "reading" in shown
+    assert json.loads(finished.stdout)["rows"] == [{"n": 4, "clicks": 17}]
 
 
 @pytest.mark.parametrize("command", [[], ["local"], ["demo"]])
