@@ -45,37 +45,47 @@ class Column:
     misfits: pl.Series | None = None
 
 
+def null_column(name: str, count: int) -> Column:
+    """The column of `count` events that do not have it."""
+    return Column(name, (pl.Series(name, [None], pl.Null).new_from_index(0, count),))
+
+
+def same_times(time_ms: int, count: int) -> pl.Series:
+    """The times of `count` events that happened at once."""
+    return pl.Series([time_ms], dtype=pl.Int64).new_from_index(0, count)
+
+
 def column_of_values(name: str, use: str, values: list[Any]) -> Column:
     """A column of decoded JSON values; `use` is its type in the plan."""
     if use == "timestamp":
         return _timestamps(column_of_values(name, "any", values))
+    accepted = _ACCEPTED[use]
     kinds = set(map(type, values))
     kinds.discard(_NOTHING)
-    if not kinds:
-        return Column(name, (pl.Series(name, values, pl.Null),))
-    kind = next(iter(kinds))
-    if len(kinds) == 1 and kind in _DTYPES and kind in _ACCEPTED[use]:
-        try:
-            return Column(name, (pl.Series(name, values, _DTYPES[kind], strict=True),))
-        except (OverflowError, TypeError):  # an integer beyond 64 bits
-            pass
-    return _mixed_column(name, use, values)
+    if kinds <= accepted and kinds <= _DTYPES.keys():
+        variants = _variants(name, kinds, values)
+        if variants is not None:
+            return Column(name, variants)
+    fitted = [None if value is None else _fit(value, accepted) for value in values]
+    misfits = pl.Series([old is not None and new is None for old, new in zip(values, fitted, strict=True)])
+    variants = _variants(name, set(map(type, fitted)), fitted)
+    assert variants is not None
+    return Column(name, variants, misfits if misfits.any() else None)
 
 
-def _mixed_column(name: str, use: str, values: list[Any]) -> Column:
-    fitted = [None if value is None else _fit(value, _ACCEPTED[use]) for value in values]
-    misfits = [old is not None and new is None for old, new in zip(values, fitted, strict=True)]
-    kinds = set(map(type, fitted))
-    variants = [
-        pl.Series(name, [value if type(value) is kind else None for value in fitted], dtype, strict=True)
-        for kind, dtype in _DTYPES.items()
-        if kind in kinds
-    ]
-    return Column(
-        name,
-        tuple(variants) or (pl.Series(name, fitted, pl.Null),),
-        pl.Series(misfits) if any(misfits) else None,
-    )
+def _variants(name: str, kinds: set[type], values: list[Any]) -> tuple[pl.Series, ...] | None:
+    """One series for every kind of value; None if there are numbers that Int64 or Float64 cannot hold."""
+    variants = []
+    for kind, dtype in _DTYPES.items():
+        if kind in kinds:
+            own = values if len(kinds) == 1 else [value if type(value) is kind else None for value in values]
+            try:
+                variants.append(pl.Series(name, own, dtype, strict=True))
+            except (OverflowError, TypeError):  # an integer beyond 64 bits
+                return None
+            if kind is float and not variants[-1].is_finite().all():
+                return None
+    return tuple(variants) or null_column(name, len(values)).variants
 
 
 def _fit(value: Any, accepted: frozenset[type]) -> Any:
@@ -201,27 +211,27 @@ def _without_zeros(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.Series]]]:
     """Sets of rows (None: all) with the variant of every column that has those rows' values."""
-    mixed = [column for column in columns if len(column.variants) > 1]
-    if not mixed:
+    choices = {column.name: _choice(column) for column in columns if len(column.variants) > 1}
+    if not choices:
         return [(None, [column.variants[0] for column in columns])]
-    chosen = {column.name: _chosen_variant(column) for column in mixed}
-    groups = np.zeros(len(mixed[0].variants[0]), np.int64)
-    for choice in chosen.values():
+    groups: _Rows = np.zeros(1, np.int64)
+    for choice in choices.values():
         _, groups = np.unique(groups * len(_DTYPES) + choice, return_inverse=True)
     order = np.argsort(groups, kind="stable")
+    row_sets = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
     return [
         (
             rows,
             [
-                column.variants[chosen[column.name][rows[0]] if column.name in chosen else 0]
+                column.variants[choices[column.name][rows[0]] if column.name in choices else 0]
                 for column in columns
             ],
         )
-        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+        for rows in row_sets
     ]
 
 
-def _chosen_variant(column: Column) -> _Rows:
+def _choice(column: Column) -> _Rows:
     """Index of the variant with the value, in every row; the first one where there is no value."""
     choice = np.zeros(len(column.variants[0]), np.int64)
     for index, variant in enumerate(column.variants):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agent.parsing.columns import Column, column_of_texts, parsed
+from agent.parsing.columns import Column, column_of_texts, null_column, parsed
 from agent.parsing.formats import TIME, Parsed, SourceColumn
 from agent.parsing.times import parse_times
 from agent.sources import Block
@@ -41,8 +41,7 @@ _TEXTS = (
 )
 _REQUEST_PARTS = ("method", "target", "protocol")
 
-# A request may, if nothing else fits, hold quotes that are not escaped; the last quote of a line may be
-# missing.
+# A request may, if nothing else fits, hold quotes that are not escaped; a line's last quote may be missing.
 _PATTERN = (
     r"^(?<remote_addr>[^ ]+) [^ ]+ (?<remote_user>.*?) \[(?<time>[^\[\]]*)\] "
     r'"(?<request>(?:[^"\\]|\\.)*|.*?)" (?<status>[0-9]{3}) (?<body_bytes_sent>[0-9]+|-)'
@@ -50,8 +49,7 @@ _PATTERN = (
 )
 _REQUEST_PATTERN = r"^(?<method>[A-Za-z_-]+) (?<target>.+?)(?: (?<protocol>HTTP/[^ ]*))?$"
 
-# What the pieces between the quotes of a regular line are: before, request, sizes, referer, a space, user
-# agent, rest.
+# The pieces between the quotes of a line.
 _BEFORE, _REQUEST, _SIZES, _REFERER, _GAP, _AGENT, _REST = (pl.col(f"field_{index}") for index in range(7))
 _BRACKETS = " [17/May/2015:10:05:03 +0000] "
 _STAMP = _BEFORE.str.tail(len(_BRACKETS))
@@ -161,7 +159,7 @@ def _request_parts(requests: pl.Series) -> pl.DataFrame:
 def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
     use = COLUMNS.get(column.name)
     if use is None:
-        return Column(column.name, (pl.Series(column.name, [None]).new_from_index(0, frame.height),))
+        return null_column(column.name, frame.height)
     if use == "timestamp":
         return Column(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
     return column_of_texts(column.name, use, frame[column.name])

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import Column, column_of_texts, parsed
+from agent.parsing.columns import Column, column_of_texts, null_column, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
-from agent.parsing.times import parse_times
 from agent.sources import LINE_BYTES_MAX, Block, Record, irregular_records, read_record
 
 SEPARATORS = {"csv": b",", "tsv": b"\t"}
@@ -54,24 +53,25 @@ class DelimitedParser:
     def _read(self, data: bytes) -> tuple[pl.DataFrame, int]:
         """The needed columns of whole lines whose quotes are in place, and how many lines were refused."""
         data, count = _without_blank_lines(data)
-        for attempt in (data, data.decode("utf-8", "replace").encode()):
-            try:
-                frame = self._read_csv(attempt)
-            except pl.exceptions.PolarsError:
-                continue
-            if frame.height == count:
-                return frame, 0
-        return self._read_singly(data)
+        frame = self._read_csv(data, count)
+        if frame is None:
+            frame = self._read_csv(data.decode("utf-8", "replace").encode(), count)
+        return self._read_singly(data) if frame is None else (frame, 0)
 
-    def _read_csv(self, data: bytes) -> pl.DataFrame:
-        return pl.read_csv(
-            self._names + data,
-            columns=[str(index) for index in self._needed],
-            separator=self._separator.decode(),
-            quote_char='"' if self._is_quoted else None,
-            infer_schema=False,
-            truncate_ragged_lines=True,
-        )
+    def _read_csv(self, data: bytes, count: int) -> pl.DataFrame | None:
+        """The needed columns of `count` lines; None if Polars' reader refuses them or sees another number."""
+        try:
+            frame = pl.read_csv(
+                self._names + data,
+                columns=[str(index) for index in self._needed],
+                separator=self._separator.decode(),
+                quote_char='"' if self._is_quoted else None,
+                infer_schema=False,
+                truncate_ragged_lines=True,
+            )
+        except pl.exceptions.PolarsError:
+            return None
+        return frame if frame.height == count else None
 
     def _read_singly(self, data: bytes) -> tuple[pl.DataFrame, int]:
         lines = data.removesuffix(b"\n").split(b"\n")
@@ -90,16 +90,13 @@ class DelimitedParser:
     def _column(self, texts: pl.DataFrame, column: SourceColumn) -> Column:
         index = self._positions.get(_field_name(column))
         if index is None:
-            return Column(column.name, (pl.Series(column.name, [None]).new_from_index(0, texts.height),))
+            return null_column(column.name, texts.height)
         return column_of_texts(column.name, column.type, texts[str(index)])
 
     def _times(self, texts: pl.DataFrame, arrival_ms: int) -> pl.Series:
         if self._time_field is None:
-            return pl.Series([arrival_ms], dtype=pl.Int64).new_from_index(0, texts.height)
-        index = self._positions.get(self._time_field)
-        if index is None:
-            return pl.Series([None], dtype=pl.Int64).new_from_index(0, texts.height)
-        return parse_times(texts[str(index)])
+            return same_times(arrival_ms, texts.height)
+        return times_of(self._column(texts, SourceColumn("", (self._time_field,), "string")))
 
 
 def header_record(data: bytes, separator: bytes) -> Record:

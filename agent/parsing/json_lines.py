@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import column_of_values, parsed, times_of
+from agent.parsing.columns import column_of_values, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
 from agent.parsing.json_paths import DECODE_ERRORS, PathReader
 from agent.sources import Block
@@ -41,7 +41,7 @@ class JsonParser:
 
     def _times(self, values: dict[tuple[str, ...], list[Any]], count: int, arrival_ms: int) -> pl.Series:
         if not self._time_paths:
-            return pl.Series([arrival_ms], dtype=pl.Int64).new_from_index(0, count)
+            return same_times(arrival_ms, count)
         first, *others = (times_of(column_of_values("", "any", values[path])) for path in self._time_paths)
         for other in others:
             first = first.fill_null(other)
@@ -98,7 +98,7 @@ def _is_one_object_a_line(data: bytes, count: int) -> bool:
     """
     body = np.frombuffer(data, np.uint8)
     if not count:
-        return not data.strip()
+        return True
     newlines = np.flatnonzero(body == _NEWLINE)
     if data[-1] != _NEWLINE:
         newlines = np.append(newlines, len(body))

@@ -1,6 +1,5 @@
 """What the parsing tests share: events as plain rows, whatever frames they came in."""
 
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.parsing import COERCED, TIME, Format, Parsed, Parser, SourceColumn, parser
-from agent.sources import Block, Origin, read_blocks
+from agent.sources import Block, Origin
+from agent.sources.blocks import BlockCutter, cut_blocks
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,8 @@ def parse() -> Callable[..., Events]:
         if block_bytes is None:
             blocks = [Block(data, Origin("log", 0), 0)]
         else:
-            stream = io.BytesIO(data)
-            blocks = list(
-                read_blocks("-", stdin=stream, block_bytes=block_bytes, csv_quotes=form.kind == "csv")
-            )
+            cutter = BlockCutter("log", block_bytes, csv_quotes=form.kind == "csv")
+            blocks = list(cut_blocks([data[at : at + 64] for at in range(0, len(data), 64)], cutter))
         return parse_all(parser(form, columns), blocks, columns, arrival_ms)
 
     return read
