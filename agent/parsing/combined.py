@@ -52,10 +52,9 @@ _REQUEST_PATTERN = r"^(?<method>[A-Za-z_-]+) (?<target>.+?)(?: (?<protocol>HTTP/
 # The pieces between the quotes of a line.
 _BEFORE, _REQUEST, _SIZES, _REFERER, _GAP, _AGENT, _REST = (pl.col(f"field_{index}") for index in range(7))
 _BRACKETS = " [17/May/2015:10:05:03 +0000] "
-_STAMP = _BEFORE.str.tail(len(_BRACKETS))
+_BEFORE_PARTS = ["host", "identity", "user_and_time"]
+_HOST, _USER_AND_TIME, _STAMP = pl.col("host"), pl.col("user_and_time"), pl.col("stamp")
 _REGULAR_TIME = _STAMP.str.slice(2, len(_BRACKETS) - 4)
-_BEFORE_NAMES = ["host", "identity", "user_and_time"]
-_HOST, _USER_AND_TIME = pl.col("host"), pl.col("user_and_time")
 _IS_REGULAR = (
     _STAMP.str.starts_with(" [")
     & _STAMP.str.ends_with("] ")
@@ -115,8 +114,9 @@ class CombinedParser:
     def _read_regular(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
         """Time and needed texts of the lines that split at quotes and spaces, and which lines those are."""
         pieces = lines.str.splitn('"', 7 if self._needs_tail else 4).struct.unnest()
-        before = _BEFORE.str.splitn(" ", 3).struct.rename_fields(_BEFORE_NAMES)
-        pieces = pieces.with_columns(before.alias("before")).unnest("before")
+        before = _BEFORE.str.splitn(" ", 3).struct.rename_fields(_BEFORE_PARTS)
+        stamp = _BEFORE.str.tail(len(_BRACKETS))
+        pieces = pieces.with_columns(before=before, stamp=stamp).unnest("before")
         condition = _IS_REGULAR & _HAS_REGULAR_TAIL if self._needs_tail else _IS_REGULAR
         read = pieces.select(
             condition.fill_null(False).alias("is_regular"),
