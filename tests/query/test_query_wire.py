@@ -1,0 +1,181 @@
+"""Plans on the wire: what is sent comes back, and nothing a peer sends does harm."""
+
+from __future__ import annotations
+
+import copy
+
+import msgpack
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query import EventStage, Plan, PlanError, ResultStage, Schema, analyze, parse
+
+CATALOG = {
+    "web": Schema({"status": "integer", "path": "string", "time": "timestamp"}, open=False),
+    "shop": Schema({}, open=True),
+}
+QUERIES = [
+    "SELECT product, SUM(clicks) / COUNT(*) AS mean FROM shop WHERE store = 'games' GROUP BY product "
+    "ORDER BY mean DESC LIMIT 10 WINDOWING 30 SECONDS",
+    "SELECT *, status + 1.5 FROM web WHERE NOT path LIKE '/a\\%%' AND time > '2024-01-01' ORDER BY path DESC",
+    "SELECT window_start, a, MIN(b), MAX(b) FROM shop WHERE a IN (b, NULL) OR c IS NOT NULL GROUP BY a, d.e "
+    "WINDOWING 1 DAY",
+    "SELECT COUNT(*), AVG(status % 7), -SUM(status) FROM web WHERE status IN (200, -9223372036854775808)",
+    "SELECT TRUE, NULL, 'x', a FROM shop GROUP BY a // 2, a",
+]
+PLANS = [analyze(parse(query), CATALOG) for query in QUERIES]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=QUERIES)
+def test_plans_come_back_as_they_were_sent(plan):
+    packed = msgpack.packb(plan.to_wire())
+    assert Plan.from_wire(msgpack.unpackb(packed)) == plan
+    assert len(packed) < 1_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"version": True},
+        {"stream": 5},
+        {"stream": "\ud800"},
+        {"stream": "x" * 70_000},
+        {"window_ms": 0},
+        {"window_ms": 2**62},
+        {"kind": "both"},
+        {"kind": "rows"},
+        {"limit": -1},
+        {"limit": 2.5},
+        {"where": "store"},
+        {"where": "nowhere"},
+        {"where": ["value", "boolean", 1]},
+        {"where": ["=", "store"]},
+        {"where": ["=", "store", ["value", "integer", 1]]},
+        {"where": ["like", "store", "store"]},
+        {"where": ["like", "store", ["value", "string", "x\\"]]},
+        {"where": ["value", "string", "x"]},
+        {"where": ["=", ["value", "number", float("nan")], ["value", "number", 1.0]]},
+        {"where": ["=", ["value", "integer", 2**63], ["value", "integer", 1]]},
+        {"where": ["system", "store"]},
+        {"where": []},
+        {"where": {"=": 1}},
+        {"columns": [["store", [], "string"]]},
+        {"columns": [["store", ["store"], "text"]]},
+        {"columns": [["@time", ["store"], "string"]]},
+        {"columns": [["store", ["store"], "string"]] * 2},
+        {"keys": [["k1", "product"]]},
+        {"keys": [], "aggregates": []},
+        {"aggregates": [["a0", "sum", None]]},
+        {"aggregates": [["a0", "sum", "x7"]]},
+        {"aggregates": [["a0", "median", "x0"]]},
+        {"arguments": [["x0", "store"]]},
+        {"output": []},
+        {"output": [["a", "k0"], ["a", "k0"]]},
+        {"output": [["a", "product"]]},
+        {"order": [["a0", 1]]},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_changed_plans_are_refused(change):
+    with pytest.raises(PlanError):
+        Plan.from_wire({**PLANS[0].to_wire(), **change})
+
+
+def test_deep_and_large_expressions_are_refused():
+    deep = ["value", "boolean", True]
+    for _ in range(100_000):
+        deep = ["not", deep]
+    with pytest.raises(PlanError, match="nests too deeply"):
+        Plan.from_wire({**PLANS[0].to_wire(), "where": deep})
+    wide = ["or", *[["value", "boolean", True]] * 100_000]
+    with pytest.raises(PlanError, match="too large"):
+        Plan.from_wire({**PLANS[0].to_wire(), "where": wide})
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(max_size=5),
+    st.sampled_from(
+        ["store", "product", "k0", "a0", "x0", "value", "integer", "string", "any", "=", "in", "rows", "+"]
+    ),
+)
+GARBAGE = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def run_if_it_is_a_plan(data):
+    """Anything is refused with PlanError, or runs."""
+    try:
+        plan = Plan.from_wire(data)
+    except PlanError:
+        return
+    assert Plan.from_wire(plan.to_wire()) == plan
+    dtypes = {
+        "string": pl.String,
+        "boolean": pl.Boolean,
+        "timestamp": pl.Datetime("ms", "UTC"),
+        "any": pl.String,
+    }
+    schema = {"@time": pl.Int64} | {column.name: dtypes.get(column.type, pl.Int64) for column in plan.columns}
+    EventStage(plan).apply(pl.DataFrame([[0] * len(schema)], schema=schema, orient="row", strict=False))
+    if plan.kind == "aggregate":
+        names = [*(key.name for key in plan.keys), *(aggregate.name for aggregate in plan.aggregates)]
+        ResultStage(plan).rows(pl.DataFrame({name: [None] for name in names}), 0, 1)
+
+
+def places(data, path=()):
+    """The path to every value inside nested lists and dicts."""
+    yield path
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from places(value, (*path, key))
+
+
+@pytest.mark.fuzz
+@given(GARBAGE)
+def test_garbage_is_refused(data):
+    run_if_it_is_a_plan(data)
+
+
+@pytest.mark.fuzz
+@given(st.sampled_from(PLANS), st.data())
+def test_mutated_plans_are_refused_or_run(plan, data):
+    wire = copy.deepcopy(plan.to_wire())
+    for _ in range(data.draw(st.integers(1, 3))):
+        every = [path for path in places(wire) if path]
+        *path, last = data.draw(st.sampled_from(every))
+        target = wire
+        for key in path:
+            target = target[key]
+        target[last] = data.draw(GARBAGE)
+    run_if_it_is_a_plan(wire)
+
+
+@pytest.mark.fuzz
+@given(st.sampled_from(PLANS), st.data())
+def test_plans_with_parts_exchanged_are_refused_or_run(plan, data):
+    wire = copy.deepcopy(plan.to_wire())
+    expressions = [
+        path for path in places(wire) if path and path[0] not in ("version", "columns", "stream", "kind")
+    ]
+    *path, last = data.draw(st.sampled_from(expressions))
+    target = source = wire
+    for key in path:
+        target = target[key]
+    for key in data.draw(st.sampled_from(expressions)):
+        source = source[key]
+    target[last] = copy.deepcopy(source)
+    run_if_it_is_a_plan(wire)
