@@ -85,8 +85,9 @@ class Scope:
         return list(self._by_name.values())
 
     def every_name(self) -> list[str]:
-        """The columns `SELECT *` stands for."""
-        return list(self._schema.columns)
+        """The columns `SELECT *` stands for: not also the fields seen inside them."""
+        columns = self._schema.columns
+        return [name for name in columns if not (self._schema.open and _is_inside(name, columns))]
 
     def _path(self, node: ast.Column) -> tuple[str, ...]:
         """The path to a field; a CSV header may hold the dots itself."""
@@ -130,3 +131,7 @@ class Scope:
 
     def _where(self) -> str:
         return "any stream" if self._stream == "*" else format_name(self._stream)
+
+
+def _is_inside(name: str, columns: Mapping[str, str]) -> bool:
+    return any(character == "." and name[:place] in columns for place, character in enumerate(name))

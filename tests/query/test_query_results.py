@@ -84,6 +84,12 @@ def test_star_selects_the_known_columns_and_others_beside_it():
     ]
 
 
+def test_star_shows_an_object_once():
+    catalog = {"web": Schema({"u": "any", "u.id": "any", "u.id.n": "any", "v.w": "any"}, open=True)}
+    plan = analyze(parse("SELECT * FROM web"), catalog)
+    assert [column.path for column in plan.columns] == [("u",), ("v.w",)]
+
+
 def test_rows_are_limited_to_a_thousand_by_default():
     assert len(run("SELECT a FROM web", [{"a": n} for n in range(1_500)])) == 1_000
     assert len(run("SELECT a FROM web LIMIT 1200", [{"a": n} for n in range(1_500)])) == 1_200
