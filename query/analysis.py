@@ -47,7 +47,7 @@ class _Analysis:
         self._scope = scope
         self._select = expand_stars(query, scope)
         self._names = output_names(query, self._select)
-        self._query = without_aliases(query, self._select)
+        self._query = without_aliases(query, self._select, scope)
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
@@ -65,7 +65,7 @@ class _Analysis:
             column.name: replace(column, type=self._inference.column_type(column.name))
             for column in self._scope.used()
         }
-        grouped = bool(query.group_by) or any(map(_has_aggregate, ast.expressions(query)))
+        grouped = bool(query.group_by) or any(map(ast.has_call, ast.expressions(query)))
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
         outputs = [translate(item.expression) for item in self._select]
@@ -114,11 +114,11 @@ class _Analysis:
         query = self._query
         for expression in ast.expressions(query):
             self._check_calls(expression, inside=None)
-        if query.where is not None and (call := _first_aggregate(query.where)):
+        if query.where is not None and (call := ast.first_call(query.where)):
             hint = "WHERE sees single events, before they are grouped"
             raise self._error(f"{call.function} cannot be used in WHERE", call.span, hint)
         for key in query.group_by:
-            if call := _first_aggregate(key):
+            if call := ast.first_call(key):
                 raise self._error(f"{call.function} cannot be used in GROUP BY", call.span)
         if query.where is not None and (bound := self._window_bound(query.where)):
             hint = "WHERE sees single events, whatever window they fall into"
@@ -188,7 +188,7 @@ class _Analysis:
         if isinstance(node, ast.Call):
             argument = node.arguments[0]
             return self._aggregate_over(None if isinstance(argument, ast.Star) else argument, node.function)
-        if not _has_aggregate(node):
+        if not ast.has_call(node):
             expression = self._over_events(node)
             if expression in self._keys:
                 key = self._keys[expression]
@@ -265,13 +265,3 @@ class _Analysis:
 def _call(operator: str, operands: Sequence[Expression], *, negated: bool = False) -> Call:
     call = Call(operator, tuple(operands), result_type(operator, [operand.type for operand in operands]))
     return Call("not", (call,), "boolean") if negated else call
-
-
-def _first_aggregate(node: ast.Expression | ast.Star) -> ast.Call | None:
-    if isinstance(node, ast.Call):
-        return node
-    return next(filter(None, map(_first_aggregate, ast.children(node))), None)
-
-
-def _has_aggregate(node: ast.Expression | ast.Star) -> bool:
-    return _first_aggregate(node) is not None

@@ -199,6 +199,18 @@ def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
             return node
 
 
+def first_call(node: Expression | Star) -> Call | None:
+    """The leftmost function call in an expression."""
+    if isinstance(node, Call):
+        return node
+    return next(filter(None, map(first_call, children(node))), None)
+
+
+def has_call(node: Expression | Star) -> bool:
+    """Whether an expression calls a function anywhere."""
+    return first_call(node) is not None
+
+
 def expressions(query: Query) -> Iterator[Expression | Star]:
     """The expressions of a query, clause by clause as they are written."""
     yield from (item.expression for item in query.select)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import polars as pl
 
 PATTERN_CHARACTERS_MAX = 1_000
@@ -23,11 +21,14 @@ def check_pattern(pattern: str) -> None:
 def matches(text: pl.Expr, pattern: str) -> pl.Expr:
     """Boolean expression: whether all of the text matches; NULL for NULL. Linear in the text's length."""
     tokens = _tokens(pattern)
-    inner = tokens[1 if tokens[:1] == ["%"] else 0 : len(tokens) - (1 if tokens[-1:] == ["%"] else 0)]
-    if any(token in ("%", "_") for token in inner) or tokens == ["%"]:
+    inner = tokens
+    if open_left := inner[:1] == ["%"]:
+        inner = inner[1:]
+    if open_right := inner[-1:] == ["%"]:
+        inner = inner[:-1]
+    if any(token in ("%", "_") for token in inner):
         return text.str.contains(_regex(tokens))
-    literal = "".join(token[-1] for token in inner)
-    open_left, open_right = tokens[:1] == ["%"], tokens[-1:] == ["%"]
+    literal = "".join(token[1:] for token in inner)
     if open_left and open_right:
         return text.str.contains(literal, literal=True)
     if open_left:
@@ -46,7 +47,8 @@ def _tokens(pattern: str) -> list[str]:
                 raise PatternError("a LIKE pattern cannot end with a single \\")
             tokens.append("\\" + escaped)
         elif character in "%_":
-            tokens.append(character)
+            # A second % in a row changes nothing but the time it takes.
+            tokens += [character] if character == "_" or tokens[-1:] != ["%"] else []
         else:
             tokens.append("\\" + character)
     return tokens
@@ -55,5 +57,5 @@ def _tokens(pattern: str) -> list[str]:
 def _regex(tokens: list[str]) -> str:
     # Backslash and A, not ^: only these anchor to the whole text when it has several lines.
     wildcards = {"%": ".*", "_": "."}
-    body = "".join(wildcards.get(token) or re.escape(token[1:]) for token in tokens)
+    body = "".join(wildcards.get(token) or pl.escape_regex(token[1:]) for token in tokens)
     return rf"(?s)\A{body}\z"

@@ -58,7 +58,7 @@ def _output_name(item: ast.SelectItem) -> str:
     return format_expression(item.expression)
 
 
-def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
+def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> ast.Query:
     """The query with names given by AS, and positions, replaced by what they stand for.
 
     That is so in GROUP BY and ORDER BY. A name given with AS wins over a column of that name. In ORDER BY it
@@ -67,7 +67,7 @@ def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Qu
     for clause, keys in (("GROUP BY", query.group_by), ("ORDER BY", query.order_by)):
         if len(keys) > KEYS_MAX:
             raise QueryError(f"{clause} may have at most {KEYS_MAX} keys", query.text, keys[KEYS_MAX].span)
-    names = _SelectNames(query, items)
+    names = _SelectNames(query, items, scope)
     group_by = tuple(names.in_group_by(key) for key in query.group_by)
     order_by = tuple(replace(item, expression=names.in_order_by(item.expression)) for item in query.order_by)
     return replace(query, select=tuple(items), group_by=group_by, order_by=order_by)
@@ -76,15 +76,18 @@ def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Qu
 class _SelectNames:
     """What names and positions of select items stand for in other clauses."""
 
-    def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem]) -> None:
+    def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> None:
+        self._scope = scope
         self._text = query.text
         self._expressions = [item.expression for item in items if not isinstance(item.expression, ast.Star)]
         self._aliases = dict(zip((item.alias for item in items), self._expressions, strict=True))
 
     def in_group_by(self, key: ast.Expression) -> ast.Expression:
-        if isinstance(key, ast.Column):
-            return self._named(key)
-        return self._at_position(key, "GROUP BY")
+        if not isinstance(key, ast.Column):
+            return self._at_position(key, "GROUP BY")
+        named = self._named(key)
+        # Events cannot be grouped by an aggregate: a column of that name must be meant.
+        return key if ast.has_call(named) and self._scope.declares(key.parts[0]) else named
 
     def in_order_by(self, key: ast.Expression) -> ast.Expression:
         if isinstance(key, ast.Literal):

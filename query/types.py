@@ -27,8 +27,8 @@ class Schema:
     """What a stream's events hold.
 
     `columns`: name to type, one of TYPES or "text" (a string, or a number if its use says so). An `open`
-    stream may hold columns nobody has seen yet; they are "any" until their use fixes a type. Its columns may include fields of
-    others, by their path with dots: `user` and `user.location`.
+    stream may hold columns nobody has seen yet; they are "any" until their use fixes a type. Its columns may
+    include fields of others, by their path with dots: `user` and `user.location`.
     """
 
     columns: Mapping[str, str]

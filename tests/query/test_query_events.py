@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sql_reference import evaluate
 
-from query import EventStage, Schema, analyze, ast
+from query import EventStage, Schema, analyze, ast, parse
 from query.ast import Query, SelectItem
 from query.printer import format_expression
 
@@ -114,6 +115,10 @@ def stage_for(*expressions, where=None):
     return EventStage(analyze(Query(items, ast.Stream("web"), where), CATALOG))
 
 
+def parse_expression(text):
+    return parse(f"SELECT {text}").select[0].expression
+
+
 @given(frame=frames(), condition=CONDITIONS)
 def test_conditions_keep_the_events_sql_keeps(frame, condition):
     kept = stage_for(ast.Literal(1, "integer"), where=condition).apply(frame)["@time"].to_list()
@@ -134,3 +139,86 @@ def test_arithmetic(frame, number):
     expected = [evaluate(number, row) for row in frame.to_dicts()]
     assert values == expected, format_expression(number)
     assert [type(value) for value in values] == [type(value) for value in expected]
+
+
+@pytest.mark.parametrize(
+    "step", ["x // ({})", "({}) // x", "x % ({})", "y / ({})", "y // ({})", "({}) + y", "-({})"]
+)
+def test_deeply_nested_arithmetic_does_not_grow_exponentially(step):
+    events = pl.DataFrame({"@time": [0, 1], "x": [7, -7], "y": [2.5, 2.0]})
+    nested = "x"
+    for _ in range(90):
+        nested = step.format(nested)
+    expression = parse_expression(nested)
+    values = stage_for(expression).apply(events)["x0"].to_list()
+    assert values == [evaluate(expression, row) for row in events.to_dicts()]
+
+
+def test_deeply_nested_conditions_do_not_grow_exponentially():
+    events = pl.DataFrame({"@time": [0, 1], "b": [True, False], "c": [None, False]})
+    nested = "b"
+    for _ in range(90):
+        nested = f"({nested}) IN (b, c)"
+    expression = parse_expression(nested)
+    values = stage_for(expression).apply(events)["x0"].to_list()
+    assert values == [evaluate(expression, row) for row in events.to_dicts()]
+
+
+def test_division_by_a_constant_is_rounded_once():
+    numbers = [n / 7 for n in range(1, 500)]
+    events = pl.DataFrame({"@time": range(len(numbers)), "x": numbers})
+    values = stage_for(parse_expression("x / 3.7")).apply(events)["x0"].to_list()
+    assert values == [number / 3.7 for number in numbers]
+
+
+def test_columns_change_their_kinds_from_frame_to_frame():
+    stage = stage_for(parse_expression("p = q"), parse_expression("x * x"))
+    kinds = {
+        "p": [[1], [1.0], ["1"], [True], [None], [1]],
+        "q": [[1.0], [1], [1], [True], [1], [2]],
+        "x": [[2], [2.5], [2**62], [None], [2**31], [2**32]],
+    }
+    frames = [pl.DataFrame({"@time": [0], **{name: kinds[name][n] for name in kinds}}) for n in range(6)]
+    applied = [stage.apply(frame).select("x0", "x1").row(0) for frame in [*frames, *frames]]
+    assert applied == 2 * [(True, 4), (True, 6.25), (False, None), (True, None), (None, 2**62), (False, None)]
+
+
+def test_frames_without_events():
+    empty = pl.DataFrame(schema={"@time": pl.Int64, "x": pl.Int64, "y": pl.Null})
+    applied = stage_for(
+        parse_expression("x + 1"), parse_expression("y"), where=parse_expression("x > 0")
+    ).apply(empty)
+    assert applied.rows() == []
+    assert applied.columns == ["@time", "x0", "x1"]
+
+
+def test_a_long_chain_and_a_long_list():
+    events = pl.DataFrame({"@time": [0, 1], "x": [4_999, -1]})
+    chain = parse_expression(" OR ".join(f"x = {n}" for n in range(5_000)))
+    listed = parse_expression("x IN (" + ", ".join(map(str, range(5_000))) + ", 1.5)")
+    applied = stage_for(chain, listed).apply(events)
+    assert applied.select("x0", "x1").rows() == [(True, True), (False, False)]
+
+
+def test_what_the_stores_are_told():
+    query = parse("SELECT MAX(time) m, COUNT(*) n, SUM(n / 2) FROM web GROUP BY p, s = 'x', n")
+    stage = EventStage(analyze(query, {"web": Schema({"n": "integer", "time": "timestamp"}, open=True)}))
+    assert stage.keys() == (("k0", "any"), ("k1", "boolean"), ("k2", "integer"))
+    assert stage.aggregates() == (
+        ("a0", "max", "x0", "integer"),
+        ("a1", "count", None, "integer"),
+        ("a2", "sum", "x1", "number"),
+    )
+    assert stage.order() == ()
+    rows = EventStage(analyze(parse("SELECT p, b AND c AS d FROM web ORDER BY s LIKE 'a', n DESC"), CATALOG))
+    assert rows.keys() == (("c0", "any"), ("c1", "boolean"))
+    assert [plain[1:] for plain in rows.order()] == [
+        (False, "integer"),  # s LIKE 'a'
+        (True, "integer"),  # n
+        (False, "integer"),  # the event's time
+        (False, "integer"),  # p: its rank, as a number, what that rounds away, as a string
+        (False, "number"),
+        (False, "integer"),
+        (False, "string"),
+        (False, "integer"),  # d
+    ]
