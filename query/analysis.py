@@ -47,7 +47,7 @@ class _Analysis:
         self._scope = scope
         self._select = expand_stars(query, scope)
         self._names = output_names(query, self._select)
-        self._query = without_aliases(query, self._select, scope)
+        self._query = without_aliases(query, self._select)
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}

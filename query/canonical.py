@@ -8,16 +8,31 @@ import msgspec
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 Scalar: TypeAlias = str | int | float | bool | None
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _RANKS = {"boolean": 0, "integer": 1, "double": 1, "string": 2}
 
 
-def decode_texts(texts: Iterable[str | None]) -> list[Scalar]:
-    """The value of each text, None for NULL; linear, in one call of the decoder."""
-    values: list[Scalar] = msgspec.json.decode("[" + ",".join(text or "null" for text in texts) + "]")
-    return values
+def decode_texts(texts: Sequence[str | None]) -> list[Scalar]:
+    """The value of each text, None for NULL and for what is no scalar's text. Linear."""
+    try:
+        values = msgspec.json.decode("[" + ",".join(text or "null" for text in texts) + "]")
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return list(map(_decode, texts))
+    if len(values) == len(texts) and _SCALARS.issuperset(map(type, values)):
+        return list(values)
+    return list(map(_decode, texts))
+
+
+def _decode(text: str | None) -> Scalar:
+    """One text, which a peer may have made up."""
+    try:
+        value = msgspec.json.decode(text or "null")
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    return value if type(value) in _SCALARS else None
 
 
 def kind_of(text: pl.Expr) -> pl.Expr:
@@ -53,7 +68,11 @@ def strings(texts: pl.Series) -> pl.Series:
     plain = texts.to_frame().select(pl.when(quoted).then(inner))[texts.name]
     escaped = (plain.is_not_null() & texts.str.contains("\\", literal=True)).arg_true()
     if len(escaped):
-        plain = plain.scatter(escaped, pl.Series(decode_texts(texts.gather(escaped)), dtype=pl.String))
+        decoded = [
+            value if isinstance(value, str) else None
+            for value in decode_texts(texts.gather(escaped).to_list())
+        ]
+        plain = plain.scatter(escaped, pl.Series(decoded, dtype=pl.String))
     return plain
 
 

@@ -1,8 +1,7 @@
 """Types of columns by their use: JSON says nothing about a field, so what a query does with it decides.
 
 Every expression node gets a *kind*; nodes that must agree (both sides of a comparison, say) share one. A kind
-is fixed by the first use that demands a type; a later use that demands another is an error naming both
-places.
+is fixed by the first use that demands a type; a later use that demands another is an error naming both.
 """
 
 from __future__ import annotations

@@ -162,7 +162,8 @@ def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
         values: list[Scalar] = column_.to_list()
         return values
     if column_.dtype == pl.String:
-        return [_shown(value) for value in decode_texts(column_)]
+        decoded = decode_texts(column_.to_list())
+        return [_shown(value) if type_ == "any" or type(value) in (int, float) else None for value in decoded]
     numbers = [_shown(value) for value in column_]
     if f"{name}.double" not in frame.columns:
         return numbers

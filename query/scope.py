@@ -84,10 +84,6 @@ class Scope:
         """Every resolved column, as first used."""
         return list(self._by_name.values())
 
-    def declares(self, name: str) -> bool:
-        """Whether the stream is known to have this column."""
-        return name in self._schema.columns
-
     def every_name(self) -> list[str]:
         """The columns `SELECT *` stands for: not also the fields seen inside them."""
         columns = self._schema.columns

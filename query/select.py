@@ -58,16 +58,17 @@ def _output_name(item: ast.SelectItem) -> str:
     return format_expression(item.expression)
 
 
-def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> ast.Query:
+def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
     """The query with names given by AS, and positions, replaced by what they stand for.
 
-    That is so in GROUP BY and ORDER BY. A name given with AS wins over a column of that name. In ORDER BY it
-    may be part of an expression, but the argument of an aggregate always means the column.
+    That is so in GROUP BY and ORDER BY. A name given with AS wins over a column of that name; in GROUP BY not
+    if it names an aggregate. In ORDER BY it may be part of an expression, but inside an aggregate a name is
+    always the column.
     """
     for clause, keys in (("GROUP BY", query.group_by), ("ORDER BY", query.order_by)):
         if len(keys) > KEYS_MAX:
             raise QueryError(f"{clause} may have at most {KEYS_MAX} keys", query.text, keys[KEYS_MAX].span)
-    names = _SelectNames(query, items, scope)
+    names = _SelectNames(query, items)
     group_by = tuple(names.in_group_by(key) for key in query.group_by)
     order_by = tuple(replace(item, expression=names.in_order_by(item.expression)) for item in query.order_by)
     return replace(query, select=tuple(items), group_by=group_by, order_by=order_by)
@@ -76,8 +77,7 @@ def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem], scope: Sc
 class _SelectNames:
     """What names and positions of select items stand for in other clauses."""
 
-    def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> None:
-        self._scope = scope
+    def __init__(self, query: ast.Query, items: Sequence[ast.SelectItem]) -> None:
         self._text = query.text
         self._expressions = [item.expression for item in items if not isinstance(item.expression, ast.Star)]
         self._aliases = dict(zip((item.alias for item in items), self._expressions, strict=True))
@@ -87,7 +87,7 @@ class _SelectNames:
             return self._at_position(key, "GROUP BY")
         named = self._named(key)
         # Events cannot be grouped by an aggregate: a column of that name must be meant.
-        return key if ast.has_call(named) and self._scope.declares(key.parts[0]) else named
+        return key if ast.has_call(named) else named
 
     def in_order_by(self, key: ast.Expression) -> ast.Expression:
         if isinstance(key, ast.Literal):

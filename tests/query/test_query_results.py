@@ -167,6 +167,39 @@ def test_exact_sums_of_128_bits():
     ]
 
 
+MADE_UP = [
+    "",
+    "{",
+    '"',
+    '"\\',
+    '"\\ud800"',
+    "NaN",
+    "[1]",
+    "1,2",
+    "1]",
+    "[" * 10_000,
+    "1e999",
+    '"a"',
+    "7",
+    None,
+]
+
+
+@pytest.mark.fuzz
+def test_texts_that_a_peer_made_up_are_null():
+    text = "SELECT a, b, a = 'x' AS c, b + 1 AS d, MIN(e) AS e FROM web GROUP BY a, b, e ORDER BY e"
+    plan = analyze(parse(text), OPEN)
+    assert {key.name: key.type for key in plan.keys} == {"k0": "string", "k1": "number", "k2": "any"}
+    frame = pl.DataFrame({"k0": MADE_UP, "k1": MADE_UP, "k2": MADE_UP, "a0": MADE_UP})
+    rows = {row["a"]: row for row in ResultStage(plan).rows(frame, None, None)}
+    assert rows.keys() == set(MADE_UP)
+    assert (rows["7"]["b"], rows["7"]["d"], rows["7"]["e"]) == (7, 8, 7)
+    assert (rows['"a"']["b"], rows['"a"']["d"], rows['"a"']["e"]) == (None, None, "a")
+    for made_up in set(MADE_UP) - {"7", '"a"'}:
+        assert (rows[made_up]["b"], rows[made_up]["d"]) == (None, None)
+        assert rows[made_up]["e"] is None
+
+
 # Random queries against a plain evaluation of groups.
 
 VALUES = st.one_of(
