@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
+from lark.exceptions import VisitError
 
 from query.ast import (
     Binary,
@@ -27,7 +28,7 @@ from query.ast import (
     Window,
 )
 from query.errors import QueryError, Span
-from query.limits import QUERY_BYTES_MAX, check_limits
+from query.limits import DEPTH_MAX, QUERY_BYTES_MAX, check_limits
 from query.syntax import syntax_error
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ def parse(text: str) -> Query:
     """
     _check_text(text)
     try:
-        tree = _grammar().parse(text)
+        query: Query = _Builder(text).transform(_grammar().parse(text))
     except UnexpectedInput as error:
         raise syntax_error(error, text) from None
-    query: Query = _Builder(text).transform(tree)
+    except VisitError as error:
+        raise error.orig_exc from None
     check_limits(query)
     return query
 
@@ -115,6 +117,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def __init__(self, text: str) -> None:
         super().__init__()
         self._text = text
+        self._parentheses: dict[int, int] = {}
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
         select, stream, where, group_by, order_by, limit, window = parts
@@ -192,8 +195,12 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
                 return Literal(-value, type_, _span(meta))
         return Unary("-", operand, _span(meta))
 
-    def parenthesised(self, _: Meta, parts: list[Any]) -> Expression:
+    def parenthesised(self, meta: Meta, parts: list[Any]) -> Expression:
         expression: Expression = parts[0]
+        depth = self._parentheses[id(expression)] = self._parentheses.get(id(expression), 0) + 1
+        if depth > DEPTH_MAX:
+            message = f"this is nested too deeply: more than {DEPTH_MAX} parentheses inside each other"
+            raise QueryError(message, self._text, _span(meta))
         return expression
 
     def call(self, meta: Meta, parts: list[Any]) -> Call:
