@@ -70,9 +70,7 @@ class Combiner:
         spans: list[tuple[int, int, int, list[Run]]] = []
         after = self.frontier
         for upto in bounds:
-            chosen, contributors = self._disjoint(
-                [run for run in pending if run.after < upto and run.upto > after]
-            )
+            chosen, contributors = self._disjoint([run for run in pending if run.after < upto and run.upto > after])
             parts = [run.within(after, upto) for run in chosen]
             if spans and spans[-1][2] == contributors:
                 start, _, _, earlier = spans.pop()
@@ -97,6 +95,4 @@ class Combiner:
     def _merge(self, after: int, upto: int, contributors: int, parts: list[Run]) -> Run:
         counters = add_counters(part.counters for part in parts)
         states = [part.state for part in parts]
-        return Run(
-            after, upto, contributors, states[0] if len(states) == 1 else self.combine(states), counters
-        )
+        return Run(after, upto, contributors, states[0] if len(states) == 1 else self.combine(states), counters)

@@ -83,7 +83,7 @@ class EmbeddedFleet:
         busy = True
         while busy:
             self._network.deliver_all(self._network.now)
-            busy = any([agent.process_events(self._network.now) for agent in self._agents])
+            busy = sum(agent.process_events(self._network.now) for agent in self._agents) > 0
         return [result for agent in self._agents for result in agent.results()]
 
     def _find_master(self, app_id: int) -> Master:

@@ -6,7 +6,7 @@ rows of each pane. Everything above (worker, combiner, master) sees only this sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -48,7 +48,7 @@ class JobFunction:
 
     def new_store(self) -> PaneStore:
         """An empty store for the job's open panes."""
-        keys = [cbt.Key(name, kind) for name, kind in self._events.keys()]
+        keys = [cbt.Key(*key) for key in self._events.keys()]  # noqa: SIM118 - not a dict
         if self.aggregates:
             return cbt.CompressedBufferTree(keys, [cbt.Aggregate(*a) for a in self._events.aggregates()])
         order = [cbt.Order(*order) for order in self._events.order()]
@@ -74,9 +74,14 @@ class JobFunction:
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
         return combiner.combine(list(states))
 
-    def rows(self, state: pl.DataFrame, window: tuple[int, int] | None) -> list[dict[str, Any]]:
-        """The finished rows of one window, in order; times in epoch ms."""
+    def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, list[dict[str, Any]]]:
+        """The finished rows of each of the windows, in order; `state` holds rows of no others."""
         store = self._empty_store
-        lowered = store.layout.lower(state) if isinstance(store, cbt.CompressedBufferTree) else state
-        start, end = window or (None, None)
-        return self._results.rows(lowered, start, end)
+        if isinstance(store, cbt.RowBuffer):
+            return self._results.windows(state, panes)
+        layout = store.layout
+        windows: dict[int, list[dict[str, Any]]] = {}
+        for part in layout.alike(state):
+            windows |= self._results.windows(layout.lower(part), part["pane"].unique())
+        absent = [pane for pane in panes if pane not in windows]
+        return windows | self._results.windows(layout.lower(layout.empty()), absent)

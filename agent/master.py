@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 import query
@@ -50,21 +52,16 @@ class Master:
             counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
-        states = run.state.partition_by("pane", as_dict=True)
-        return [
-            self._result(pane, states.get((pane,), run.state.clear()), counted[pane], run.contributors)
-            for pane in sorted(counted)
-        ]
+        rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        return [self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)]
 
-    def _result(self, pane: int, state: pl.DataFrame, counted: dict[str, int], present: int) -> Result:
+    def _result(self, pane: int, rows: list[dict[str, Any]], counted: dict[str, int], present: int) -> Result:
         size = self.function.plan.window_ms
-        window = (pane, pane + size) if size is not None else None
-        rows = self.function.rows(state, window)
         expected = self.roster.expected(pane)
         return Result(
             app=self.job.name,
-            window_start=query.format_timestamp(window[0]) if window else None,
-            window_end=query.format_timestamp(window[1]) if window else None,
+            window_start=query.format_timestamp(pane) if size else None,
+            window_end=query.format_timestamp(pane + size) if size else None,
             rows=rows,
             contributors=present.bit_count(),
             expected=expected.bit_count(),

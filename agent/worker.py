@@ -11,6 +11,8 @@ from agent.panes import END, FIRST_PANE, Run, add_counters, count
 
 ROWS_PER_RUN = 1 << 16
 """A run is cut at the next pane boundary past this many rows, so that no message holds a job's whole past."""
+ROWS_PER_BATCH = 1 << 16
+"""Events that are filtered and aggregated at once."""
 COUNTER_FRAMES_MAX = 256
 """Counter frames gathered before they are summed."""
 
@@ -24,9 +26,25 @@ class Worker:
         self._contributor = 1 << number
         self._store = function.new_store()
         self._counters: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_rows = 0
 
     def insert(self, events: pl.DataFrame) -> None:
-        """Takes one event frame from a parser."""
+        """Takes one event frame from a parser. Frames wait for each other: each call on columns has its price."""
+        self._waiting.append(events)
+        self._waiting_rows += events.height
+        if self._waiting_rows >= ROWS_PER_BATCH:
+            self._insert_waiting()
+
+    def _insert_waiting(self) -> None:
+        batches: dict[tuple[tuple[str, pl.DataType], ...], list[pl.DataFrame]] = {}
+        for events in self._waiting:
+            batches.setdefault(tuple(events.schema.items()), []).append(events)
+        self._waiting, self._waiting_rows = [], 0
+        for frames in batches.values():
+            self._insert_batch(pl.concat(frames))
+
+    def _insert_batch(self, events: pl.DataFrame) -> None:
         events = self.function.in_range(events)
         coerced = pl.col("@coerced").sum() if "@coerced" in events.columns else pl.lit(0)
         by_pane = events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
@@ -47,6 +65,7 @@ class Worker:
 
         For bounded input: its windows close when it ends. O(rows) in all; holds one run at a time.
         """
+        self._insert_waiting()
         counters = add_counters(self._counters)
         held: list[pl.DataFrame] = []
         for frame in self._store.flush():

@@ -60,9 +60,7 @@ def check_java() -> None:
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotAvailable(f"{RIVAL_ENVIRONMENT.name} cannot be made: {error}") from error
     if done.returncode != 0:

@@ -50,9 +50,7 @@ def print_table(comparisons: Sequence[Comparison]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("met")
     for line in comparisons:
-        met = (
-            "-" if line.met is None else "yes" if line.met else "no" if line.ratio is not None else "not run"
-        )
+        met = "-" if line.met is None else "yes" if line.met else "no" if line.ratio is not None else "not run"
         table.add_row(
             line.benchmark,
             line.case,

@@ -18,9 +18,7 @@ import polars as pl
 _CONTINUATION = b"\xff\xff\xff\xff"
 END = _CONTINUATION + b"\0\0\0\0"
 _RECORD_BATCH = 3
-_BATCH_BYTES_MIN = (
-    2**20
-)  # our writer starts a new batch after some 250,000 rows; many small ones would cost time
+_BATCH_BYTES_MIN = 2**20  # our writer starts a new batch after some 250,000 rows; many small ones would cost time
 _WIDTH_BYTES: dict[type[pl.DataType], int] = {
     pl.Int8: 1,
     pl.Int64: 8,

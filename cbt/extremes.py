@@ -43,6 +43,9 @@ class Extreme(Pao):
             return pl.col(column).min()  # of doubles: NaN only if there is nothing else
         return pl.col(column).nan_max() if dtype == pl.Float64 else pl.col(column).max()
 
+    def whole(self) -> pl.Expr | None:
+        return pl.col(self._parts["f"]).is_null() if self._type == "number" else None
+
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         if self._type == "any":
             return self._texts(frame)

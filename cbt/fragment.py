@@ -40,9 +40,7 @@ def position(frame: pl.DataFrame, bound: Bound, *, after: bool = False) -> int:
     pane, hash_ = bound
     start = int(frame["pane"].search_sorted(pane, side="left"))
     end = int(frame["pane"].search_sorted(pane, side="right"))
-    return start + int(
-        frame["hash"].slice(start, end - start).search_sorted(hash_, side="right" if after else "left")
-    )
+    return start + int(frame["hash"].slice(start, end - start).search_sorted(hash_, side="right" if after else "left"))
 
 
 def cut(frame: pl.DataFrame, separators: Sequence[Bound]) -> Iterator[pl.DataFrame]:

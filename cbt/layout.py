@@ -111,10 +111,24 @@ class Layout:
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a PAO frame: `pane`, the keys, one column for each aggregate. O(n)."""
         results = [
-            pao.lower(frame).alias(aggregate.name)
-            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+            pao.lower(frame).alias(aggregate.name) for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
         ]
         return frame.select("pane", *self._key_names, *results)
+
+    def alike(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
+        """A PAO frame in parts of whole panes that each lower to columns of one type. O(n).
+
+        A column of sums is of integers or of doubles as a whole: lowered apart, what one pane holds never decides
+        how another's results are rounded.
+        """
+        marks = {
+            f"{aggregate.name} is whole": mark.all().over("pane")
+            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+            if (mark := pao.whole()) is not None
+        }
+        if not marks or frame.is_empty():
+            return [frame]
+        return frame.with_columns(**marks).partition_by(list(marks), maintain_order=True, include_key=False)
 
 
 def own_strings(frame: pl.DataFrame) -> pl.DataFrame:

@@ -40,6 +40,10 @@ class Pao(ABC):
     def combine(self) -> list[pl.Expr]:
         """One aggregation for each state column, over the states of one key."""
 
+    def whole(self) -> pl.Expr | None:
+        """Whether a state's result is a whole number, for results that are whole in one frame and not in another."""
+        return None
+
     @abstractmethod
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         """The results of a frame of states; their type may depend on all of the frame's values."""

@@ -81,9 +81,7 @@ class NumberSum(Pao):
             none = [_zero(self._lo, pl.Int128()), _zero(self._wide, pl.Float64())]
             return Lifted([], [_integer_sum(argument).alias(self._hi), count], [hi, *none, n])
         rows, lo_scale = self._doubles(argument)
-        return Lifted(
-            rows, [*(pl.col(row.name).sum() for row in rows), count], [*self._states(rows, lo_scale), n]
-        )
+        return Lifted(rows, [*(pl.col(row.name).sum() for row in rows), count], [*self._states(rows, lo_scale), n])
 
     def _doubles(self, argument: pl.Series) -> tuple[list[pl.Series], int]:
         """Per value: `hi`, `lo` in units that are `lo_scale` of the state's, and `wide` if any value needs
@@ -105,11 +103,13 @@ class NumberSum(Pao):
     def combine(self) -> list[pl.Expr]:
         return [pl.col(name).sum() for name in self.state]
 
-    def lower(self, frame: pl.DataFrame) -> pl.Series:
+    def whole(self) -> pl.Expr:
         hi, lo, wide = pl.col(self._hi), pl.col(self._lo), pl.col(self._wide)
-        whole = (lo == 0) & (wide == 0) & (hi % _i128(_HI_UNIT) == 0)
-        if frame.select(whole.all()).item():
-            units = frame.select(hi // _i128(_HI_UNIT)).to_series()
+        return (lo == 0) & (wide == 0) & (hi % _i128(_HI_UNIT) == 0)
+
+    def lower(self, frame: pl.DataFrame) -> pl.Series:
+        if frame.select(self.whole().all()).item():
+            units = frame.select(pl.col(self._hi) // _i128(_HI_UNIT)).to_series()
             return _null_where_empty(units, frame[self._n])
         return _null_where_empty(self._doubles_of(frame), frame[self._n])
 

@@ -199,9 +199,7 @@ class CompressedBufferTree:
 
         Returns the nodes to stand in the node's place.
         """
-        rows_max, bytes_max = (
-            (self.leaf_rows, _LEAF_BYTES) if node.is_leaf else (self.buffer_rows, _BUFFER_BYTES)
-        )
+        rows_max, bytes_max = (self.leaf_rows, _LEAF_BYTES) if node.is_leaf else (self.buffer_rows, _BUFFER_BYTES)
         if node.rows + piece.height <= rows_max and node.raw_bytes + piece.estimated_size() <= bytes_max:
             node.fragments.append(Fragment.pack(piece))
             return [node]
@@ -211,9 +209,7 @@ class CompressedBufferTree:
             return split_leaf(node.low, merged, self.leaf_rows // 2, _LEAF_BYTES // 2)
         return self._pour(node, merged)
 
-    def _scan(
-        self, node: Node, above: pl.DataFrame, pane: int | None, changes: int
-    ) -> Iterator[pl.DataFrame]:
+    def _scan(self, node: Node, above: pl.DataFrame, pane: int | None, changes: int) -> Iterator[pl.DataFrame]:
         """Yields a subtree in order. `above` holds what its ancestors' buffers have for it, merged."""
         merged = merge(self.layout, [above, *node.read(self.layout, pane)])
         if node.is_leaf:

@@ -14,9 +14,7 @@ from elf.errors import ElfError, UsageError
 EPILOG = 'Try: elf local "SELECT status, COUNT(*) FROM logs GROUP BY status" access.log'
 
 
-@click.group(
-    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
-)
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="elf-stream", prog_name="elf")
 def cli() -> None:
     """ELF answers questions about web server logs where they are written, without a server in the middle."""

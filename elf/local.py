@@ -21,7 +21,8 @@ from elf.errors import ElfError, UsageError
 from overlay import app_id
 
 APP = "local"
-PARSER_THREADS = 3
+BLOCK_BYTES = 4 << 20
+PARSER_THREADS = 1
 BLOCKS_AHEAD = 4
 Progress = Callable[[int, int], None]
 
@@ -92,9 +93,7 @@ class LocalRun:
         fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0))
         key = app_id(APP, b"").to_bytes(16, "big")
         wire = self.plan.to_wire()
-        self.master = fleet.submit(
-            Submit(key, APP, self.plan.stream, wire, options.since_ms, options.until_ms)
-        )
+        self.master = fleet.submit(Submit(key, APP, self.plan.stream, wire, options.since_ms, options.until_ms))
         self._feed(fleet, progress)
         self._warn_of_silent_columns()
         for result in fleet.end_of_input():
@@ -144,7 +143,7 @@ class LocalRun:
         blocks_dealt = 0
         for index, source in enumerate(self._inputs):
             decode = parser(source.format, fleet.needs(source.stream))
-            blocks = source.file.blocks(csv_quotes=source.format.kind == "csv")
+            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.kind == "csv")
             for block in self._unbroken(blocks):
                 agent = (index if by_file else blocks_dealt) % len(fleet)
                 yield _Dealt(agent, source.stream, partial(self._parse, decode, block))

@@ -88,9 +88,8 @@ def completeness(result: Result) -> str:
     parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
     if result.missing:
         parts[0] += f" (missing {', '.join(printable(name) for name in result.missing)})"
-    for name in ("late", "malformed", "coerced"):
-        if value := getattr(result, name):
-            parts.append(f"{value:,} {name}")
+    counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
     return " · ".join(parts)

@@ -70,13 +70,4 @@ class ChildRemoved:
     child: Peer
 
 
-Event = (
-    Joined
-    | Delivered
-    | MessageReceived
-    | MulticastReceived
-    | Attached
-    | ParentChanged
-    | ChildAdded
-    | ChildRemoved
-)
+Event = Joined | Delivered | MessageReceived | MulticastReceived | Attached | ParentChanged | ChildAdded | ChildRemoved

@@ -43,9 +43,7 @@ class LeafSet:
             return False
         before = self._members.keys()
         self._successors = self._inserted(self._successors, clockwise(self._owner.node_id, identifier), peer)
-        self._predecessors = self._inserted(
-            self._predecessors, clockwise(identifier, self._owner.node_id), peer
-        )
+        self._predecessors = self._inserted(self._predecessors, clockwise(identifier, self._owner.node_id), peer)
         self._index()
         return before != self._members.keys()
 

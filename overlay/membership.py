@@ -124,9 +124,7 @@ class Membership:
         neighbours = message.neighbours if message.hops else tuple(self.neighbourhood)
         hop = next_hop(joiner.node_id, self.peer, self.leaf_set, self.routing_table, (joiner.node_id,))
         if hop is None:
-            self._outbox.send(
-                joiner, JoinReply(rows=rows, neighbours=neighbours, leaves=self.leaf_set.members)
-            )
+            self._outbox.send(joiner, JoinReply(rows=rows, neighbours=neighbours, leaves=self.leaf_set.members))
             return
         onward = JoinRequest(
             joiner=joiner,
@@ -239,9 +237,7 @@ class Membership:
     def _exchange(self, now: float) -> None:
         """Compare leaf sets with the nearest neighbour on each side, and ask some peer for a routing row."""
         self._exchange_at = now + jittered(EXCHANGE_PERIOD_S, self._random)
-        nearest = {
-            peer.node_id: peer for peer in (*self.leaf_set.successors[:1], *self.leaf_set.predecessors[:1])
-        }
+        nearest = {peer.node_id: peer for peer in (*self.leaf_set.successors[:1], *self.leaf_set.predecessors[:1])}
         self._outbox.send_all(nearest.values(), LeafSetProbe(leaves=self.leaf_set.members))
         row = int(self._random.random() * max(1, self.routing_table.row_count))
         peers = self.routing_table.row(row)

@@ -125,9 +125,7 @@ class Scribe:
     def _spread(self, group: Group, message: Publish | Disseminate, hops: int, source: Peer) -> None:
         receivers = [child for child in group.children.values() if child.node_id != source.node_id]
         if receivers:
-            onward = Disseminate(
-                message_id=message.message_id, group=group.key, hops=hops + 1, payload=message.payload
-            )
+            onward = Disseminate(message_id=message.message_id, group=group.key, hops=hops + 1, payload=message.payload)
             self._outbox.send_all(receivers, onward)
         if group.subscribed:
             self._outbox.emit(MulticastReceived(group.key, message.payload))

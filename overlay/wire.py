@@ -41,9 +41,7 @@ class Codec(Generic[Message]):
 
     def encode(self, message: Message) -> bytes:
         """Return the bytes of a message. They are not checked against the limits of the reader."""
-        packed: bytes = msgpack.packb(
-            msgspec.to_builtins(message, builtin_types=(bytes,), enc_hook=_encode_custom)
-        )
+        packed: bytes = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,), enc_hook=_encode_custom))
         return packed
 
     def decode(self, data: bytes, bytes_max: int = WIRE_BYTES_MAX) -> Message:

@@ -62,8 +62,7 @@ class _Analysis:
         self._check_functions()
         self._infer()
         self._columns = {
-            column.name: replace(column, type=self._inference.column_type(column.name))
-            for column in self._scope.used()
+            column.name: replace(column, type=self._inference.column_type(column.name)) for column in self._scope.used()
         }
         grouped = bool(query.group_by) or any(map(ast.has_call, ast.expressions(query)))
         self._keys = {key.expression: key for key in self._group_keys()}
@@ -93,9 +92,7 @@ class _Analysis:
             return None
         size_ms = window.amount * _UNIT_MS[window.unit]
         if size_ms == 0:
-            raise self._error(
-                "a window of zero length holds nothing", window.span, "as in WINDOWING 30 SECONDS"
-            )
+            raise self._error("a window of zero length holds nothing", window.span, "as in WINDOWING 30 SECONDS")
         if size_ms > WINDOW_DAYS_MAX * DAY_MS:
             raise self._error(f"a window may be at most {WINDOW_DAYS_MAX:,} days long", window.span)
         return size_ms

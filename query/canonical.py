@@ -68,10 +68,7 @@ def strings(texts: pl.Series) -> pl.Series:
     plain = texts.to_frame().select(pl.when(quoted).then(inner))[texts.name]
     escaped = (plain.is_not_null() & texts.str.contains("\\", literal=True)).arg_true()
     if len(escaped):
-        decoded = [
-            value if isinstance(value, str) else None
-            for value in decode_texts(texts.gather(escaped).to_list())
-        ]
+        decoded = [value if isinstance(value, str) else None for value in decode_texts(texts.gather(escaped).to_list())]
         plain = plain.scatter(escaped, pl.Series(decoded, dtype=pl.String))
     return plain
 

@@ -41,9 +41,7 @@ class QueryError(Exception):
     did you mean store?
     """
 
-    def __init__(
-        self, message: str, text: str = "", span: Span = NOWHERE, *, hint: str | None = None
-    ) -> None:
+    def __init__(self, message: str, text: str = "", span: Span = NOWHERE, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -185,9 +185,7 @@ class Inference:
         if "timestamp" in (one.name, other.name):
             time, wrong = (left, right) if one.name == "timestamp" else (right, left)
             hint = "compare a time with one in quotes, as in '2024-05-01 12:00:00'"
-            return QueryError(
-                f"{_shown(time)} is a time and {_shown(wrong)} is not", self._text, span, hint=hint
-            )
+            return QueryError(f"{_shown(time)} is a time and {_shown(wrong)} is not", self._text, span, hint=hint)
         sides = " and ".join(self._side(node, kind) for node, kind in ((left, one), (right, other)))
         return QueryError(f"{sides}: they cannot be compared", self._text, span)
 

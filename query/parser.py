@@ -66,9 +66,7 @@ def _check_text(text: str) -> None:
     if size > QUERY_BYTES_MAX:
         raise QueryError(f"the query is {size:,} bytes long; at most {QUERY_BYTES_MAX:,} are allowed")
     if not text.strip():
-        raise QueryError(
-            "the query is empty", hint="a query begins with SELECT, as in SELECT COUNT(*) FROM web"
-        )
+        raise QueryError("the query is empty", hint="a query begins with SELECT, as in SELECT COUNT(*) FROM web")
     for offset, character in enumerate(text):
         if (character < " " and character not in "\t\n\r") or "\x7f" <= character < "\xa0":
             message = f"a query cannot hold the control character U+{ord(character):04X}"
@@ -122,9 +120,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def query(self, _: Meta, parts: list[Any]) -> Query:
         select, stream, where, group_by, order_by, limit, window = parts
         rows, limit_span = limit or (None, Span())
-        return Query(
-            tuple(select), stream, where, group_by or (), order_by or (), rows, window, self._text, limit_span
-        )
+        return Query(tuple(select), stream, where, group_by or (), order_by or (), rows, window, self._text, limit_span)
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
         return parts
@@ -212,8 +208,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def arguments(self, _: Meta, parts: list[Any]) -> list[Any]:
         return [
-            Star(Span(part.start_pos or 0, part.end_pos or 0)) if isinstance(part, Token) else part
-            for part in parts
+            Star(Span(part.start_pos or 0, part.end_pos or 0)) if isinstance(part, Token) else part for part in parts
         ]
 
     def literal(self, _: Meta, parts: list[Token]) -> Literal:

@@ -114,9 +114,7 @@ class Plan:
             "kind": self.kind,
             "where": None if self.where is None else encode_expression(self.where),
             "keys": [[key.name, encode_expression(key.expression)] for key in self.keys],
-            "arguments": [
-                [argument.name, encode_expression(argument.expression)] for argument in self.arguments
-            ],
+            "arguments": [[argument.name, encode_expression(argument.expression)] for argument in self.arguments],
             "aggregates": [[one.name, one.function, one.argument] for one in self.aggregates],
             "output": [[output.name, encode_expression(output.expression)] for output in self.output],
             "order": [[encode_expression(key.expression), key.descending] for key in self.order],
@@ -149,9 +147,7 @@ class _PlanReader:
         _require(len(events.keys() - self._window) == len(columns), "two columns have one name")
         _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
         keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
-        arguments = tuple(
-            Argument(name, self._read(expression, events)) for name, expression in message.arguments
-        )
+        arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
         aggregates = tuple(self._aggregate(aggregate, arguments) for aggregate in message.aggregates)
         self._check_kind(keys, arguments, aggregates)
         groups = {key.name: key.type for key in keys} | {
@@ -179,9 +175,7 @@ class _PlanReader:
     def _read(self, data: object, scope: dict[str, str]) -> Expression:
         return self._expressions.read(data, scope)
 
-    def _aggregate(
-        self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]
-    ) -> PlanAggregate:
+    def _aggregate(self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]) -> PlanAggregate:
         name, function, argument = aggregate
         types = {one.name: one.type for one in arguments}
         if argument is None:

@@ -103,9 +103,7 @@ class _Unexpected:
 
     def error(self) -> QueryError:
         token, before = self._token, self._before.upper()
-        if token.type not in ("INTEGER", "DECIMAL") and (
-            number := _NUMBER.match(self._text, self._span.start)
-        ):
+        if token.type not in ("INTEGER", "DECIMAL") and (number := _NUMBER.match(self._text, self._span.start)):
             return _no_number(self._text, number[0], Span(number.start(), number.end()))
         if before == "LIMIT" and "INTEGER" in self._accepted:
             hint = f'a column of this name is written "{self._before}"' if token[0].isalpha() else ""
@@ -159,9 +157,7 @@ def _no_number(text: str, token: str, span: Span) -> QueryError:
 def _foreign(text: str, word: str, span: Span) -> QueryError:
     offered = _FOREIGN[word.upper()]
     quoted = f'a column of this name is written "{word}"'
-    return QueryError(
-        f"ELF QL has no {word.upper()}", text, span, hint=f"{offered}; {quoted}" if offered else quoted
-    )
+    return QueryError(f"ELF QL has no {word.upper()}", text, span, hint=f"{offered}; {quoted}" if offered else quoted)
 
 
 def _shown(token: str) -> str:

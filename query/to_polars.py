@@ -105,9 +105,7 @@ class _Compiled:
 
     def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:
         plain = [
-            plain
-            for key in order
-            for plain in sort_columns(self._selection.bound(key.expression), key.expression.type)
+            plain for key in order for plain in sort_columns(self._selection.bound(key.expression), key.expression.type)
         ]
         yield from (expression.alias(f"o{n}") for n, expression in enumerate(plain))
         for n, output in enumerate(plan.output):

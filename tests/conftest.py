@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore_glob = ["*conftest.py"]  # they hold no doctests, and two modules of one name confuse the search
+
 REAL_LOGS = Path(os.environ.get("ELF_REAL_LOGS", Path(__file__).parents[2] / "shared" / "data"))
 
 settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)

@@ -187,9 +187,7 @@ def parsed(times: pl.Series, columns: Sequence[Column], malformed: int) -> Parse
     times = times.rename(TIME)
     coerced = _coerced(columns)
     frames = [
-        pl.DataFrame(
-            [series if rows is None else series.gather(rows) for series in [times, *chosen, *coerced]]
-        )
+        pl.DataFrame([series if rows is None else series.gather(rows) for series in [times, *chosen, *coerced]])
         for rows, chosen in _homogeneous(columns)
     ]
     return Parsed(tuple(map(_without_zeros, frames)), malformed + unusable)
@@ -222,10 +220,7 @@ def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.
     return [
         (
             rows,
-            [
-                column.variants[choices[column.name][rows[0]] if column.name in choices else 0]
-                for column in columns
-            ],
+            [column.variants[choices[column.name][rows[0]] if column.name in choices else 0] for column in columns],
         )
         for rows in row_sets
     ]

@@ -34,9 +34,7 @@ class JsonParser:
         """See `Parser`. Blank lines are nothing; what holds no object is malformed."""
         events, malformed = decode_events(self._reader, block.data)
         values = self._reader.read(events)
-        columns = [
-            column_of_values(column.name, column.type, values[column.path]) for column in self._columns
-        ]
+        columns = [column_of_values(column.name, column.type, values[column.path]) for column in self._columns]
         return parsed(self._times(values, len(events), arrival_ms), columns, malformed)
 
     def _times(self, values: dict[tuple[str, ...], list[Any]], count: int, arrival_ms: int) -> pl.Series:

@@ -26,9 +26,7 @@ class PathReader:
         decoder = msgspec.json.Decoder(self._type)
         self.decode = decoder.decode  # one object; raises DECODE_ERRORS
         self.decode_lines = decoder.decode_lines  # any number of them, whatever the white space between them
-        self._whole = msgspec.json.Decoder(
-            dict[str, Any], float_hook=float
-        )  # 1e400 becomes infinite, no error
+        self._whole = msgspec.json.Decoder(dict[str, Any], float_hook=float)  # 1e400 becomes infinite, no error
 
     def decode_leniently(self, line: bytes) -> list[Any]:
         """The objects on a line, also if they hold numbers beyond a double. Slow. Raises DECODE_ERRORS."""
@@ -59,9 +57,7 @@ class _Node:
         """The type to decode objects at this place into."""
         if self._wanted or not all(map(_can_name_a_field, self._children)):
             return dict[str, Any]
-        fields = [
-            (f"f{index}", child.field_type(), None) for index, child in enumerate(self._children.values())
-        ]
+        fields = [(f"f{index}", child.field_type(), None) for index, child in enumerate(self._children.values())]
         names = {f"f{index}": key for index, key in enumerate(self._children)}
         self._struct = msgspec.defstruct("Node", fields, rename=names, gc=False)
         return self._struct
@@ -89,6 +85,4 @@ class _Node:
 
 def _can_name_a_field(key: str) -> bool:
     """Whether a struct's field can stand for the key."""
-    return not any(
-        character in '"\\' or character < " " or "\ud800" <= character <= "\udfff" for character in key
-    )
+    return not any(character in '"\\' or character < " " or "\ud800" <= character <= "\udfff" for character in key)

@@ -128,17 +128,11 @@ def _add_names(entry: Any, prefix: str, depth: int, names: dict[str, None]) -> N
         _add_names(value, f"{prefix}{key}.", depth - 1, names)
 
 
-def _time_field(
-    sample: bytes, file: str, kind: str, header: tuple[str, ...], given: str | None
-) -> str | None:
+def _time_field(sample: bytes, file: str, kind: str, header: tuple[str, ...], given: str | None) -> str | None:
     if given is None:
-        return next(
-            (name for name in TIME_FIELDS if name in header and _has_time(sample, kind, header, name)), None
-        )
+        return next((name for name in TIME_FIELDS if name in header and _has_time(sample, kind, header, name)), None)
     if kind != "json" and given not in header:
-        raise SourceError(
-            file, f"has no column {given!r} for the time; its columns are {', '.join(header)}"[:500]
-        )
+        raise SourceError(file, f"has no column {given!r} for the time; its columns are {', '.join(header)}"[:500])
     if not _has_time(sample, kind, header, given):
         raise SourceError(file, f"has no usable time in {given!r} in its first lines")
     return given

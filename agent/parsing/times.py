@@ -19,9 +19,7 @@ import polars as pl
 
 TIME_MS_MIN = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 TIME_MS_MAX = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
-MILLISECONDS_FROM = (
-    100_000_000_000  # epoch numbers of this magnitude are milliseconds (as seconds: the year 5138)
-)
+MILLISECONDS_FROM = 100_000_000_000  # epoch numbers of this magnitude are milliseconds (as seconds: the year 5138)
 
 _Bytes = npt.NDArray[np.uint8]
 _Numbers = npt.NDArray[np.int32]  # small numbers: the fields of a time
@@ -61,9 +59,7 @@ class _Layout:
         for letter, positions in columns.items():
             fields[letter] = slice(len(digits), len(digits) + len(positions))
             digits += positions
-        literal = [
-            i for i, c in enumerate(pattern) if c not in _DIGITS and c not in _CLASSES and c not in "bw"
-        ]
+        literal = [i for i, c in enumerate(pattern) if c not in _DIGITS and c not in _CLASSES and c not in "bw"]
         return cls(
             fields=fields,
             digits=np.array(digits, np.intp),
@@ -227,7 +223,5 @@ def _number_of_letters(letters: _Bytes) -> _Numbers:
 
 def _parse_numeric_texts(texts: pl.Series) -> pl.Series:
     integers = texts.cast(pl.Int64, strict=False)
-    doubles = texts.zip_with(integers.is_null(), pl.Series([None], dtype=pl.String)).cast(
-        pl.Float64, strict=False
-    )
+    doubles = texts.zip_with(integers.is_null(), pl.Series([None], dtype=pl.String)).cast(pl.Float64, strict=False)
     return _parse_integers(integers).fill_null(_parse_doubles(doubles))

@@ -121,9 +121,7 @@ def _told(file: str) -> Iterator[None]:
 
 
 def _read(file: str, stream: BinaryIO, progress: Progress) -> Iterator[bytes]:
-    read = getattr(
-        stream, "read1", stream.read
-    )  # of a buffered pipe: what is there, without waiting for more
+    read = getattr(stream, "read1", stream.read)  # of a buffered pipe: what is there, without waiting for more
     while True:
         with _told(file):
             piece = read(_READ_BYTES)
@@ -159,7 +157,5 @@ def _compression(file: str, first: bytes) -> str | None:
         if first.startswith(magic):
             return kind
         if first and file.lower().endswith(suffix):
-            raise SourceError(
-                file, f"is named {suffix} but holds no {kind} data: 0 bytes of content could be read"
-            )
+            raise SourceError(file, f"is named {suffix} but holds no {kind} data: 0 bytes of content could be read")
     return None

@@ -51,9 +51,7 @@ def _irregular_lines(data: bytes) -> list[int]:
     """Starts of the lines with an odd quote that opens no field, or an even one that closes none."""
     if b'"' not in data:
         return []
-    array = np.frombuffer(
-        b"\n" + data + b"\n\n", np.uint8
-    )  # so every byte has neighbours; offsets are one more
+    array = np.frombuffer(b"\n" + data + b"\n\n", np.uint8)  # so every byte has neighbours; offsets are one more
     newlines = np.flatnonzero(array == _NEWLINE)
     quotes = np.flatnonzero(array == _QUOTE)
     before, after, second = array[quotes - 1], array[quotes + 1], array[quotes + 2]

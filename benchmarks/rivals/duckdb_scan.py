@@ -21,9 +21,7 @@ def main() -> None:
         connection.execute(QUERY, [paths])
 
     def summarise(_: None) -> Answer:
-        return Answer.of(
-            [int(clicks) for (clicks,) in connection.sql("SELECT clicks FROM result").fetchall()]
-        )
+        return Answer.of([int(clicks) for (clicks,) in connection.sql("SELECT clicks FROM result").fetchall()])
 
     measure(clicks_per_window, summarise)
 

@@ -87,9 +87,7 @@ def _run_shop(console: Console, directory: Path, seconds: float) -> tuple[Sequen
     """Starts the servers, lets visitors in, ends the servers; their logs are complete then."""
     with Shop(directory, servers=SERVERS) as shop:
         ports = ", ".join(str(server.port) for server in shop.servers)
-        console.print(
-            f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {escape(str(directory))}"
-        )
+        console.print(f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {escape(str(directory))}")
         columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("visitors", total=seconds)

@@ -44,8 +44,7 @@ def access_line(
 ) -> str:
     """One line of nginx's `combined` format, without its newline; `when` comes from `AccessClock`."""
     return (
-        f'{address} - - [{when}] "{escape(request)}" {status} {body_bytes}'
-        f' "{escape(referer)}" "{escape(user_agent)}"'
+        f'{address} - - [{when}] "{escape(request)}" {status} {body_bytes} "{escape(referer)}" "{escape(user_agent)}"'
     )
 
 
@@ -123,9 +122,7 @@ class Journal:
     `on_error` is called once, from the flushing thread, when a file can no longer be written.
     """
 
-    def __init__(
-        self, directory: Path, on_error: Callable[[OSError], object], *, interval_s: float = 0.1
-    ) -> None:
+    def __init__(self, directory: Path, on_error: Callable[[OSError], object], *, interval_s: float = 0.1) -> None:
         self._access = _LineFile(directory / "access.log")
         self._events = _LineFile(directory / "events.json")
         self._on_error = on_error

@@ -68,9 +68,7 @@ class Shopper:
         self._flash = next(product for product in PRODUCTS if product.name == FLASH_PRODUCT)
         self._ranked = [*ranked, self._flash]
         self._popularity = _cumulated([rank**-_ZIPF_EXPONENT for rank in range(1, len(self._ranked) + 1)])
-        self._heads = [
-            _headers(user, agent) for user in USERS for agent in [self._random.choice(USER_AGENTS)]
-        ]
+        self._heads = [_headers(user, agent) for user in USERS for agent in [self._random.choice(USER_AGENTS)]]
 
     def request(self, fraction: float) -> Request:
         """The next request; `fraction` is how much of the load's time is over, 0 to 1. O(log products)."""
@@ -106,9 +104,7 @@ class Shopper:
 
 
 def _headers(user: User, agent: str) -> str:
-    referer = (
-        f"Referer: https://shop.example/store/{STORES[user.id % len(STORES)]}\r\n" if user.id % 3 else ""
-    )
+    referer = f"Referer: https://shop.example/store/{STORES[user.id % len(STORES)]}\r\n" if user.id % 3 else ""
     return (
         f"Host: shop.example\r\nUser-Agent: {agent}\r\n{referer}"
         f"Cookie: user={user.id}\r\nX-Forwarded-For: {user.address}\r\n"

@@ -48,7 +48,7 @@ class Fleet:
         busy = True
         while busy:
             self.network.deliver_all(self.network.now)
-            busy = any([agent.process_events(self.network.now) for agent in self.agents])
+            busy = sum(agent.process_events(self.network.now) for agent in self.agents) > 0
         return [result for agent in self.agents for result in agent.results()]
 
     def submit(self, text: str = COUNT, name: str = "shop", by: int = 0) -> None:

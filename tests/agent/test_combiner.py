@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +20,7 @@ def add_up(states: list[pl.DataFrame]) -> pl.DataFrame:
 
 def run_of(after: int, upto: int, contributors: int, amounts: dict[int, int]) -> Run:
     inside = {pane: n for pane, n in amounts.items() if after < pane <= upto}
-    state = pl.DataFrame(
-        {"pane": inside.keys(), "n": inside.values()}, schema={"pane": pl.Int64, "n": pl.Int64}
-    )
+    state = pl.DataFrame({"pane": inside.keys(), "n": inside.values()}, schema={"pane": pl.Int64, "n": pl.Int64})
     return Run(after, upto, contributors, state, count(pane=state["pane"], events=state["n"]))
 
 
@@ -37,9 +37,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[dict[int, int]], list[tuple[int, R
     queues = []
     for source in range(sources):
         cuts = [FIRST_PANE, *sorted(draw(st.sets(st.sampled_from(PANES), max_size=4))), END]
-        queues.append(
-            [run_of(a, b, 1 << source, amounts[source]) for a, b in zip(cuts, cuts[1:], strict=False)]
-        )
+        queues.append([run_of(a, b, 1 << source, amounts[source]) for a, b in pairwise(cuts)])
     order = []
     while any(queues):
         source = draw(st.sampled_from([number for number, queue in enumerate(queues) if queue]))

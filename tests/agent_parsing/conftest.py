@@ -33,18 +33,14 @@ def rows_of(parsed: Parsed, columns: Sequence[SourceColumn]) -> list[tuple[int, 
     for frame in parsed.frames:
         assert frame.height
         assert frame[TIME].null_count() == 0
-        assert set(frame.columns) == {TIME, *(column.name for column in columns)} | (
-            {COERCED} & set(frame.columns)
-        )
+        assert set(frame.columns) == {TIME, *(column.name for column in columns)} | ({COERCED} & set(frame.columns))
         for row in frame.iter_rows(named=True):
             values = tuple(repr(row[column.name]) for column in columns)
             rows.append((row[TIME], values, row.get(COERCED, 0)))
     return rows
 
 
-def parse_all(
-    reader: Parser, blocks: Sequence[Block], columns: Sequence[SourceColumn], arrival_ms: int
-) -> Events:
+def parse_all(reader: Parser, blocks: Sequence[Block], columns: Sequence[SourceColumn], arrival_ms: int) -> Events:
     results = [reader.parse(block, arrival_ms) for block in blocks]
     rows = [row for parsed in results for row in rows_of(parsed, columns)]
     return Events(rows, sum(parsed.malformed for parsed in results), sum(block.overlong for block in blocks))

@@ -29,9 +29,7 @@ def reference(line: str, names: list[str]) -> tuple[int, tuple[str, ...], int] |
     match = LINE.fullmatch(line)
     if match is None:
         return None
-    values: dict[str, Any] = {
-        name: None if text in ("-", "") else text for name, text in match.groupdict().items()
-    }
+    values: dict[str, Any] = {name: None if text in ("-", "") else text for name, text in match.groupdict().items()}
     time = dt.datetime.strptime(values["time"], "%d/%b/%Y:%H:%M:%S %z").astimezone(dt.UTC)
     values["time"] = time
     for name in ("status", "body_bytes_sent"):
@@ -61,9 +59,7 @@ def comparable(row: tuple[int, tuple[str, ...], int]) -> tuple[int, tuple[str, .
 
 
 plain = st.text(alphabet="abcXYZ0/._-?=&%~é", min_size=1, max_size=12)
-escaped = st.lists(st.sampled_from(["a", " ", r"\"", r"\\", r"\x22", "[", "]", "'", "é"]), max_size=8).map(
-    "".join
-)
+escaped = st.lists(st.sampled_from(["a", " ", r"\"", r"\\", r"\x22", "[", "]", "'", "é"]), max_size=8).map("".join)
 moments = st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2099, 1, 1)).map(
     lambda moment: moment.strftime("%d/%b/%Y:%H:%M:%S ")
 )
@@ -129,9 +125,7 @@ def test_a_line_is_read_alike_in_any_block_for_any_columns(
     alone = parse(data, FORMAT, [column("status", "integer")])
     assert (len(alone.rows), alone.malformed) == (len(whole.rows), whole.malformed)
     if status is not None:
-        assert sorted(values[status] for values in whole.values()) == sorted(
-            value for (value,) in alone.values()
-        )
+        assert sorted(values[status] for values in whole.values()) == sorted(value for (value,) in alone.values())
 
 
 START = "1.2.3.4 - - [17/May/2015:10:05:03 +0000] "
@@ -169,9 +163,7 @@ START = "1.2.3.4 - - [17/May/2015:10:05:03 +0000] "
         ("\0\0" + START + '"GET / HTTP/1.1" 200 5', ("GET", "/", None, "HTTP/1.1", 200, 5, None, None)),
     ],
 )
-def test_odd_lines_keep_what_can_be_read(
-    column: Any, parse: Any, line: str, expected: tuple[Any, ...]
-) -> None:
+def test_odd_lines_keep_what_can_be_read(column: Any, parse: Any, line: str, expected: tuple[Any, ...]) -> None:
     names = [
         "method",
         "path",
@@ -221,9 +213,7 @@ def test_blank_lines_and_invalid_utf8(column: Any, parse: Any) -> None:
 
 def test_a_number_too_large_is_null_and_counted(column: Any, parse: Any) -> None:
     line = START + '"GET / HTTP/1.0" 200 ' + "9" * 30
-    assert parse(line.encode(), FORMAT, [column("body_bytes_sent", "integer")]).rows == [
-        (1431857103000, ("None",), 1)
-    ]
+    assert parse(line.encode(), FORMAT, [column("body_bytes_sent", "integer")]).rows == [(1431857103000, ("None",), 1)]
 
 
 def test_a_column_that_log_lines_do_not_have_is_null(column: Any, parse: Any) -> None:

@@ -120,9 +120,7 @@ def test_a_block_that_the_reader_refuses_is_read_record_by_record(
 
 
 def test_a_number_column_that_mixes_integers_and_doubles_keeps_both(column: Any, parse: Any) -> None:
-    found = parse(
-        HEADER + b"1,,\n2.0,,\n,,\nx,,\n99999999999999999999,,\n1e400,,\n", CSV, [column("a", "number")]
-    )
+    found = parse(HEADER + b"1,,\n2.0,,\n,,\nx,,\n99999999999999999999,,\n1e400,,\n", CSV, [column("a", "number")])
     assert sorted((values[0], coerced) for _, values, coerced in found.rows) == sorted(
         [("1", 0), ("2.0", 0), ("None", 0), ("None", 1), ("1e+20", 0), ("None", 1)]
     )
@@ -130,9 +128,7 @@ def test_a_number_column_that_mixes_integers_and_doubles_keeps_both(column: Any,
 
 def test_other_types(column: Any, parse: Any) -> None:
     body = b"true,1,2026-01-02T03:04:05Z\n FALSE ,2.5,1\nyes,x,soon\n,,\n"
-    found = parse(
-        HEADER + body, CSV, [column("a", "boolean"), column("b", "integer"), column("c", "timestamp")]
-    )
+    found = parse(HEADER + body, CSV, [column("a", "boolean"), column("b", "integer"), column("c", "timestamp")])
     assert [(values[:2], values[2][:21], coerced) for _, values, coerced in found.rows] == [
         (("True", "1"), "datetime.datetime(202", 0),
         (("False", "None"), "datetime.datetime(197", 1),
@@ -143,9 +139,7 @@ def test_other_types(column: Any, parse: Any) -> None:
 
 def test_rows_without_a_usable_time_are_malformed(column: Any, parse: Any) -> None:
     data = b"time,a\n2026-01-02 03:04:05,1\nsoon,2\n,3\n1767323045000,4\n"
-    found = parse(
-        data, Format("csv", "time", ("time", "a")), [column("a", "number"), column("time", "string")]
-    )
+    found = parse(data, Format("csv", "time", ("time", "a")), [column("a", "number"), column("time", "string")])
     assert found.rows == [
         (1767323045000, ("1", "'2026-01-02 03:04:05'"), 0),
         (1767323045000, ("4", "'1767323045000'"), 0),

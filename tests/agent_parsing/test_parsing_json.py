@@ -43,9 +43,7 @@ scalars = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
 )
-values = st.one_of(
-    scalars, st.lists(scalars, max_size=2), st.dictionaries(st.sampled_from("xyz"), scalars, max_size=2)
-)
+values = st.one_of(scalars, st.lists(scalars, max_size=2), st.dictionaries(st.sampled_from("xyz"), scalars, max_size=2))
 events = st.fixed_dictionaries({}, optional={"a": values, "b": values, "o": values, "o.x": values})
 junk = st.sampled_from(["", "  ", "\r", "{", "}", "[1]", "7", '"text"', "null", '{"a":1', '{"a":}', "\x00"])
 entries = st.one_of(events.map(lambda event: json.dumps(event)), junk)
@@ -100,8 +98,7 @@ times = st.one_of(
 def test_times_may_be_texts_and_numbers(parse: Any, given_times: list[Any]) -> None:
     found = parse("\n".join(json.dumps({"t": time}) for time in given_times).encode(), TIMED, [])
     expected = [
-        parse_time(time) if type(time) is str else parse_times(pl.Series([time])).item()
-        for time in given_times
+        parse_time(time) if type(time) is str else parse_times(pl.Series([time])).item() for time in given_times
     ]
     assert sorted(row[0] for row in found.rows) == sorted(time for time in expected if time is not None)
     assert found.malformed == expected.count(None)

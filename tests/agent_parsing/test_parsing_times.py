@@ -96,9 +96,7 @@ def test_numbers_are_seconds_or_milliseconds() -> None:
         1420070400123,
         None,
     ]
-    assert parse_times(
-        pl.Series([1.5, 1420070400.0005, 1420070400123.4, float("nan"), float("inf")])
-    ).to_list() == [
+    assert parse_times(pl.Series([1.5, 1420070400.0005, 1420070400123.4, float("nan"), float("inf")])).to_list() == [
         1500,
         1420070400000,
         1420070400123,
@@ -110,18 +108,12 @@ def test_numbers_are_seconds_or_milliseconds() -> None:
     assert parse_times(pl.Series([], dtype=pl.String)).to_list() == []
 
 
-instants = st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31)).map(
-    lambda time: time.replace(tzinfo=dt.UTC)
-)
-offsets = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(
-    lambda minutes: dt.timezone(dt.timedelta(minutes=minutes))
-)
+instants = st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31)).map(lambda time: time.replace(tzinfo=dt.UTC))
+offsets = st.integers(-23 * 60 - 59, 23 * 60 + 59).map(lambda minutes: dt.timezone(dt.timedelta(minutes=minutes)))
 
 
 @given(instants, offsets, st.sampled_from(["seconds", "milliseconds", "microseconds"]), st.sampled_from("T "))
-def test_iso_times_equal_datetime(
-    instant: dt.datetime, zone: dt.timezone, precision: str, separator: str
-) -> None:
+def test_iso_times_equal_datetime(instant: dt.datetime, zone: dt.timezone, precision: str, separator: str) -> None:
     local = instant.astimezone(zone)
     text = local.isoformat(separator, precision)
     assert parse_time(text) == (dt.datetime.fromisoformat(text) - EPOCH) // MILLISECOND

@@ -30,9 +30,7 @@ def check_against(data: bytes, blocks: list[Block], line_bytes_max: int) -> None
         assert block.data.endswith(b"\n") or block.origin.offset + len(block.data) == len(data)
 
 
-lines = st.lists(
-    st.binary(max_size=20).map(lambda line: line.translate(None, b"\r\n\v\f\x1c\x1d\x1e")), max_size=30
-)
+lines = st.lists(st.binary(max_size=20).map(lambda line: line.translate(None, b"\r\n\v\f\x1c\x1d\x1e")), max_size=30)
 
 
 @pytest.mark.fuzz
@@ -83,9 +81,7 @@ def test_of_a_damaged_stream_the_torn_line_is_dropped() -> None:
 record = st.lists(
     st.one_of(
         st.sampled_from([b"", b"12", b'5" disk', b"word"]),
-        st.text(alphabet='ab,"\n', max_size=8).map(
-            lambda text: b'"' + text.replace('"', '""').encode() + b'"'
-        ),
+        st.text(alphabet='ab,"\n', max_size=8).map(lambda text: b'"' + text.replace('"', '""').encode() + b'"'),
     ),
     min_size=1,
     max_size=4,

@@ -89,9 +89,7 @@ def test_answers_differ_when_sums_are_grouped_differently() -> None:
     assert Answer.of([1, 4]) == Answer.of([4, 1])
 
 
-@pytest.mark.parametrize(
-    "line", ["", "{}", "[]", '{"seconds": 1, "answer": {"rows": 1}}', '{"seconds": null}']
-)
+@pytest.mark.parametrize("line", ["", "{}", "[]", '{"seconds": 1, "answer": {"rows": 1}}', '{"seconds": null}'])
 def test_what_is_no_measurement_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"Expecting value|not a measurement"):
         parse(line)

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from cbt import Aggregate, Layout, canonical_json
 
-NUMBERS = (
-    st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([2.0**53, 2**53 + 1, 2.0**63, 0.0, -0.0])
-)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([2.0**53, 2**53 + 1, 2.0**63, 0.0, -0.0])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=3)
 FUNCTIONS = {"min": min, "max": max}
 
@@ -73,10 +71,7 @@ def test_one_kind(type_: str, values: list[object]) -> None:
 def test_blocks_with_nan_and_zeros() -> None:
     layout = Layout([], [Aggregate("lo", "min", "x", "number"), Aggregate("hi", "max", "x", "number")])
     block = pl.DataFrame({"pane": [0, 0, 1, 1, 2, 2], "x": [math.nan, 1.0, -0.0, 0.0, math.nan, math.nan]})
-    assert (
-        repr(layout.lower(layout.lift(block)).select("lo", "hi").rows())
-        == "[(1.0, nan), (0.0, 0.0), (nan, nan)]"
-    )
+    assert repr(layout.lower(layout.lift(block)).select("lo", "hi").rows()) == "[(1.0, nan), (0.0, 0.0), (nan, nan)]"
 
 
 def test_any_lowers_to_json() -> None:

@@ -42,9 +42,7 @@ def decode(data: bytes, bytes_max: int = LIMIT_BYTES) -> pl.DataFrame:
     return decode_frame(data, SCHEMA, bytes_max=bytes_max)
 
 
-def stream_of(
-    frame: pl.DataFrame, compression: str = "uncompressed", level: pl.CompatLevel | None = None
-) -> bytes:
+def stream_of(frame: pl.DataFrame, compression: str = "uncompressed", level: pl.CompatLevel | None = None) -> bytes:
     stream = io.BytesIO()
     frame.write_ipc_stream(stream, compression=compression, compat_level=level or pl.CompatLevel.oldest())
     return stream.getvalue()

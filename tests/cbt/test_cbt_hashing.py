@@ -104,9 +104,7 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1)
     st.lists(st.tuples(st.none() | INTEGERS, st.none() | st.floats(), st.none() | st.booleans())),
     st.integers(0, MASK),
 )
-def test_equals_a_plain_implementation(
-    rows: list[tuple[int | None, float | None, bool | None]], seed: int
-) -> None:
+def test_equals_a_plain_implementation(rows: list[tuple[int | None, float | None, bool | None]], seed: int) -> None:
     types = (pl.Int64, pl.Float64, pl.Boolean)
     columns = [pl.Series([row[n] for row in rows], dtype=dtype) for n, dtype in enumerate(types)]
     expected = [chained([element(value) for value in row], seed) for row in rows]

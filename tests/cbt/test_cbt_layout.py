@@ -17,9 +17,7 @@ LAYOUT = Layout(KEYS, AGGREGATES, seed=7)
 
 CELLS = st.sampled_from([None, True, 1, 1.0, -0.0, 2.5, "", "a", float("nan")])
 NUMBERS = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
-ROWS = st.lists(
-    st.tuples(st.integers(0, 2), CELLS, st.sampled_from([None, "", "b"]), NUMBERS, CELLS), max_size=12
-)
+ROWS = st.lists(st.tuples(st.integers(0, 2), CELLS, st.sampled_from([None, "", "b"]), NUMBERS, CELLS), max_size=12)
 Row = tuple[int, object, str | None, float | None, object]
 
 
@@ -74,9 +72,7 @@ def test_dealing_events_to_agents_changes_nothing(parts: int) -> None:
 
 
 def test_equal_numbers_of_different_types_are_one_key() -> None:
-    lifted = lift(
-        [(0, 1, "s", 1, None), (0, 1.0, "s", 1, None), (0, -0.0, "s", 1, None), (0, 0, "s", 1, None)]
-    )
+    lifted = lift([(0, 1, "s", 1, None), (0, 1.0, "s", 1, None), (0, -0.0, "s", 1, None), (0, 0, "s", 1, None)])
     assert lifted.select("k", "a0.n").sort("k").rows() == [("0", 2), ("1", 2)]
 
 
@@ -120,9 +116,7 @@ def test_an_aggregate_may_take_a_key() -> None:
 
 
 def test_empty_frames() -> None:
-    empty = pl.DataFrame(
-        {"pane": [], "k": [], "s": [], "x": [], "y": []}, schema_overrides={"pane": pl.Int64}
-    )
+    empty = pl.DataFrame({"pane": [], "k": [], "s": [], "x": [], "y": []}, schema_overrides={"pane": pl.Int64})
     assert LAYOUT.lift(empty).schema == LAYOUT.schema
     assert LAYOUT.combine([]).schema == LAYOUT.schema
     assert LAYOUT.lower(LAYOUT.combine([])).height == 0

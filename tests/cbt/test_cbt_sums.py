@@ -25,9 +25,7 @@ def layout(function: str, type_: str = "number") -> Layout:
 
 
 def result(layout: Layout, *blocks: list[object] | pl.Series) -> object:
-    lifted = [
-        layout.lift(pl.DataFrame({"x": block}).with_columns(pane=pl.lit(0, pl.Int64))) for block in blocks
-    ]
+    lifted = [layout.lift(pl.DataFrame({"x": block}).with_columns(pane=pl.lit(0, pl.Int64))) for block in blocks]
     return layout.lower(layout.combine(lifted))["a"].item()
 
 
@@ -64,9 +62,7 @@ def test_sums_beyond_64_bits() -> None:
 def test_grouping_cannot_change_a_bit(doubles: list[float], integers: list[int], random: object) -> None:
     def dealt(parts: int) -> object:
         shuffled = random.sample(doubles, len(doubles))  # type: ignore[attr-defined]
-        blocks: list[object] = [shuffled[n::parts] for n in range(parts)] + [
-            integers[n::parts] for n in range(parts)
-        ]
+        blocks: list[object] = [shuffled[n::parts] for n in range(parts)] + [integers[n::parts] for n in range(parts)]
         return result(
             layout("sum"),
             *[pl.Series("x", b, dtype=pl.Float64) for b in blocks[:parts] if b],

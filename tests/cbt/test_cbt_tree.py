@@ -37,9 +37,7 @@ KEY_PARTS = st.sampled_from(
     ]
 ) | st.integers(0, 40)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
-ROWS = st.lists(
-    st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25
-)
+ROWS = st.lists(st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25)
 
 ModelKey = tuple[int, str | None, str | None]
 
@@ -93,9 +91,7 @@ class TreeMachine(RuleBasedStateMachine):
     def insert_many(self, pane: int, start: int, count: int, x: float | None) -> None:
         numbers = range(start, start + count)
         self.tree.insert(
-            pl.DataFrame(
-                {"pane": [pane] * count, "k": list(numbers), "s": ["many"] * count, "x": [x] * count}
-            )
+            pl.DataFrame({"pane": [pane] * count, "k": list(numbers), "s": ["many"] * count, "x": [x] * count})
         )
         for number in numbers:
             self._add(pane, number, "many", x)
@@ -117,9 +113,7 @@ class TreeMachine(RuleBasedStateMachine):
         order = [bounds for frame in frames for bounds in frame.select("pane", "hash").rows()]
         assert order == sorted(order)
 
-    def _lowered(
-        self, frame: pl.DataFrame
-    ) -> Iterator[tuple[ModelKey, tuple[int, float | None, float | None]]]:
+    def _lowered(self, frame: pl.DataFrame) -> Iterator[tuple[ModelKey, tuple[int, float | None, float | None]]]:
         for pane, k, s, n, total, top in self.tree.layout.lower(frame).rows():
             doubles = (None if total is None else float(total), None if top is None else float(top))
             yield (pane, k, s), (n, *doubles)
@@ -163,9 +157,7 @@ def counting(**limits: int) -> CompressedBufferTree:
 
 
 def keys(start: int, stop: int, pane: int = 0) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"pane": pl.repeat(pane, stop - start, dtype=pl.Int64, eager=True), "k": range(start, stop)}
-    )
+    return pl.DataFrame({"pane": pl.repeat(pane, stop - start, dtype=pl.Int64, eager=True), "k": range(start, stop)})
 
 
 def counts(tree: CompressedBufferTree, pane: int | None = None) -> dict[int, int]:

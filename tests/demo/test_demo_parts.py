@@ -34,9 +34,7 @@ def test_escaping_leaves_printable_ascii_and_can_be_undone(text: str) -> None:
 
 
 def test_a_missing_header_is_a_dash_and_an_empty_one_is_empty() -> None:
-    line = access_line(
-        "192.0.2.1", "10/Oct/2000:13:55:36 -0700", "GET / HTTP/1.1", 200, 5, referer=None, user_agent=""
-    )
+    line = access_line("192.0.2.1", "10/Oct/2000:13:55:36 -0700", "GET / HTTP/1.1", 200, 5, referer=None, user_agent="")
     assert line == '192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.1" 200 5 "-" ""'
 
 
@@ -135,8 +133,7 @@ def test_a_purchase_says_what_and_how_many() -> None:
 def test_shoppers_with_the_same_seed_ask_the_same() -> None:
     fractions = [number / 500 for number in range(500)]
     first, again, other = (
-        [shopper.request(fraction).data for fraction in fractions]
-        for shopper in (Shopper(1), Shopper(1), Shopper(2))
+        [shopper.request(fraction).data for fraction in fractions] for shopper in (Shopper(1), Shopper(1), Shopper(2))
     )
     assert first == again != other
 

@@ -221,9 +221,7 @@ def test_servers_that_are_not_there_cost_errors_only() -> None:
     assert 0 < report.errors <= 30
 
 
-@pytest.mark.parametrize(
-    ("seconds", "rate"), [(0, 10), (-1, 10), (1e9, 10), (1, 0), (1, 1e9), (float("nan"), 1)]
-)
+@pytest.mark.parametrize(("seconds", "rate"), [(0, 10), (-1, 10), (1e9, 10), (1, 0), (1, 1e9), (float("nan"), 1)])
 def test_a_load_out_of_bounds_is_refused(seconds: float, rate: float) -> None:
     with pytest.raises(DemoError, match="the load"):
         run_load([], seconds, rate=rate)
@@ -284,9 +282,7 @@ def test_hostile_requests_are_refused_logged_and_survived(server: Server) -> Non
 
 
 def test_a_client_that_pipelines_behind_an_unread_body_is_cut_off(server: Server) -> None:
-    smuggled = (
-        b"GET /missing HTTP/1.1\r\nContent-Length: 40\r\n\r\nGET / HTTP/1.1\r\nHost: shop.example\r\n\r\n"
-    )
+    smuggled = b"GET /missing HTTP/1.1\r\nContent-Length: 40\r\n\r\nGET / HTTP/1.1\r\nHost: shop.example\r\n\r\n"
     assert exchange(server.port, smuggled).count(b"HTTP/1.1 ") == 1
 
 

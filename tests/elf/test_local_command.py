@@ -20,7 +20,8 @@ from elf.commands.local import local as local_command
 from elf.errors import UsageError
 
 EVENTS = [
-    {"ts": "2026-01-02T03:04:05Z", "product": "Angry Birds", "store": "video_games", "clicks": 2, "user": {"at": "Ohio"}},
+    {"ts": "2026-01-02T03:04:05Z", "product": "Angry Birds", "store": "video_games", "clicks": 2,
+     "user": {"at": "Ohio"}},
     {"ts": "2026-01-02T03:04:15Z", "product": "Chess", "store": "board_games", "clicks": 5, "user": {"at": "Utah"}},
     {"ts": "2026-01-02T03:04:25Z", "product": "Angry Birds", "store": "video_games", "clicks": 3, "user": None},
     {"ts": "2026-01-02T03:04:45Z", "product": "Tetris", "store": "video_games", "clicks": 7},
@@ -95,9 +96,7 @@ def test_figure_4_as_printed(events: str) -> None:
 
 @pytest.mark.parametrize("agents", ["1", "3", "8"])
 def test_any_number_of_agents_gives_the_same_rows(events: str, agents: str) -> None:
-    finished = local(
-        "SELECT user.at AS place, COUNT(*) AS n FROM logs GROUP BY user.at", "--agents", agents, events
-    )
+    finished = local("SELECT user.at AS place, COUNT(*) AS n FROM logs GROUP BY user.at", "--agents", agents, events)
     assert finished.rows == [{"place": "Ohio", "n": 1}, {"place": "Utah", "n": 1}, {"place": None, "n": 2}]
     assert finished.results[0]["contributors"] == int(agents)
 
@@ -120,16 +119,12 @@ def test_formats_are_recognised(write: Callable[..., str]) -> None:
         {"path": "/a", "q": "x=1", "status": 200, "size": 512, "who": None},
         {"path": "/b", "q": None, "status": 503, "size": None, "who": "eve"},
     ]
-    table = write(
-        b"time,item,price", b'2010-12-01 08:26:00,"a,b",2.5', b"2010-12-01 08:27:00,c,3", name="x.csv"
-    )
+    table = write(b"time,item,price", b'2010-12-01 08:26:00,"a,b",2.5', b"2010-12-01 08:27:00,c,3", name="x.csv")
     assert local("SELECT item, price * 2 AS twice FROM logs WINDOWING 1 DAY", table).results[0]["rows"] == [
         {"item": "a,b", "twice": 5}, {"item": "c", "twice": 6},
     ]  # fmt: skip
     tabs = write(b"time\thost\tbytes", b"804571201\tx\t10", b"804571202\tx\t20\t\t", name="x.tsv")
-    assert local("SELECT host, SUM(bytes) AS b FROM logs GROUP BY host", tabs).rows == [
-        {"host": "x", "b": 30}
-    ]
+    assert local("SELECT host, SUM(bytes) AS b FROM logs GROUP BY host", tabs).rows == [{"host": "x", "b": 30}]
 
 
 def test_named_sources_and_from(events: str, write: Callable[..., str]) -> None:

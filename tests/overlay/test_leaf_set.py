@@ -46,16 +46,12 @@ def test_admits_foretells_offer(owner: int, offered: list[int], newcomer: int, s
 
 
 @given(ids, st.lists(ids, max_size=30), ids, st.sampled_from([2, 4, 16]))
-def test_closest_is_the_closest_of_members_and_owner(
-    owner: int, offered: list[int], key: int, size: int
-) -> None:
+def test_closest_is_the_closest_of_members_and_owner(owner: int, offered: list[int], key: int, size: int) -> None:
     leaves = leaf_set(owner, offered, size)
     everyone = {owner, *(peer.node_id for peer in leaves)}
     first = leaves.closest(key)
     assert first.node_id == closest(key, everyone)
-    assert leaves.closest(key, {first.node_id}).node_id == closest(
-        key, (everyone - {first.node_id}) | {owner}
-    )
+    assert leaves.closest(key, {first.node_id}).node_id == closest(key, (everyone - {first.node_id}) | {owner})
 
 
 @given(ids, st.lists(ids, max_size=30), ids, st.sampled_from([2, 4, 16]))

@@ -131,9 +131,7 @@ def test_a_large_payload_passes() -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize(
-    "token", [b"\x90", b"\x80", b"\xa2ab", b"\xcb" + bytes(8), b"\xd9\x02ab", b"\xc4\x02ab"]
-)
+@pytest.mark.parametrize("token", [b"\x90", b"\x80", b"\xa2ab", b"\xcb" + bytes(8), b"\xd9\x02ab", b"\xc4\x02ab"])
 def test_many_small_values_do_not_become_many_objects(token: bytes) -> None:
     chunk = b"\xdc\x0f\xff" + token * 4095
     bomb = b"\xdc\x04\x00" + chunk * 1024

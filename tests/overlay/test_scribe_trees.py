@@ -26,9 +26,7 @@ from overlay import (
 
 
 def drained(nodes: list[Node], kind: type[Event]) -> list[tuple[int, Event]]:
-    return [
-        (node.peer.node_id, event) for node in nodes for event in node.events() if isinstance(event, kind)
-    ]
+    return [(node.peer.node_id, event) for node in nodes for event in node.events() if isinstance(event, kind)]
 
 
 def test_200_groups_over_64_nodes() -> None:

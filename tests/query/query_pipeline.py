@@ -21,14 +21,15 @@ def run(text, events, catalog=OPEN, frames=None):
         store.insert(stage.apply(frame).with_columns(pane=cbt.pane_of(pl.col("@time"), plan.window_ms)))
     states = list(store.flush())
     panes = sorted({pane for state in states for pane in state["pane"]}) if states else [0]
-    rows = []
-    for pane in panes:
-        layout = store.layout if plan.kind == "aggregate" else store
-        state = layout.combine([state.filter(pl.col("pane") == pane) for state in states])
-        lowered = layout.lower(state) if plan.kind == "aggregate" else state
-        end = None if plan.window_ms is None else pane + plan.window_ms
-        rows += results.rows(lowered, None if end is None else pane, end)
-    return rows
+    layout = store.layout if plan.kind == "aggregate" else store
+    state = layout.combine(states)
+    if plan.kind == "rows":
+        windows = results.windows(state, panes)
+    else:
+        windows = {}
+        for part in layout.alike(state):
+            windows |= results.windows(layout.lower(part), part["pane"].unique() if states else panes)
+    return [row for pane in panes for row in windows[pane]]
 
 
 def new_store(plan, stage):

@@ -7,9 +7,7 @@ import pytest
 from query import QueryError, Schema, analyze, parse
 
 CATALOG = {
-    "web": Schema(
-        {"status": "integer", "path": "string", "time": "timestamp", "size": "integer"}, open=False
-    ),
+    "web": Schema({"status": "integer", "path": "string", "time": "timestamp", "size": "integer"}, open=False),
     "shop": Schema({"product": "any"}, open=True),
     "orders": Schema({"Quantity": "text", "Country": "text"}, open=False),
 }

@@ -16,9 +16,7 @@ CATALOG = {"web": Schema({"n": "integer"}, open=True)}
 
 
 # Columns: two numbers, a declared integer, two strings, two booleans, two of any type, one always NULL.
-INTEGERS = st.one_of(
-    st.integers(-9, 9), st.sampled_from([2**63 - 1, -(2**63), 2**62, 2**31, 3_037_000_500]), st.none()
-)
+INTEGERS = st.one_of(st.integers(-9, 9), st.sampled_from([2**63 - 1, -(2**63), 2**62, 2**31, 3_037_000_500]), st.none())
 DOUBLES = st.one_of(
     st.sampled_from([0.0, -0.0, 0.5, -2.5, 3.0, 0.1, 1e300, -1e308, 5e-324, 1e17]),
     st.floats(allow_nan=False, allow_infinity=False),
@@ -67,9 +65,7 @@ def binary(operators, operands):
 COMPARISONS = ["=", "<>", "<", "<=", ">", ">="]
 NUMBERS = st.recursive(
     st.one_of(named("x", "y", "n"), literal(INTEGERS, "integer"), literal(DOUBLES, "number")),
-    lambda inner: st.one_of(
-        binary(["+", "-", "*", "/", "//", "%"], inner), st.builds(ast.Unary, st.just("-"), inner)
-    ),
+    lambda inner: st.one_of(binary(["+", "-", "*", "/", "//", "%"], inner), st.builds(ast.Unary, st.just("-"), inner)),
     max_leaves=6,
 )
 TEXTS = st.one_of(named("s", "t"), literal(STRINGS, "string"))
@@ -98,9 +94,7 @@ CONDITIONS = st.recursive(
     ),
     lambda inner: st.one_of(
         st.builds(ast.Unary, st.just("NOT"), inner),
-        st.builds(
-            ast.Logical, st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=4).map(tuple)
-        ),
+        st.builds(ast.Logical, st.sampled_from(["AND", "OR"]), st.lists(inner, min_size=2, max_size=4).map(tuple)),
         binary(COMPARISONS, inner),
         within(inner),
     ),
@@ -109,9 +103,7 @@ CONDITIONS = st.recursive(
 
 
 def stage_for(*expressions, where=None):
-    items = tuple(
-        SelectItem(ast.Call("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions)
-    )
+    items = tuple(SelectItem(ast.Call("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions))
     return EventStage(analyze(Query(items, ast.Stream("web"), where), CATALOG))
 
 
@@ -141,9 +133,7 @@ def test_arithmetic(frame, number):
     assert [type(value) for value in values] == [type(value) for value in expected]
 
 
-@pytest.mark.parametrize(
-    "step", ["x // ({})", "({}) // x", "x % ({})", "y / ({})", "y // ({})", "({}) + y", "-({})"]
-)
+@pytest.mark.parametrize("step", ["x // ({})", "({}) // x", "x % ({})", "y / ({})", "y // ({})", "({}) + y", "-({})"])
 def test_deeply_nested_arithmetic_does_not_grow_exponentially(step):
     events = pl.DataFrame({"@time": [0, 1], "x": [7, -7], "y": [2.5, 2.0]})
     nested = "x"
@@ -185,9 +175,7 @@ def test_columns_change_their_kinds_from_frame_to_frame():
 
 def test_frames_without_events():
     empty = pl.DataFrame(schema={"@time": pl.Int64, "x": pl.Int64, "y": pl.Null})
-    applied = stage_for(
-        parse_expression("x + 1"), parse_expression("y"), where=parse_expression("x > 0")
-    ).apply(empty)
+    applied = stage_for(parse_expression("x + 1"), parse_expression("y"), where=parse_expression("x > 0")).apply(empty)
     assert applied.rows() == []
     assert applied.columns == ["@time", "x0", "x1"]
 

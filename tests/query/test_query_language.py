@@ -122,11 +122,7 @@ OPERATORS = ["+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
 
 
 def is_number(node):
-    return (
-        isinstance(node, ast.Literal)
-        and node.type in ("integer", "number")
-        and not str(node.value).startswith("-")
-    )
+    return isinstance(node, ast.Literal) and node.type in ("integer", "number") and not str(node.value).startswith("-")
 
 
 def compound(inner):
@@ -157,9 +153,7 @@ QUERIES = st.builds(
     group_by=st.lists(EXPRESSIONS, max_size=2).map(tuple),
     order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans()), max_size=2).map(tuple),
     limit=st.one_of(st.none(), st.integers(0, 10**12)),
-    window=st.one_of(
-        st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
-    ),
+    window=st.one_of(st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))),
 )
 
 
@@ -168,9 +162,7 @@ def test_what_is_printed_parses_to_the_same_query(query):
     assert parse(format_query(query)) == query
 
 
-CATALOG = {
-    "web": Schema({"status": "integer", "path": "string", "time": "timestamp", "n": "text"}, open=False)
-}
+CATALOG = {"web": Schema({"status": "integer", "path": "string", "time": "timestamp", "n": "text"}, open=False)}
 SEEDS = [
     FIGURE_4,
     "SELECT path, COUNT(*) n FROM web WHERE status >= 500 AND path NOT LIKE '/x%' GROUP BY path ORDER BY n",

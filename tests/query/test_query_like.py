@@ -14,11 +14,7 @@ from query.like import PatternError, check_pattern, matches
 
 
 def like(text, pattern):
-    return (
-        pl.DataFrame({"text": [text]}, schema={"text": pl.String})
-        .select(matches(pl.col("text"), pattern))
-        .item()
-    )
+    return pl.DataFrame({"text": [text]}, schema={"text": pl.String}).select(matches(pl.col("text"), pattern)).item()
 
 
 def tried(text, pattern):

@@ -148,12 +148,13 @@ def test_large_results_come_as_rows(rows):
     plan = analyze(parse("SELECT a, b, SUM(c) / 2 AS half FROM web GROUP BY a, b ORDER BY half DESC"), OPEN)
     frame = pl.DataFrame(
         {
+            "pane": pl.Series([0]).new_from_index(0, rows),
             "k0": pl.Series([f'"{n}"' for n in range(rows)]),
             "k1": pl.Series([str(n / 2) for n in range(rows)]),
             "a0": pl.Series(range(rows), dtype=pl.Int128),
         }
     )
-    result = ResultStage(plan).rows(frame, None, None)
+    result = ResultStage(plan).windows(frame, [0])[0]
     assert len(result) == rows
     assert result[0] == {"a": str(rows - 1), "b": (rows - 1) / 2, "half": (rows - 1) / 2}
 
@@ -161,10 +162,8 @@ def test_large_results_come_as_rows(rows):
 def test_exact_sums_of_128_bits():
     text = "SELECT SUM(a) s, SUM(a) * SUM(a) t, SUM(a) + 1 u, SUM(a) // 10 v FROM web"
     plan = analyze(parse(text), OPEN)
-    frame = pl.DataFrame({"a0": pl.Series([2**100], dtype=pl.Int128)})
-    assert ResultStage(plan).rows(frame, None, None) == [
-        {"s": 2**100, "t": None, "u": 2**100 + 1, "v": 2**100 // 10}
-    ]
+    frame = pl.DataFrame({"pane": [0], "a0": pl.Series([2**100], dtype=pl.Int128)})
+    assert ResultStage(plan).windows(frame, [0])[0] == [{"s": 2**100, "t": None, "u": 2**100 + 1, "v": 2**100 // 10}]
 
 
 MADE_UP = [
@@ -190,8 +189,8 @@ def test_texts_that_a_peer_made_up_are_null():
     text = "SELECT a, b, a = 'x' AS c, b + 1 AS d, MIN(e) AS e FROM web GROUP BY a, b, e ORDER BY e"
     plan = analyze(parse(text), OPEN)
     assert {key.name: key.type for key in plan.keys} == {"k0": "string", "k1": "number", "k2": "any"}
-    frame = pl.DataFrame({"k0": MADE_UP, "k1": MADE_UP, "k2": MADE_UP, "a0": MADE_UP})
-    rows = {row["a"]: row for row in ResultStage(plan).rows(frame, None, None)}
+    frame = pl.DataFrame({"pane": [0] * len(MADE_UP), "k0": MADE_UP, "k1": MADE_UP, "k2": MADE_UP, "a0": MADE_UP})
+    rows = {row["a"]: row for row in ResultStage(plan).windows(frame, [0])[0]}
     assert rows.keys() == set(MADE_UP)
     assert (rows["7"]["b"], rows["7"]["d"], rows["7"]["e"]) == (7, 8, 7)
     assert (rows['"a"']["b"], rows['"a"']["d"], rows['"a"']["e"]) == (None, None, "a")
@@ -242,10 +241,7 @@ def is_number(part):
     return (
         part == X
         or (isinstance(part, ast.Binary) and part.operator == "%")
-        or (
-            isinstance(part, ast.Call)
-            and (part.function in ("COUNT", "SUM", "AVG") or part.arguments == (X,))
-        )
+        or (isinstance(part, ast.Call) and (part.function in ("COUNT", "SUM", "AVG") or part.arguments == (X,)))
     )
 
 

@@ -109,9 +109,7 @@ SCALARS = st.one_of(
 )
 GARBAGE = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
     max_leaves=12,
 )
 
@@ -132,8 +130,8 @@ def run_if_it_is_a_plan(data):
     schema = {"@time": pl.Int64} | {column.name: dtypes.get(column.type, pl.Int64) for column in plan.columns}
     EventStage(plan).apply(pl.DataFrame([[0] * len(schema)], schema=schema, orient="row", strict=False))
     if plan.kind == "aggregate":
-        names = [*(key.name for key in plan.keys), *(aggregate.name for aggregate in plan.aggregates)]
-        ResultStage(plan).rows(pl.DataFrame({name: [None] for name in names}), 0, 1)
+        names = ["pane", *(key.name for key in plan.keys), *(aggregate.name for aggregate in plan.aggregates)]
+        ResultStage(plan).windows(pl.DataFrame({name: [None] for name in names}).with_columns(pane=0), [0])
 
 
 def places(data, path=()):
@@ -168,9 +166,7 @@ def test_mutated_plans_are_refused_or_run(plan, data):
 @given(st.sampled_from(PLANS), st.data())
 def test_plans_with_parts_exchanged_are_refused_or_run(plan, data):
     wire = copy.deepcopy(plan.to_wire())
-    expressions = [
-        path for path in places(wire) if path and path[0] not in ("version", "columns", "stream", "kind")
-    ]
+    expressions = [path for path in places(wire) if path and path[0] not in ("version", "columns", "stream", "kind")]
     *path, last = data.draw(st.sampled_from(expressions))
     target = source = wire
     for key in path:
