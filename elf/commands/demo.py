@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from elf.demo import DemoError, LoadReport, Server, Shop
-from elf.errors import ElfError
+from elf.errors import ElfError, UsageError
 from elf.local import LocalOptions, LocalRun, Source
 from elf.output import result_table
 
@@ -66,7 +68,10 @@ def demo(seconds: float, keep: Path | None) -> None:
         access = Source("access", tuple(str(server.access_log) for server in servers))
         _ask(console, "The paper's Figure 4, over the JSON event logs:", FIGURE_4, events)
         _ask(console, "Who buys, by a nested field:", BY_PLACE, events)
-        _ask(console, "What the servers answered, over nginx's combined access logs:", BY_STATUS, access)
+        answers = _ask(console, "What the servers answered, over nginx's combined access logs:", BY_STATUS, access)
+        verdict = "all of them are in the result" if answers == report.requests else "which is not the same!"
+        seen = f"The visitors counted {report.requests:,} answers, the logs {answers:,}: {verdict}."
+        console.print(seen, soft_wrap=True)
         _suggest(console, keep)
 
 
@@ -76,7 +81,9 @@ def _directory(keep: Path | None) -> Iterator[Path]:
         try:
             keep.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ElfError(f"--keep {keep}: {error.strerror}") from error
+            raise ElfError(f"--keep {keep}: {(error.strerror or str(error)).lower()}") from error
+        if any(keep.glob("shop-*")):
+            raise UsageError(f"--keep {keep}: there are logs of an earlier demo in it; name another folder")
         yield keep
         return
     with tempfile.TemporaryDirectory(prefix="elf-demo-") as directory:
@@ -104,11 +111,12 @@ def _run_shop(console: Console, directory: Path, seconds: float) -> tuple[Sequen
         return shop.servers, report
 
 
-def _ask(console: Console, title: str, text: str, source: Source) -> None:
+def _ask(console: Console, title: str, text: str, source: Source) -> int:
+    """Shows what the embedded agents answer; returns how many events stand behind it."""
     started = time.perf_counter()
     run = LocalRun(text, [source], LocalOptions(arrival_ms=time.time_ns() // 1_000_000, agents=SERVERS))
     console.print(f"\n[bold]{title}[/bold]")
-    console.print(escape(text), style="cyan")
+    console.print(escape(text), style="cyan", soft_wrap=True)
     results = list(run.results())
     elapsed_s = time.perf_counter() - started
     for result in results:
@@ -118,19 +126,23 @@ def _ask(console: Console, title: str, text: str, source: Source) -> None:
         f"{events:,} events by {SERVERS} agents in {elapsed_s:.2f} s: {events / elapsed_s:,.0f} events/s",
         style="dim",
     )
+    return events
 
 
 def _suggest(console: Console, keep: Path | None) -> None:
-    console.print("\n[bold]Try next:[/bold]")
+    elf = "elf" if shutil.which("elf") else escape(sys.argv[0])
+    lines = []
     if keep is None:
-        console.print("  elf demo --keep shop-logs      # the same, and the logs stay")
+        lines.append(f"{elf} demo --keep shop-logs    # the same, and the logs stay")
         keep = Path("shop-logs")
     logs = escape(str(keep))
-    for line in (
-        f'  elf local "SELECT store, SUM(clicks_count) FROM logs GROUP BY store" {logs}/shop-*/events.json',
-        f'  elf local "SELECT path, COUNT(*) FROM logs WHERE status >= 500 GROUP BY path" {logs}/shop-*/access.log',
-        f'  elf local --output json --agents 8 "SELECT product, SUM(buys_count) AS bought FROM logs GROUP BY product'
+    lines += [
+        f'{elf} local "SELECT store, SUM(clicks_count) FROM logs GROUP BY store" {logs}/shop-*/events.json',
+        f'{elf} local "SELECT path, COUNT(*) FROM logs WHERE status >= 500 GROUP BY path" {logs}/shop-*/access.log',
+        f'{elf} local --output json --agents 8 "SELECT product, SUM(buys_count) AS bought FROM logs GROUP BY product'
         f' ORDER BY bought DESC LIMIT 3 WINDOWING 5 SECONDS" {logs}/shop-*/events.json',
-        "  elf local --help",
-    ):
-        console.print(line, soft_wrap=True)
+        f"{elf} local --help",
+    ]
+    console.print("\n[bold]Try next:[/bold]")
+    for line in lines:
+        console.print(f"  {line}", soft_wrap=True)
