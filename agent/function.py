@@ -74,13 +74,13 @@ class JobFunction:
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
         return combiner.combine(list(states))
 
-    def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, list[dict[str, Any]]]:
+    def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order; `state` holds rows of no others."""
         store = self._empty_store
         if isinstance(store, cbt.RowBuffer):
             return self._results.windows(state, panes)
         layout = store.layout
-        windows: dict[int, list[dict[str, Any]]] = {}
+        windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
             windows |= self._results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]

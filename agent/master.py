@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 import query
@@ -55,7 +53,7 @@ class Master:
         rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         return [self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)]
 
-    def _result(self, pane: int, rows: list[dict[str, Any]], counted: dict[str, int], present: int) -> Result:
+    def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
         size = self.function.plan.window_ms
         expected = self.roster.expected(pane)
         return Result(

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import msgspec
+
+import query
 
 NAMES_MAX = 20
 """How many agents `missing` and `partial` name at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers."""
 
     app: str
     window_start: str | None
     window_end: str | None
-    rows: list[dict[str, Any]]
+    rows: query.Rows
     contributors: int
     expected: int
     missing: list[str]
@@ -35,4 +33,4 @@ class Result:
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""
-        return msgspec.json.encode(asdict(self)).decode()
+        return msgspec.json.encode(self, enc_hook=list).decode()

@@ -22,10 +22,8 @@ UNIT = "M events/s"
 ELF = Contender("ELF, 1 agent", "benchmarks.elf_local", python=lambda: Path(sys.executable))
 RIVALS = (
     (Contender("Polars scan, 2 threads", "benchmarks.rivals.polars_scan"), 0.5),
-    (
-        Contender("Spark Structured Streaming local[2]", "benchmarks.rivals.spark_stream", check=check_java),
-        5.0,
-    ),
+    (Contender("Spark Structured Streaming local[2]", "benchmarks.rivals.spark_stream", check=check_java), 5.0),
+    (Contender("the same, memory sink", "benchmarks.rivals.spark_memory_sink", check=check_java), 5.0),
     (Contender("DuckDB, 2 threads", "benchmarks.rivals.duckdb_scan"), None),
 )
 

@@ -56,8 +56,8 @@ class CsvWriter:
         if not self._begun:
             self._writer.writerow([*(["window_start", "window_end"] if window else []), *self._columns])
             self._begun = True
-        for row in result.rows:
-            self._writer.writerow([*window, *(_csv_value(row[name]) for name in self._columns)])
+        columns = [map(_csv_value, result.rows.column(name)) for name in self._columns]
+        self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
 
 
 class TableWriter:
@@ -75,7 +75,7 @@ def result_table(result: Result, columns: Sequence[str]) -> Group:
     """One window as a table, completeness below: numbers to the right, NULL dimmed, log text made safe."""
     table = Table(box=box.SIMPLE_HEAD)
     for name in columns:
-        numeric = any(_is_number(row[name]) for row in result.rows)
+        numeric = any(map(_is_number, result.rows.column(name)))
         table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
     for row in result.rows:
         table.add_row(*(_cell(row[name]) for name in columns))

@@ -7,6 +7,7 @@ from query.parser import parse
 from query.plan import Plan, output_names
 from query.printer import format_query
 from query.results import ResultStage
+from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
@@ -19,6 +20,7 @@ __all__ = [
     "Query",
     "QueryError",
     "ResultStage",
+    "Rows",
     "Schema",
     "analyze",
     "format_query",

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from query.canonical import Scalar, decode_texts, kind_of, physical, text_sort_columns
+from query.canonical import kind_of, physical, text_sort_columns
 from query.expression import Call, Reference, references
 from query.ordering import directions, row_order, sort_columns
-from query.plan import PlanOrder, output_names
-from query.timestamps import format_timestamps
+from query.plan import PlanOrder
+from query.rows import Rows
 from query.translation import Translator
 from query.values import NULL, Value, column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from query.expression import Expression
     from query.plan import Plan
-
-_INTEGRAL_MAX = 2.0**63
 
 
 class ResultStage:
@@ -28,29 +26,28 @@ class ResultStage:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._names = output_names(plan)
+        self._outputs = [(output.name, output.type) for output in plan.output]
         ties = (PlanOrder(Reference(key.name, key.type), False) for key in plan.keys)
         self._order = row_order(plan) if plan.kind == "rows" else (*plan.order, *ties)
         self._types = {reference.name: reference.type for reference in self._references()}
 
-    def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, list[dict[str, Scalar]]]:
+    def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, Rows]:
         """The rows of each window, by its start, in order and limited; O(n log n) in the frame's rows.
 
         `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0,
         a0 ...), or for a rows plan for each order and selected column (o0, c0 ...). `panes` are the windows to
         answer for: those without a row in the frame are there as well, for an aggregate without keys with one row.
         """
-        windows: dict[int, list[dict[str, Scalar]]] = {pane: [] for pane in panes}
+        panes = set(panes)
         if self._plan.kind == "rows":
-            shown = self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._names))})
+            shown = self._ordered(frame, "o").rename({f"c{n}": f"v{n}" for n in range(len(self._outputs))})
         else:
-            parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, windows))]
+            parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
             shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
-        columns = [_values(shown, f"v{n}", output.type) for n, output in enumerate(self._plan.output)]
-        rows = [dict(zip(self._names, values, strict=True)) for values in zip(*columns, strict=True)]
+        windows = {pane: Rows(shown.clear(), self._outputs) for pane in panes}
         start = 0
         for run in shown["pane"].rle().to_list():
-            windows[run["value"]] = rows[start : start + run["len"]]
+            windows[run["value"]] = Rows(shown.slice(start, run["len"]), self._outputs)
             start += run["len"]
         return windows
 
@@ -152,31 +149,3 @@ def _bounds(window_ms: int | None) -> dict[str, Value]:
         return {"window_start": NULL, "window_end": NULL}
     end = pl.col("pane") + window_ms
     return {"window_start": Value(pl.col("pane"), "integer"), "window_end": Value(end, "integer")}
-
-
-def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
-    """A column of the result as plain Python values."""
-    column_ = frame[name]
-    if type_ == "timestamp":
-        return format_timestamps(column_)
-    if type_ not in ("any", "number"):
-        values: list[Scalar] = column_.to_list()
-        return values
-    if column_.dtype == pl.String:
-        decoded = decode_texts(column_.to_list())
-        if type_ == "number":
-            decoded = [value if type(value) in (int, float) else None for value in decoded]
-        return [_shown(value) for value in decoded] if float in set(map(type, decoded)) else decoded
-    numbers: list[Scalar] = column_.to_list()
-    if f"{name}.double" not in frame.columns or frame[f"{name}.double"].null_count() == len(numbers):
-        return numbers
-    doubles = frame[f"{name}.double"].to_list()
-    return [_shown(double) if number is None else number for number, double in zip(numbers, doubles, strict=True)]
-
-
-def _shown(value: Scalar) -> Scalar:
-    """A double at 15 significant digits, as an integer where that has no fraction and fits 64 bits."""
-    if not isinstance(value, float):
-        return value
-    rounded = float(f"{value:.15g}")
-    return int(rounded) if rounded.is_integer() and abs(rounded) < _INTEGRAL_MAX else rounded
