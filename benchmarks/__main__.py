@@ -1,9 +1,10 @@
-"""Runs all benchmarks and writes `benchmarks/results/NAME.json`: `python -m benchmarks [--quick]`."""
+"""Runs all benchmarks and writes `benchmarks/results/NAME.json` and `.svg`: `python -m benchmarks [--quick]`."""
 
 import argparse
 import sys
 
 from . import local
+from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
@@ -23,6 +24,7 @@ def main() -> int:
         try:
             found = run(quick)
             write_json(found, RESULTS / f"{name}.json")
+            write_chart(found, RESULTS / f"{name}.svg")
         except (BenchmarkError, OSError) as error:
             print(f"benchmarks.{name}: {error}", file=sys.stderr)
             failed = True

@@ -15,6 +15,7 @@ from .report import Comparison, main, throughput
 EVENTS = 1_000_000
 EVENTS_QUICK = 200_000
 ROUNDS = 3
+ROUNDS_QUICK = 1
 WARM_UPS = 2
 WARM_UPS_QUICK = 1
 UNIT = "M events/s"
@@ -23,7 +24,7 @@ ELF = Contender("ELF, 1 agent", "benchmarks.elf_local", python=lambda: Path(sys.
 RIVALS = (
     (Contender("Polars scan, 2 threads", "benchmarks.rivals.polars_scan"), 0.5),
     (Contender("Spark Structured Streaming local[2]", "benchmarks.rivals.spark_stream", check=check_java), 5.0),
-    (Contender("the same, memory sink", "benchmarks.rivals.spark_memory_sink", check=check_java), 5.0),
+    (Contender("Spark, the same with its memory sink", "benchmarks.rivals.spark_memory_sink", check=check_java), 5.0),
     (Contender("DuckDB, 2 threads", "benchmarks.rivals.duckdb_scan"), None),
 )
 
@@ -34,8 +35,8 @@ def run(quick: bool) -> list[Comparison]:
     contenders = [ELF, *(rival for rival, _ in RIVALS)]
     with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
         data = write_shop_events(Path(directory), EVENTS_QUICK if quick else EVENTS)
-        warm_ups = WARM_UPS_QUICK if quick else WARM_UPS
-        outcomes = race(contenders, Path(directory), rounds=ROUNDS, warm_ups=warm_ups)
+        rounds, warm_ups = (ROUNDS_QUICK, WARM_UPS_QUICK) if quick else (ROUNDS, WARM_UPS)
+        outcomes = race(contenders, Path(directory), rounds=rounds, warm_ups=warm_ups)
     return _compare(data, outcomes, with_targets=not quick)
 
 

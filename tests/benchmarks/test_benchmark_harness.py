@@ -3,10 +3,12 @@
 import json
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks import local
+from benchmarks.chart import write_chart
 from benchmarks.contender import Answer, parse
 from benchmarks.environment import NotAvailable
 from benchmarks.events import write_shop_events
@@ -45,6 +47,17 @@ def test_a_report_is_one_object_a_line_with_the_agreed_fields(tmp_path: Path) ->
     assert [list(line) for line in lines] == [fields] * 2
 
 
+def test_a_chart_has_a_bar_for_everyone_who_ran(tmp_path: Path) -> None:
+    lines = [
+        throughput("local", "a < b", 1.0, "M events/s", "Polars & co", 2.0, 0.5),
+        throughput("local", "a < b", 1.0, "M events/s", "Spark (not run: no Java)", None, 5.0),
+    ]
+    write_chart(lines, tmp_path / "local.svg")
+    texts = [text.text for text in ElementTree.parse(tmp_path / "local.svg").iter("{http://www.w3.org/2000/svg}text")]
+    shown = ["a < b", "ELF", "1 M events/s", "Polars & co", "2 M events/s", "Spark (not run: no Java)"]
+    assert texts == shown
+
+
 def test_the_same_seed_makes_the_same_events(tmp_path: Path) -> None:
     first, again = (write_shop_events(tmp_path / name, 2_000, files=3) for name in ("a", "b"))
     assert [path.read_bytes() for path in first.paths] == [path.read_bytes() for path in again.paths]
@@ -80,7 +93,7 @@ def test_a_rival_that_was_not_run_stays_in_the_table(tmp_path: Path) -> None:
     data = write_shop_events(tmp_path, 100)
     outcomes = {rival.name: Outcome(None, "no Java") for rival, _ in local.RIVALS}
     lines = local._compare(data, outcomes | {local.ELF.name: Outcome(0.5)}, with_targets=True)
-    assert [line.met for line in lines] == [False, False, None]
+    assert [line.met for line in lines] == [False, False, False, None]
     assert lines[1].rival == "Spark Structured Streaming local[2] (not run: no Java)"
 
 
