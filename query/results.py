@@ -10,7 +10,7 @@ from query.canonical import kind_of, physical, text_sort_columns
 from query.expression import Call, Reference, references
 from query.ordering import directions, row_order, sort_columns
 from query.plan import PlanOrder
-from query.rows import Rows
+from query.rows import Rows, Table
 from query.translation import Translator
 from query.values import NULL, Value, column
 
@@ -44,10 +44,11 @@ class ResultStage:
         else:
             parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
             shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
-        windows = {pane: Rows(shown.clear(), self._outputs) for pane in panes}
+        table = Table(shown, self._outputs)
+        windows = {pane: Rows(table, 0, 0) for pane in panes}
         start = 0
         for run in shown["pane"].rle().to_list():
-            windows[run["value"]] = Rows(shown.slice(start, run["len"]), self._outputs)
+            windows[run["value"]] = Rows(table, start, run["len"])
             start += run["len"]
         return windows
 

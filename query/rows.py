@@ -1,8 +1,8 @@
-"""The finished rows of one window."""
+"""The finished rows of windows: columns for as long as nobody looks at them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, overload
 
@@ -15,23 +15,36 @@ Row = dict[str, Scalar]
 _INTEGRAL_MAX = 2.0**63
 
 
-class Rows(Sequence[Row]):
-    """Rows as dicts of plain values, in order. They stay columns, and are converted when first looked at.
+class Table:
+    """The rows of several windows as columns, converted to plain values when first looked at, all at once.
 
-    `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double), named and typed by `outputs`.
-    Equal to a list of the same rows.
+    `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double); `outputs` are their (name, type).
     """
 
     def __init__(self, frame: pl.DataFrame, outputs: Sequence[tuple[str, str]]) -> None:
         self._frame = frame
         self._outputs = outputs
+        self.names = [name for name, _ in outputs]
+
+    @cached_property
+    def columns(self) -> list[Sequence[Scalar]]:
+        return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
+
+
+class Rows(Sequence[Row]):
+    """The rows of one window as dicts of plain values, in order; equal to a list of the same rows."""
+
+    def __init__(self, table: Table, start: int, length: int) -> None:
+        self._table = table
+        self._span = slice(start, start + length)
+        self._length = length
 
     def column(self, name: str) -> Sequence[Scalar]:
         """All values of one column, in row order."""
-        return self._columns[[output for output, _ in self._outputs].index(name)]
+        return self._table.columns[self._table.names.index(name)][self._span]
 
     def __len__(self) -> int:
-        return self._frame.height
+        return self._length
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -39,6 +52,9 @@ class Rows(Sequence[Row]):
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         return self._rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and self._rows == list(other)
@@ -49,13 +65,9 @@ class Rows(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]
 
     @cached_property
-    def _columns(self) -> list[Sequence[Scalar]]:
-        return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
-
-    @cached_property
     def _rows(self) -> list[Row]:
-        names = [name for name, _ in self._outputs]
-        return [dict(zip(names, values, strict=True)) for values in zip(*self._columns, strict=True)]
+        columns = (column[self._span] for column in self._table.columns)
+        return [dict(zip(self._table.names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
