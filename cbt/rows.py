@@ -51,6 +51,7 @@ class RowBuffer:
         """
         check_pane(frame)
         check_physical(frame, self._inputs)
+        frame = self._candidates(frame)
         columns = [stored(frame[column.name], column) for column in self.columns]
         order = [frame[item.name].cast(item.stored_type) for item in self.order]
         self._pending.append(pl.DataFrame([frame["pane"], *order, *columns]))
@@ -111,6 +112,16 @@ class RowBuffer:
         assert self._pending_rows == sum(frame.height for frame in self._pending)
         assert self._pending_rows < max(_PENDING_ROWS, self._first.height)
         assert self.combine([self._first]).equals(self._first), "what is kept is ordered and within the limit"
+
+    def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without rows that `limit` others of their pane precede by the first order column alone: most of a long
+        frame, and dropped before the work of storing them.
+        """
+        if not self.order or frame.height <= self.limit:
+            return frame
+        first = self.order[0]
+        rank = pl.col(first.name).rank("min", descending=first.descending).over("pane")
+        return frame.filter((rank <= self.limit) | rank.is_null())
 
     def _forget(self) -> None:
         self._first = pl.DataFrame(schema=self.schema)

@@ -33,7 +33,10 @@ def format_timestamp(time_ms: int) -> str | None:
     >>> format_timestamp(1500)
     '1970-01-01T00:00:01.500Z'
     """
-    return format_timestamps(pl.Series([time_ms], dtype=pl.Int64))[0]
+    if not _SHOWN_MIN <= time_ms <= _SHOWN_MAX:
+        return None
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
 def format_timestamps(times_ms: pl.Series) -> list[str | None]:

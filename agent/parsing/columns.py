@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -105,7 +106,10 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
 def _canonical(value: Any) -> str | None:
     """JSON text with sorted keys; None if it holds a number beyond a double or is nested too deeply."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = msgspec.json.encode(value, order="sorted").decode()
+        if "null" in text:  # which msgspec writes for infinity as well
+            json.dumps(value, allow_nan=False)
+        return text
     except (ValueError, RecursionError):
         return None
 

@@ -23,6 +23,7 @@ from query import (
     output_names,
     parse,
 )
+from query.timestamps import format_timestamps
 
 FIGURE_4 = (
     "SELECT product,SUM(clicks_count) FROM * WHERE store == `video_games` GROUP BY product "
@@ -141,6 +142,11 @@ def test_times_no_calendar_holds_are_null():
     assert format_timestamp(2**62) is None
     assert format_timestamp(-(2**63)) is None
     assert format_timestamp(253_402_300_799_999) == "9999-12-31T23:59:59.999Z"
+
+
+@given(st.integers(-(2**63), 2**63 - 1) | st.integers(-(10**14), 3 * 10**14))
+def test_a_time_is_shown_alike_alone_and_in_a_column(time_ms):
+    assert [format_timestamp(time_ms)] == format_timestamps(pl.Series([time_ms]))
 
 
 @pytest.mark.parametrize("rows", [120_000])
