@@ -4,6 +4,9 @@ Sans-IO: the shell around it feeds the overlay node, calls `process_events` afte
 the node wants sent. Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast over
 the stream's tree → agents with the stream subscribe to the appId, enrol, and get number and function → Installed
 flows up the tree → Snapshots flow up, the master publishes, Commit is multicast down.
+
+A master keeps its job when a node joins that is closer to the appId: it publishes what its subtree sends, as before.
+Agents that ask the new root to enrol are turned away (NoMaster) and leave the tree, so that nobody waits for them.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import query
 from agent.jobs import JobPart
 from agent.master import Master
-from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, Snapshot, Submit
+from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, NoMaster, Snapshot, Submit
 from agent.parsing import Parsed, SourceColumn
 from agent.result import Result
 from overlay import (
@@ -33,6 +36,8 @@ from overlay import (
 
 EVERY_STREAM = "*"
 MESSAGE_BYTES_MAX = 64 << 20
+JOBS_MAX = 4096
+"""Jobs an agent has a part in; what it hears of others is refused."""
 
 
 class Agent:
@@ -46,6 +51,7 @@ class Agent:
         self.node = node
         self.streams = frozenset(streams)
         self.refused = 0
+        self._input_ended = False
         self._jobs: dict[int, JobPart] = {}
         self._results: list[Result] = []
 
@@ -79,7 +85,8 @@ class Agent:
             part.insert(parsed)
 
     def end_of_input(self) -> None:
-        """No stream will yield another event: every job's panes can be sealed, run by run."""
+        """No stream will yield another event: every job's panes can be sealed, run by run, also of jobs to come."""
+        self._input_ended = True
         for part in self._jobs.values():
             part.start_sealing()
 
@@ -98,10 +105,11 @@ class Agent:
         """Acts on what the overlay has raised; whether there was anything."""
         events = self.node.events()
         for event in events:
-            self._process(event, now)
+            self.process(event, now)
         return bool(events)
 
-    def _process(self, event: Event, now: float) -> None:
+    def process(self, event: Event, now: float) -> None:
+        """Acts on one thing the overlay has raised."""
         match event:
             case Delivered(key=key, payload=payload, origin=origin):
                 self._receive(payload, key, origin, now)
@@ -116,10 +124,9 @@ class Agent:
                     self._jobs[group].add_child(child.node_id)
             case ChildRemoved(group=group, child=child):
                 if group in self._jobs:
-                    self._jobs[group].remove_child(child.node_id)
-                    self._pass_on(group, now)
+                    self._child_left(group, child, now)
             case ParentChanged(group=group, parent=Peer() as parent):
-                if group in self._jobs:
+                if group in self._jobs and self._jobs[group].master is None:
                     self._send_all(parent, self._jobs[group].for_new_parent(), now)
             case _:
                 pass
@@ -132,6 +139,9 @@ class Agent:
             self.refused += 1
             return
         app_id = _key(message)
+        if app_id not in self._jobs and len(self._jobs) >= JOBS_MAX:
+            self.refused += 1
+            return
         match message:
             case Submit() if key == app_id:
                 self._become_master(message, now)
@@ -140,12 +150,14 @@ class Agent:
             case Announce() if sender is None:
                 self._join_job(app_id, now)
             case Commit() if sender is None and key == app_id and app_id in self._jobs:
-                self._jobs[app_id].commit(message.frontier)
-            case Enrolled() if key is None and app_id in self._jobs:
-                self._install(app_id, message, now)
+                self.refused += self._jobs[app_id].commit(message)
+            case Enrolled() if key is None and sender is not None and self._may_enrol(app_id, sender):
+                self._install(app_id, message, sender, now)
+            case NoMaster() if key is None and sender is not None and self._may_enrol(app_id, sender):
+                self._leave_job(app_id, now)
             case Installed() if key is None and sender in self.node.children(app_id):
                 self._forward_for_children(app_id, now)
-                self._jobs[app_id].child_installed(message)
+                self.refused += self._jobs[app_id].child_installed(message)
                 self._report_installed(app_id, now)
             case Snapshot() if key is None and sender is not None and sender in self.node.children(app_id):
                 self._forward_for_children(app_id, now)
@@ -155,22 +167,27 @@ class Agent:
                 self.refused += 1
 
     def _become_master(self, job: Submit, now: float) -> None:
-        part = self._part(_key(job))
-        if part.master is not None:
+        """Unless the job is there already: here, or with a master whose tree we have become the root of."""
+        app_id = _key(job)
+        if self.master(app_id) is not None or self.node.children(app_id):
             self.refused += 1
             return
         try:
-            part.master = Master(job)
+            master = Master(job)
         except query.PlanError:
             self.refused += 1
             return
+        self._part(app_id).master = master
         self.node.multicast(stream_group(job.stream), CODEC.encode(Announce(job.app_id)), now)
 
     def _join_job(self, app_id: int, now: float) -> None:
         part = self._part(app_id)
-        if not part.works:
-            part.works = True
-            self.node.subscribe(app_id, now)
+        if part.works:
+            return
+        part.works = True
+        if self.node.is_attached(app_id):
+            self._ask_to_enrol(app_id, works=True, now=now)
+        self.node.subscribe(app_id, now)
 
     def _attached(self, group: int, now: float) -> None:
         part = self._jobs.get(group)
@@ -178,48 +195,73 @@ class Agent:
             self._ask_to_enrol(group, works=True, now=now)
 
     def _forward_for_children(self, app_id: int, now: float) -> None:
-        """A child speaks of a job we only lie on the way of: to combine for it we need the function."""
+        """A child speaks of a job we only lie on the way of: to combine for it we need the function, and commits."""
         part = self._part(app_id)
         if not (part.works or part.forwards):
             part.forwards = True
             self._ask_to_enrol(app_id, works=False, now=now)
+            self.node.subscribe(app_id, now)
+
+    def _child_left(self, app_id: int, child: Peer, now: float) -> None:
+        """Without children a forwarder has nothing to do in the tree, and its parent nothing to wait for."""
+        part = self._jobs[app_id]
+        part.remove_child(child.node_id)
+        if part.forwards and not (part.works or part.has_children):
+            part.forwards = False
+            self.node.unsubscribe(app_id, now)
+        self._pass_on(app_id, now)
 
     def _ask_to_enrol(self, app_id: int, *, works: bool, now: float) -> None:
-        message = Enrol(app_id.to_bytes(16, "big"), self.name, works)
+        message = Enrol(_bytes(app_id), self.name, works)
         self.node.route(app_id, CODEC.encode(message), now)
 
     def _enrol(self, app_id: int, message: Enrol, sender: Peer, now: float) -> None:
         master = self.master(app_id)
         if master is None:
             self.refused += 1
+            self._send_all(sender, [NoMaster(message.app_id)], now)
             return
-        reply = master.enrol(sender.node_id, message.agent, works=message.works)
-        self.node.send(sender, CODEC.encode(reply), now)
+        self._send_all(sender, [master.enrol(sender.node_id, message.agent, works=message.works)], now)
 
-    def _install(self, app_id: int, message: Enrolled, now: float) -> None:
+    def _may_enrol(self, app_id: int, sender: Peer) -> bool:
+        """Whether we have asked for a part in a job, and the sender may be its root; a master's is its own."""
+        part = self._jobs.get(app_id)
+        if part is None or not (part.works or part.forwards):
+            return False
+        return part.master is None or sender.node_id == self.node.peer.node_id
+
+    def _install(self, app_id: int, message: Enrolled, sender: Peer, now: float) -> None:
+        part = self._jobs[app_id]
         try:
-            self._jobs[app_id].install(message)
+            self.refused += part.install(message, sender.node_id)
         except query.PlanError:
             self.refused += 1
             return
+        if self._input_ended:
+            part.start_sealing()
         self._report_installed(app_id, now)
         self._pass_on(app_id, now)
 
+    def _leave_job(self, app_id: int, now: float) -> None:
+        part = self._jobs[app_id]
+        if part.function is None:
+            part.leave()
+            self.node.unsubscribe(app_id, now)
+
     def _report_installed(self, app_id: int, now: float) -> None:
         part = self._jobs[app_id]
-        if self.node.is_root(app_id):
-            if part.master is not None:
-                part.master.acknowledged |= part.installed
-        elif parent := self.node.parent(app_id):
+        if part.master is not None:
+            part.master.acknowledged |= part.installed
+        elif part.function is not None and (parent := self.node.parent(app_id)):
             self._send_all(parent, [part.installed_message()], now)
 
     def _pass_on(self, app_id: int, now: float) -> None:
         """Sends completed runs up; at the root, publishes them."""
         part = self._jobs[app_id]
         for run in part.completed():
-            if self.node.is_root(app_id) and part.master is not None:
+            if part.master is not None:
                 self._results.extend(part.master.publish(run))
-                commit = Commit(app_id.to_bytes(16, "big"), part.master.frontier)
+                commit = Commit(_bytes(app_id), _bytes(self.node.peer.node_id), part.master.frontier)
                 self.node.multicast(app_id, CODEC.encode(commit), now)
                 continue
             message = part.keep(run)
@@ -248,3 +290,7 @@ def stream_group(stream: str) -> int:
 
 def _key(message: Message) -> int:
     return int.from_bytes(message.app_id, "big")
+
+
+def _bytes(identifier: int) -> bytes:
+    return identifier.to_bytes(16, "big")

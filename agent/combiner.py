@@ -1,9 +1,10 @@
 """The barrier of a job's tree in one agent (paper §3.2): wait for every source, combine, pass on.
 
 Theory of operation. A combiner has sources: its agent's own worker, if there is one, and each child in the tree.
-A source delivers runs of panes that follow each other. What all sources have delivered is combined and leaves as
-one run; what only some have delivered waits. Only disjoint contributor sets combine: a run whose contributors were
-already counted is dropped, so a retry or a second path can never count an agent twice (DESIGN §4.1).
+A source delivers runs of panes in pane order. What all sources have delivered is combined and leaves as one run; what
+only some have delivered waits. In panes that a source has passed over it is no contributor. Only disjoint contributor
+sets combine: a run whose contributors were already counted is dropped, so a retry or a second path can never count an
+agent twice (DESIGN §4.1).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Combine = Callable[[list[pl.DataFrame]], pl.DataFrame]
 class Combiner:
     """Runs go in by source, combined runs come out in pane order.
 
-    `refused` counts runs, or parts of them, that were not taken: repeated, out of sequence, or overlapping.
+    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping.
     """
 
     combine: Combine
@@ -42,12 +43,13 @@ class Combiner:
             del self._waiting[source]
 
     def add(self, source: Hashable, run: Run) -> None:
-        """Takes the next run of a known source; anything that does not continue its sequence is refused."""
+        """Takes the next run of a known source: what lies beyond all its earlier ones. Nobody's state is nothing."""
         progress = self._progress.get(source)
-        if progress is None or run.after > progress or run.upto <= progress:
+        if progress is None or run.upto <= max(progress, run.after):
             self.refused += 1
             return
-        self._waiting[source].append(run.within(progress, run.upto))
+        if run.contributors:
+            self._waiting[source].append(run.within(progress, run.upto))
         self._progress[source] = run.upto
 
     def ready(self) -> list[Run]:
@@ -66,7 +68,8 @@ class Combiner:
     def _spans(self, limit: int) -> list[tuple[int, int, int, list[Run]]]:
         """Cuts (frontier, limit] wherever the set of contributors changes: (after, upto, contributors, parts)."""
         pending = [run for runs in self._waiting.values() for run in runs]
-        bounds = sorted({run.upto for run in pending if run.upto < limit} | {limit})
+        ends = {end for run in pending for end in (run.after, run.upto)}
+        bounds = sorted({end for end in ends if self.frontier < end < limit} | {limit})
         spans: list[tuple[int, int, int, list[Run]]] = []
         after = self.frontier
         for upto in bounds:

@@ -35,7 +35,7 @@ class Master:
         first_pane = self.frontier + 1 if self.frontier > FIRST_PANE else FIRST_PANE
         number = self.roster.enrol(node_id, name, first_pane).number if works else None
         job = self.job
-        return Enrolled(job.app_id, number, VERSION, job.plan, job.since_ms, job.until_ms)
+        return Enrolled(job.app_id, number, VERSION, self.frontier, job.plan, job.since_ms, job.until_ms)
 
     def publish(self, run: Run) -> list[Result]:
         """The windows a combined run completes, in order; the run must continue where the last one ended."""
@@ -46,7 +46,7 @@ class Master:
             for name in COUNTERS:
                 self.totals[name] += row[name]
         untimed = counted.pop(END, None)
-        if self.function.plan.window_ms is None and run.upto == END:
+        if self.function.plan.window_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
@@ -56,6 +56,7 @@ class Master:
     def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
         size = self.function.plan.window_ms
         expected = self.roster.expected(pane)
+        present &= expected
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
@@ -70,7 +71,7 @@ class Master:
             late=counted["late"],
             malformed=counted["malformed"],
             coerced=counted["coerced"],
-            dropped=0 if self.function.aggregates else counted["matched"] - len(rows),
+            dropped=0 if self.function.aggregates else max(0, counted["matched"] - len(rows)),
             error=None,
             version=VERSION,
             epoch=EPOCH,
@@ -78,4 +79,5 @@ class Master:
 
     def everyone_runs(self) -> bool:
         """Whether every agent on the roster has acknowledged the function ("n of n")."""
-        return self.acknowledged == contributors.everyone(len(self.roster))
+        everyone = contributors.everyone(len(self.roster))
+        return self.acknowledged & everyone == everyone

@@ -1,7 +1,7 @@
 """Runs of panes with their contributors: what workers seal, combiners merge and masters publish.
 
 A pane is named by its start in epoch milliseconds. A run covers the panes in (after, upto]; a source's runs follow
-each other without gaps, so that "how far" is one number and the barrier is a minimum.
+each other in pane order, so that "how far" is one number and the barrier is a minimum.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ END = 2**63 - 1
 
 COUNTERS = ("events", "matched", "late", "malformed", "coerced")
 COUNTERS_SCHEMA = pl.Schema({"pane": pl.Int64(), **{name: pl.Int64() for name in COUNTERS}})
+
+
+COUNT_MAX = 1 << 47
+"""No count goes beyond: 4096 children's counts still add up without overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +42,15 @@ class Run:
         inside = pl.col("pane").is_between(after, upto, closed="right")
         return Run(after, upto, self.contributors, self.state.filter(inside), self.counters.filter(inside))
 
+    def is_sound(self, pane_ms: int | None) -> bool:
+        """Whether an honest peer could have made it: only the job's panes, within its span, and sane counts."""
+        pane = pl.col("pane")
+        in_span = pane.is_between(self.after, self.upto, closed="right")
+        aligned = pane % pane_ms == 0 if pane_ms else pane == 0
+        sane = pl.all_horizontal(pl.col(*COUNTERS).is_between(0, COUNT_MAX).fill_null(False))
+        counters = in_span & (aligned | (pane == END)) & pane.is_unique() & sane
+        return bool(self.state.select((in_span & aligned).all()).item() and self.counters.select(counters.all()).item())
+
 
 def count(**columns: object) -> pl.DataFrame:
     """A counters frame from the given columns, zero where a counter is not named."""
@@ -47,4 +60,5 @@ def count(**columns: object) -> pl.DataFrame:
 
 def add_counters(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Sums counters by pane, in pane order."""
-    return pl.concat([pl.DataFrame(schema=COUNTERS_SCHEMA), *frames]).group_by("pane").sum().sort("pane")
+    summed = pl.concat([pl.DataFrame(schema=COUNTERS_SCHEMA), *frames]).group_by("pane").sum().sort("pane")
+    return summed.with_columns(pl.col(*COUNTERS).clip(upper_bound=COUNT_MAX))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import query
 from agent import Agent, Result, Submit
-from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, Snapshot
+from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, NoMaster, Snapshot
 from agent.panes import END, FIRST_PANE
 from agent.parsing import Parsed
 from overlay import MemoryNetwork, Node, Peer, app_id, group_id
@@ -148,10 +148,10 @@ def test_a_job_submitted_twice_stays_the_first() -> None:
 
 
 def strangers_messages() -> list[Message]:
-    snapshot = Snapshot(KEY, 1, FIRST_PANE, END, b"\x01", b"not a frame", b"nor this")
+    snapshot = Snapshot(KEY, KEY, 1, FIRST_PANE, END, b"\x01", b"not a frame", b"nor this")
     return [
-        Announce(KEY), Enrol(KEY, "intruder", True), Enrolled(KEY, 3, 9, {"plan": "none"}), Commit(KEY, END),
-        Installed(KEY, 1, b"\xff"), snapshot, Submit(KEY, "shop", "web", {}),
+        Announce(KEY), Enrol(KEY, "intruder", True), Enrolled(KEY, 3, 9, 7, {"plan": "none"}), NoMaster(KEY),
+        Commit(KEY, KEY, END), Installed(KEY, KEY, 1, b"\xff"), snapshot, Submit(KEY, "shop", "web", {}),
     ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_what_a_stranger_sends_changes_nothing() -> None:
     (result,) = fleet.finish()
     assert result.rows == [{"product": "a", "n": 6}]
     assert (result.contributors, result.expected) == (6, 6)
-    assert all(agent.refused >= 6 for agent in fleet.agents)
+    assert all(agent.refused >= 7 for agent in fleet.agents)
 
 
 @pytest.mark.fuzz

@@ -15,7 +15,7 @@ PANES = range(12)
 
 
 def add_up(states: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(states).group_by("pane").agg(pl.col("n").sum()).sort("pane")
+    return pl.concat([run_of(0, 0, 0, {}).state, *states]).group_by("pane").agg(pl.col("n").sum()).sort("pane")
 
 
 def run_of(after: int, upto: int, contributors: int, amounts: dict[int, int]) -> Run:
@@ -92,12 +92,29 @@ def test_overlapping_contributors_are_refused_and_the_larger_set_stays() -> None
     assert (run.contributors, totals([run]), combiner.refused) == (0b11, {0: 10}, 1)
 
 
-def test_runs_out_of_sequence_are_refused() -> None:
+def test_panes_that_a_source_passes_over_are_without_it() -> None:
+    combiner = Combiner(add_up)
+    for source in ("child", "self"):
+        combiner.add_source(source)
+    combiner.add("child", run_of(5, END, 0b10, {7: 1}))
+    combiner.add("self", run_of(FIRST_PANE, END, 0b01, {3: 1, 7: 1}))
+    early, late = combiner.ready()
+    assert (early.upto, early.contributors, totals([early])) == (5, 0b01, {3: 1})
+    assert (late.upto, late.contributors, totals([late]), combiner.refused) == (END, 0b11, {7: 2}, 0)
+
+
+def test_what_is_no_run_of_a_source_is_refused() -> None:
+    """Repeated, of a stranger, or with its end before its start; what nobody has contributed is dropped."""
     combiner = Combiner(add_up)
     combiner.add_source("child")
-    combiner.add("child", run_of(5, END, 1, {}))
     combiner.add("stranger", run_of(FIRST_PANE, END, 1, {}))
-    assert (combiner.refused, combiner.ready()) == (2, [])
+    combiner.add("child", run_of(9, 5, 1, {}))
+    combiner.add("child", run_of(5, 5, 1, {}))
+    assert (combiner.refused, combiner.ready()) == (3, [])
+    combiner.add("child", run_of(FIRST_PANE, 5, 0, {3: 1}))
+    combiner.add("child", run_of(FIRST_PANE, 4, 1, {3: 1}))
+    (run,) = combiner.ready()
+    assert (run.upto, run.contributors, totals([run]), combiner.refused) == (5, 0, {}, 4)
 
 
 def test_a_change_of_contributors_cuts_the_run() -> None:
