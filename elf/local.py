@@ -24,6 +24,10 @@ APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
 BLOCKS_AHEAD = 4
+_KINDS_OF_VALUES = {
+    "number": "a number", "integer": "an integer", "string": "a string", "boolean": "true or false",
+    "timestamp": "a time",
+}  # fmt: skip
 Progress = Callable[[int, int], None]
 
 
@@ -77,10 +81,13 @@ class LocalRun:
         self._options = options
         parsed = query.parse(text)
         self._inputs = self._open(sources)
-        self.plan = query.analyze(parsed, self._catalog(sources))
+        catalog = self._catalog(sources)
+        self.plan = query.analyze(parsed, catalog)
         self.columns = query.output_names(self.plan)
         self._inputs = [i for i in self._inputs if self.plan.stream in ("*", i.stream)]
+        self._known = _known_types(catalog, self.plan.stream)
         self._silent = {column.name for column in self.plan.columns}
+        self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0
 
@@ -107,16 +114,22 @@ class LocalRun:
         """Why a finished run had no window to show; None if it had one."""
         if self._windows:
             return None
-        return f"no window: no events, {self.master.totals['malformed']:,} malformed lines"
+        bounded = (self._options.since_ms, self._options.until_ms) != (None, None)
+        nothing = "no events between --since and --until" if bounded else "no events"
+        return f"no window: {nothing}, {self.master.totals['malformed']:,} malformed lines"
 
     def _open(self, sources: Sequence[Source]) -> list[_Input]:
         try:
-            return [self._sniff(source.name, path) for source in sources for path in source.paths]
+            inputs = [self._sniff(source.name, path) for source in sources for path in source.paths]
         except SourceError as error:
             raise UsageError(str(error)) from error
+        field = self._options.time_field
+        if field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
+            raise UsageError(f"--time-field {field}: the time of combined logs is always in the field time")
+        return inputs
 
     def _sniff(self, stream: str, path: str) -> _Input:
-        file = SourceFile(path, stdin=sys.stdin.buffer)
+        file = SourceFile(path, stdin=sys.stdin.buffer if sys.stdin else None)
         options = self._options
         return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
 
@@ -124,7 +137,10 @@ class LocalRun:
         """What is known of each stream: the union of its files."""
         catalog = {}
         for source in sources:
-            catalog[source.name] = _union([schema(i.format) for i in self._inputs if i.stream == source.name])
+            formats = [i.format for i in self._inputs if i.stream == source.name]
+            # An empty file beside others says nothing; alone, it may be anything.
+            told = [form for form in formats if form.header is not None]
+            catalog[source.name] = _union([schema(form) for form in told or formats])
         return catalog
 
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
@@ -160,13 +176,21 @@ class LocalRun:
         return replace(parsed, malformed=parsed.malformed + block.overlong)
 
     def _notice_columns(self, parsed: Parsed) -> None:
+        self._read_events |= bool(parsed.frames)
         for name in list(self._silent):
             if any(_has_values(frame, name) for frame in parsed.frames):
                 self._silent.discard(name)
 
     def _warn_of_silent_columns(self) -> None:
-        for name in sorted(self._silent):
-            self.warnings.append(f"no event has a value for column {name}: it is NULL throughout")
+        silent = [column for column in self.plan.columns if column.name in self._silent and self._read_events]
+        for column in sorted(silent, key=lambda column: column.name):
+            name = ".".join(column.path)
+            known = self._known.get(name)
+            if known is None:
+                self.warnings.append(f"no event has a value for column {name}: it is NULL throughout")
+            elif column.type not in (known, "string" if known == "text" else "any"):
+                value = _KINDS_OF_VALUES[column.type]
+                self.warnings.append(f"no event has {value} in column {name}, which the query needs: it is NULL")
 
 
 def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:
@@ -187,6 +211,12 @@ def _union(schemas: Sequence[tuple[dict[str, str], bool]]) -> query.Schema:
         for name, kind in found.items():
             columns[name] = kind if columns.get(name, kind) == kind else "any"
     return query.Schema(columns, any(is_open for _, is_open in schemas))
+
+
+def _known_types(catalog: dict[str, query.Schema], stream: str) -> dict[str, str]:
+    """The columns that were seen in a stream, or in any of them (`*`), and their types."""
+    schemas = catalog.values() if stream == "*" and stream not in catalog else [catalog[stream]]
+    return {name: kind for schema in schemas for name, kind in schema.columns.items()}
 
 
 def _has_values(frame: pl.DataFrame, name: str) -> bool:

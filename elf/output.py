@@ -9,12 +9,16 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from agent import Result
 from elf.terminal import printable
+
+READABLE_CELLS = 16
+"""A table's column may be folded, but not to less than this or what it needs; else rows are shown as records."""
 
 
 class ResultWriter(Protocol):
@@ -52,7 +56,7 @@ class CsvWriter:
         self._begun = False
 
     def write(self, result: Result) -> None:
-        window = [result.window_start, result.window_end] if result.window_start else []
+        window = [_csv_value(result.window_start), _csv_value(result.window_end)] if _is_windowed(result) else []
         if not self._begun:
             self._writer.writerow([*(["window_start", "window_end"] if window else []), *self._columns])
             self._begun = True
@@ -68,19 +72,55 @@ class TableWriter:
         self._console = console
 
     def write(self, result: Result) -> None:
-        self._console.print(result_table(result, self._columns))
+        self._console.print(result_table(result, self._columns, self._console.width))
 
 
-def result_table(result: Result, columns: Sequence[str]) -> Group:
-    """One window as a table, completeness below: numbers to the right, NULL dimmed, log text made safe."""
+def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
+    """One window in a terminal of that width, completeness below: NULL dimmed, log text made safe.
+
+    A table, numbers to the right; one record below the other where a table would have no room.
+    """
+    names = [printable(name) for name in columns]
+    cells = [[_cell(value) for value in result.rows.column(name)] for name in columns]
+    if _table_width(names, cells) <= width:
+        numeric = [any(map(_is_number, result.rows.column(name))) for name in columns]
+        shown = [_as_table(names, cells, numeric)]
+    else:
+        shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
+    window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
+    return Group(*window, *shown, Text(completeness(result), style="dim"))
+
+
+def _is_windowed(result: Result) -> bool:
+    """One of the two may be missing: beyond the years 1 to 9999 there is no date."""
+    return bool(result.window_start or result.window_end)
+
+
+def _table_width(names: Sequence[str], cells: Sequence[Sequence[Text]]) -> int:
+    """How wide a table must be at least to be readable, with the spaces around its columns."""
+    widths = [
+        min(READABLE_CELLS, max(cell_len(name), *(cell.cell_len for cell in column), 1))
+        for name, column in zip(names, cells, strict=True)
+    ]
+    return sum(widths) + 3 * len(widths)
+
+
+def _as_table(names: Sequence[str], cells: Sequence[Sequence[Text]], numeric: Sequence[bool]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for name in columns:
-        numeric = any(map(_is_number, result.rows.column(name)))
-        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
-    for row in result.rows:
-        table.add_row(*(_cell(row[name]) for name in columns))
-    window = [Text(f"{result.window_start} … {result.window_end}")] if result.window_start else []
-    return Group(*window, table, Text(completeness(result), style="dim"))
+    for name, right in zip(names, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
+    record = Table(box=box.SIMPLE_HEAD, show_header=False)
+    record.add_column(overflow="fold", style="dim")
+    record.add_column(overflow="fold")
+    for name, cell in zip(names, row, strict=True):
+        record.add_row(Text(name), cell)
+    return record
 
 
 def completeness(result: Result) -> str:

@@ -1,8 +1,11 @@
-"""Making text from logs safe to show: no byte of an event reaches a terminal as a control sequence."""
+"""Standard output and error as they come, and text from logs made safe to show there."""
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import sys
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -19,3 +22,22 @@ def printable(text: str) -> str:
 def _spelled(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def prepare_streams() -> None:
+    """Both streams take any text, as UTF-8; where one was closed, output fails and complaints are dropped."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def tell(text: str) -> None:
+    """Writes lines for people to standard error; that nobody can read them is no reason to stop."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")

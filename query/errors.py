@@ -51,9 +51,9 @@ class QueryError(Exception):
         self.length = max(1, min(span.end - span.start, room))
 
     def __str__(self) -> str:
-        parts = [f"line {self.line}, column {self.column}: {self.message}", *self._excerpt()]
+        parts = [f"line {self.line}, column {self.column}: {printable(self.message)}", *self._excerpt()]
         if self.hint:
-            parts.append(self.hint)
+            parts.append(printable(self.hint))
         return "\n".join(parts)
 
     def _excerpt(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isinf
 from typing import TYPE_CHECKING
 
-from query.ast import Literal, children, expressions
+from query.ast import Call, Column, Literal, children, expressions
 from query.errors import QueryError
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 QUERY_BYTES_MAX = 64 * 1024
 DEPTH_MAX = 100
-NODES_MAX = 40_000
+# A plan must get through to every agent: no list in it over 4,096 long, and no more than 65,536 values in all.
+NODES_MAX = 12_000
+OPERANDS_MAX = 4_000
+AGGREGATES_MAX = 4_000
+PATH_PARTS_MAX = 100
 COLUMNS_MAX = 1_000
 SELECT_MAX = 1_000
 KEYS_MAX = 64
@@ -25,22 +29,34 @@ INTEGER_MIN = -(2**63)
 
 
 def check_limits(query: Query) -> None:
-    """Raise QueryError if an expression nests too deeply, all are too large, or a number does not fit."""
+    """Raise QueryError if an expression nests too deeply, one or all are too large, or a number does not fit."""
     pending: list[tuple[Expression | Star, int]] = [(root, 1) for root in expressions(query)]
-    seen = 0
+    seen = aggregates = 0
     while pending:
         node, depth = pending.pop()
         seen += 1
         if depth > DEPTH_MAX:
-            hint = "a chain of AND or OR may be as long as you like; other operators nest"
+            hint = f"a chain of AND or OR may be {OPERANDS_MAX:,} long; other operators nest"
             message = f"this is nested too deeply: more than {DEPTH_MAX} operations inside each other"
             raise QueryError(message, query.text, node.span, hint=hint)
         if seen > NODES_MAX:
             message = f"the query is too large: more than {NODES_MAX:,} names, values and operators"
             raise QueryError(message, query.text, node.span)
-        if isinstance(node, Literal):
-            _check_number(node, query.text)
+        aggregates += isinstance(node, Call)
+        if aggregates > AGGREGATES_MAX:
+            raise QueryError(f"a query may have at most {AGGREGATES_MAX:,} aggregates", query.text, node.span)
+        _check_node(node, query.text)
         pending.extend((child, depth + 1) for child in children(node))
+
+
+def _check_node(node: Expression | Star, text: str) -> None:
+    if isinstance(node, Literal):
+        _check_number(node, text)
+    if len(children(node)) > OPERANDS_MAX:
+        message = f"this is too long: a list, or a chain of AND or OR, has at most {OPERANDS_MAX:,} members"
+        raise QueryError(message, text, node.span)
+    if isinstance(node, Column) and len(node.parts) > PATH_PARTS_MAX:
+        raise QueryError(f"a field is at most {PATH_PARTS_MAX} levels deep", text, node.span)
 
 
 def _check_number(literal: Literal, text: str) -> None:

@@ -127,7 +127,8 @@ class Scope:
         raise QueryError(f"there is no column {shown} in {self._where()}", self._text, node.span, hint=hint)
 
     def _columns_hint(self) -> str:
-        return f"the columns are {listed([format_name(name) for name in self._schema.columns])}"
+        names = [format_name(name) for name in self._schema.columns]
+        return f"the columns are {listed(names)}" if names else "it has no columns"
 
     def _where(self) -> str:
         return "any stream" if self._stream == "*" else format_name(self._stream)

@@ -22,7 +22,9 @@ def expand_stars(query: ast.Query, scope: Scope) -> tuple[ast.SelectItem, ...]:
     for item in query.select:
         items += _columns(query, item, scope) if isinstance(item.expression, ast.Star) else [item]
         if len(items) > SELECT_MAX:
-            raise QueryError(f"SELECT may give at most {SELECT_MAX:,} columns", query.text, item.span)
+            hint = "name the columns to show" if isinstance(item.expression, ast.Star) else None
+            message = f"SELECT may give at most {SELECT_MAX:,} columns"
+            raise QueryError(message, query.text, item.span, hint=hint)
     return tuple(items)
 
 

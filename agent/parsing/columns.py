@@ -191,7 +191,10 @@ def parsed(times: pl.Series, columns: Sequence[Column], malformed: int) -> Parse
     times = times.rename(TIME)
     coerced = _coerced(columns)
     frames = [
-        pl.DataFrame([series if rows is None else series.gather(rows) for series in [times, *chosen, *coerced]])
+        # Named by a dict: a list of series would give one with an empty name another.
+        pl.DataFrame(
+            {s.name: s if rows is None else s.gather(rows) for s in [times, *chosen, *coerced]},
+        )
         for rows, chosen in _homogeneous(columns)
     ]
     return Parsed(tuple(map(_without_zeros, frames)), malformed + unusable)

@@ -18,7 +18,7 @@ class Format:
     """How one file is read: `kind` is json, combined, csv or tsv.
 
     `time_field` names the column with the event's time; None: the time of arrival. `header` holds the names
-    of the columns, of JSON those that were seen.
+    of the columns, of JSON those that were seen; None: the file is empty.
     """
 
     kind: str

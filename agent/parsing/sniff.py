@@ -33,7 +33,7 @@ def sniff(head: bytes, file: str, kind: str = AUTO, time_field: str | None = Non
         raise SourceError(file, f"is to be read as {kind!r}, which is none of {', '.join((AUTO, *KINDS))}")
     sample = b"\n".join(head.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
     if not sample.strip(b"\0 \t\r\n"):
-        return Format("json" if kind == AUTO else kind, time_field, ())
+        return Format("json" if kind == AUTO else kind, time_field)
     if kind == AUTO:
         kind = _line_kind(sample) or _table_kind(sample, file)
     if kind == "combined":
@@ -45,11 +45,12 @@ def sniff(head: bytes, file: str, kind: str = AUTO, time_field: str | None = Non
 def schema(form: Format) -> tuple[dict[str, str], bool]:
     """The columns that a file of this format has, with their types, and whether it may have others.
 
-    Columns of CSV and TSV are `text`; those of JSON, which are the ones that were seen, `any`.
+    Nothing is known of an empty file, which has no header. Columns of CSV and TSV are `text`; those of JSON, which
+    are the ones that were seen, `any`.
     """
     if form.kind == "combined":
         return dict(COLUMNS), False
-    is_open = form.kind == "json"
+    is_open = form.kind == "json" or form.header is None
     return dict.fromkeys(form.header or (), "any" if is_open else "text"), is_open
 
 

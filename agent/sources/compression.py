@@ -7,6 +7,7 @@ import zstandard
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+ZSTD_SKIPPABLE_MAGICS = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x60))  # as pzstd starts with
 
 _OUTPUT_BYTES_MAX = 1 << 20  # from one call of zlib
 _ZSTD_INPUT_BYTES = 1 << 10  # into one call of zstd: 4 bytes may become 128 KiB, so this may become 32 MiB

@@ -5,5 +5,5 @@ class SourceError(Exception):
     """A source cannot be read (further): one line that names the file and says what is wrong."""
 
     def __init__(self, file: str, what: str) -> None:
-        name = file if file.isprintable() else ascii(file)
+        name = file if file and file.isprintable() else ascii(file)
         super().__init__(f"{name}: {' '.join(what.split())}")

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter, cut_blocks
-from agent.sources.compression import GZIP_MAGIC, ZSTD_MAGIC, DamagedError, decompress
+from agent.sources.compression import (
+    GZIP_MAGIC,
+    ZSTD_MAGIC,
+    ZSTD_SKIPPABLE_MAGICS,
+    DamagedError,
+    decompress,
+)
 from agent.sources.errors import SourceError
 
 STANDARD_INPUT = "-"
@@ -17,7 +23,7 @@ HEAD_BYTES = 256 << 10
 
 _READ_BYTES = 256 << 10
 _KEPT_BYTES_MAX = 16 << 20  # of a pipe, read in search of a first line
-_KINDS = {"gzip": (GZIP_MAGIC, ".gz"), "zstd": (ZSTD_MAGIC, ".zst")}
+_KINDS = {"gzip": ((GZIP_MAGIC,), ".gz"), "zstd": ((ZSTD_MAGIC, *ZSTD_SKIPPABLE_MAGICS), ".zst")}
 
 
 @dataclass(slots=True)
@@ -47,7 +53,7 @@ class Source:
         if self.file == STANDARD_INPUT:
             return None
         with _told(self.file):
-            status = Path(self.file).stat()
+            status = self._path().stat()
         return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def head(self, bytes_max: int = HEAD_BYTES) -> bytes:
@@ -83,7 +89,12 @@ class Source:
                 raise SourceError("standard input", "is not there to read from")
             return self._stdin
         with _told(self.file):
-            return Path(self.file).open("rb", buffering=0)
+            return self._path().open("rb", buffering=0)
+
+    def _path(self) -> Path:
+        if not self.file:  # which a Path takes for the current directory
+            raise SourceError(self.file, "no such file or directory")
+        return Path(self.file)
 
     def _first_block(self, raw: Iterator[bytes], bytes_max: int) -> bytes:
         blocks = cut_blocks(_content(self.file, raw), BlockCutter(self.file, bytes_max))
@@ -153,8 +164,8 @@ def _content(file: str, raw: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _compression(file: str, first: bytes) -> str | None:
-    for kind, (magic, suffix) in _KINDS.items():
-        if first.startswith(magic):
+    for kind, (magics, suffix) in _KINDS.items():
+        if first.startswith(magics):
             return kind
         if first and file.lower().endswith(suffix):
             raise SourceError(file, f"is named {suffix} but holds no {kind} data: 0 bytes of content could be read")

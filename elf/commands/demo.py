@@ -47,7 +47,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="See it work: web servers, visitors, and answers from their logs.")
 @click.option("--seconds", type=click.FloatRange(1, SECONDS_MAX), default=20, show_default=True,
               help="How long visitors send requests.")  # fmt: skip
 @click.option("--keep", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
@@ -120,7 +120,7 @@ def _ask(console: Console, title: str, text: str, source: Source) -> int:
     results = list(run.results())
     elapsed_s = time.perf_counter() - started
     for result in results:
-        console.print(result_table(result, run.columns))
+        console.print(result_table(result, run.columns, console.width))
     events = sum(result.events for result in results)
     console.print(
         f"{events:,} events by {SERVERS} agents in {elapsed_s:.2f} s: {events / elapsed_s:,.0f} events/s",

@@ -17,7 +17,7 @@ from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
 from elf.output import result_writer
-from elf.terminal import printable
+from elf.terminal import printable, tell
 
 AGENTS_MAX = 1024
 DEFAULT_STREAM = "logs"
@@ -30,7 +30,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(epilog=EXAMPLES, short_help="Answer a query over log files, here and now.")
 @click.argument("query_text", metavar="QUERY")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option(
@@ -64,13 +64,16 @@ def local(
     FILE may be `-` for standard input; .gz and .zst files are read as they are. Formats: JSON lines, nginx's and
     Apache's combined and common logs, CSV and TSV with a header. Input is bounded: windows close when it ends.
     """
+    since_ms, until_ms = _moment("--since", since), _moment("--until", until)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise UsageError(f"--since {since} is not before --until {until}: no event can lie between them")
     options = embedded.LocalOptions(
         arrival_ms=time.time_ns() // 1_000_000,
         agents=agents,
         source_format=source_format,
         time_field=time_field,
-        since_ms=_moment("--since", since),
-        until_ms=_moment("--until", until),
+        since_ms=since_ms,
+        until_ms=until_ms,
     )
     try:
         run = embedded.LocalRun(query_text, _sources(files, named), options)
@@ -81,13 +84,13 @@ def local(
         results = run.results(progress)
         first = next(results, None)
     for warning in run.warnings:
-        click.echo(f"elf local: {printable(warning)}", err=True)
+        tell(f"elf local: {printable(warning)}")
     if first is not None:
         writer.write(first)
     for result in results:
         writer.write(result)
     if run.empty_because:
-        click.echo(f"elf local: {run.empty_because}", err=True)
+        tell(f"elf local: {run.empty_because}")
 
 
 def _moment(option: str, text: str | None) -> int | None:

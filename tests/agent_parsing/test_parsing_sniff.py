@@ -31,8 +31,8 @@ TABLE = b"time,a,b\n2026-01-02 03:04:05,1,x\n2026-01-02 03:04:06,2,\n"
         (b"a,b\n", Format("csv", None, ("a", "b"))),
         (b'"first name","b, c"\n1,2\n', Format("csv", None, ("first name", "b, c"))),
         (TABLE.replace(b",", b"\t"), Format("tsv", "time", ("time", "a", "b"))),
-        (b"", Format("json", None, ())),
-        (b"\n \n", Format("json", None, ())),
+        (b"", Format("json", None)),
+        (b"\n \n", Format("json", None)),
     ],
 )
 def test_a_format_is_told_from_the_first_lines(head: bytes, expected: Format) -> None:
@@ -71,7 +71,7 @@ def test_a_format_can_be_asked_for() -> None:
     assert sniff(b"name\nanna\n", "log", "csv") == Format("csv", None, ("name",))
     assert sniff(b"junk\n", "log", "json") == Format("json", None, ())
     assert sniff(b"junk\n", "log", "combined").kind == "combined"
-    assert sniff(b"", "log", "tsv") == Format("tsv", None, ())
+    assert sniff(b"", "log", "tsv") == Format("tsv", None)
     with pytest.raises(SourceError, match="log: is to be read as 'xml', which is none of auto, json"):
         sniff(EVENT, "log", "xml")
     with pytest.raises(SourceError, match="is binary"):

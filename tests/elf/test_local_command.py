@@ -308,3 +308,16 @@ def test_help_shows_an_example(command: list[str]) -> None:
     text = elf(*command, "--help").out
     assert "elf local" in text or "elf demo" in text
     assert "Example" in text or "Try" in text
+
+
+def test_the_largest_queries_reach_every_agent(events: str) -> None:
+    """What passes the limits of a query must pass those of the messages that carry its plan."""
+    query = "SELECT COUNT(*) AS n FROM logs WHERE clicks IN (" + ", ".join(map(str, range(3_900))) + ")"
+    assert local(query, "--agents", "3", events).rows == [{"n": 4}]
+    chain = "SELECT COUNT(*) AS n FROM logs WHERE " + " OR ".join(f"clicks = {n}" for n in range(3_000))
+    assert local(chain, "--agents", "3", events).rows == [{"n": 4}]
+
+
+def test_bounds_that_leave_no_time_between_them_are_refused(events: str) -> None:
+    finished = local(TOTAL, "--since", "2026-01-02", "--until", "2026-01-01", events)
+    finished.refuses(2, "--since", "--until")
