@@ -78,11 +78,12 @@ class Order:
 
 def check_physical(frame: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> None:
     """Raises ValueError unless the frame has each (name, type) column in a physical form of that type."""
+    schema = frame.schema  # made anew at each look, in O(columns)
     for name, type_ in columns:
-        if name not in frame.columns:
+        if name not in schema:
             raise ValueError(f"the frame lacks column {name!r}")
-        if frame.schema[name] not in _PHYSICAL[type_]:
-            raise ValueError(f"column {name!r} is {frame.schema[name]}, which is no {type_}")
+        if schema[name] not in _PHYSICAL[type_]:
+            raise ValueError(f"column {name!r} is {schema[name]}, which is no {type_}")
 
 
 def check_pane(frame: pl.DataFrame) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from typing import Any
 
 import click
 
@@ -15,7 +17,23 @@ from elf.terminal import prepare_streams, printable, tell
 EPILOG = 'Try: elf local "SELECT status, COUNT(*) FROM logs GROUP BY status" access.log'
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class ReaderGoneError(Exception):
+    """Nobody reads standard output any more (`| head`)."""
+
+
+class _Commands(click.Group):
+    """Tells a closed pipe from other errors: click alone would end with exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+
+@click.group(
+    cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.version_option(package_name="elf-stream", prog_name="elf")
 def cli() -> None:
     """ELF answers questions about web server logs where they are written, without a server in the middle."""
@@ -28,6 +46,8 @@ cli.add_command(demo)
 def main() -> None:
     """Runs the command line; errors become one line on stderr: exit code 2 for usage, 1 at run time."""
     prepare_streams()
+    # Polars' handler has the kernel restart a read that Ctrl-C interrupts: on a quiet pipe it would wait on.
+    signal.siginterrupt(signal.SIGINT, True)
     try:
         code = cli.main(prog_name="elf", standalone_mode=False) or 0
         sys.stdout.flush()
@@ -45,20 +65,22 @@ def main() -> None:
         code = _complain(str(error), "elf", 1)
     except (click.Abort, KeyboardInterrupt):
         code = 130
-    except BrokenPipeError:
-        # The reader has gone (`| head`).
-        _drop_output()
+    except (BrokenPipeError, ReaderGoneError):
         code = 141
     except OSError as error:
         where = error.filename or "cannot write the output"
         code = _complain(f"{where}: {(error.strerror or str(error)).lower()}", "elf", 1)
-        _drop_output()
+    if code:
+        _flush_or_drop()
     sys.exit(code)
 
 
-def _drop_output() -> None:
+def _flush_or_drop() -> None:
     """Keeps the interpreter from complaining when it flushes standard output at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, command: str, code: int) -> int:

@@ -17,6 +17,7 @@ from rich.text import Text
 from agent import Result
 from elf.terminal import printable
 
+WIDTH_MIN = 20
 READABLE_CELLS = 16
 """A table's column may be folded, but not to less than this or what it needs; else rows are shown as records."""
 
@@ -34,7 +35,21 @@ def result_writer(kind: str, columns: Sequence[str], stream: TextIO | None = Non
         return JsonWriter(stream)
     if kind == "csv":
         return CsvWriter(columns, stream)
-    return TableWriter(columns, Console(file=stream, highlight=False))
+    return TableWriter(columns, terminal(stream))
+
+
+def terminal(stream: TextIO) -> Console:
+    """Where tables are shown, of the width that it (or COLUMNS) says, but not without room for a word."""
+    console = _Terminal(file=stream, highlight=False)
+    console.width = max(console.width, WIDTH_MIN)
+    return console
+
+
+class _Terminal(Console):
+    """Tells its caller when its reader has gone; the exit code is the command line's business."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class JsonWriter:

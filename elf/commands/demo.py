@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from elf.demo import DemoError, LoadReport, Server, Shop
 from elf.errors import ElfError, UsageError
 from elf.local import LocalOptions, LocalRun, Source
-from elf.output import result_table
+from elf.output import result_table, terminal
 
 SERVERS = 8
 SECONDS_MAX = 3600
@@ -54,10 +54,12 @@ Examples:
               help="Keep the servers' logs in DIR; else they are deleted at the end.")  # fmt: skip
 def demo(seconds: float, keep: Path | None) -> None:
     """See ELF at work: 8 small web servers on this machine, real requests, three questions over their logs."""
-    console = Console(highlight=False)
+    console = terminal(sys.stdout)
     with _directory(keep) as directory:
         try:
             servers, report = _run_shop(console, directory, seconds)
+        except BrokenPipeError:  # of standard output
+            raise
         except (DemoError, OSError) as error:
             raise ElfError(f"the shop could not run: {error}") from error
         console.print(
@@ -86,8 +88,12 @@ def _directory(keep: Path | None) -> Iterator[Path]:
             raise UsageError(f"--keep {keep}: there are logs of an earlier demo in it; name another folder")
         yield keep
         return
-    with tempfile.TemporaryDirectory(prefix="elf-demo-") as directory:
-        yield Path(directory)
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="elf-demo-")
+    except OSError as error:
+        raise ElfError(f"no folder for the logs: {error.strerror or error} (--keep names another)") from error
+    with directory as name:
+        yield Path(name)
 
 
 def _run_shop(console: Console, directory: Path, seconds: float) -> tuple[Sequence[Server], LoadReport]:

@@ -62,3 +62,12 @@ def test_ctrl_c_leaves_no_server_behind(tmp_path: Path) -> None:
         _, complaint = process.communicate(timeout=60)
     assert (process.returncode, "Traceback" in complaint) == (130, False)
     assert shops_running(logs) == []
+
+
+def test_a_closed_pipe_or_a_missing_folder_is_no_accident(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m elf demo --seconds 1 | true; echo ${{PIPESTATUS[0]}}"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert (finished.stdout, finished.stderr) == ("141\n", "")
+    (tmp_path / "file").touch()
+    refused = demo("--keep", str(tmp_path / "file" / "logs"))
+    assert (refused.returncode, refused.stderr.startswith("elf: --keep")) == (1, True)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import zstandard
 from click.testing import CliRunner
+from elf_process import elf, local
 
 from elf.commands.local import local as local_command
 from elf.errors import UsageError
@@ -31,41 +32,6 @@ COMBINED = (
     '203.0.113.9 - eve [02/Jan/2026:03:04:06 +0000] "GET /b HTTP/1.1" 503 - "-" "curl/8"\n'
 )
 TOTAL = "SELECT COUNT(*) AS n, SUM(clicks) AS clicks FROM logs"
-
-
-class Finished:
-    """A finished `elf` process: its exit code, what it printed, and its result lines."""
-
-    def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
-        self.code = process.returncode
-        self.out = process.stdout.decode()
-        self.err = process.stderr.decode()
-
-    @property
-    def results(self) -> list[dict[str, Any]]:
-        assert self.code == 0, self.err
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        return [row for result in self.results for row in result["rows"]]
-
-    def refuses(self, code: int, *words: str) -> None:
-        """It ended with this code, printed nothing, and its one complaint holds these words."""
-        assert (self.code, self.out) == (code, ""), self.err
-        assert self.err.startswith("elf")
-        assert "Traceback" not in self.err
-        for word in words:
-            assert word in self.err
-
-
-def elf(*arguments: str, stdin: bytes = b"") -> Finished:
-    command = [sys.executable, "-m", "elf", *arguments]
-    return Finished(subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False))
-
-
-def local(query: str, *arguments: str, stdin: bytes = b"") -> Finished:
-    return elf("local", "--output", "json", query, *arguments, stdin=stdin)
 
 
 @pytest.fixture
