@@ -1,0 +1,161 @@
+"""What a client and an agent say to each other over the control socket: one JSON object a line.
+
+A client sends one request and reads answers until it closes. `Query` and `Follow` are answered by `Accepted`, then by
+`Acknowledged` and `Window` as they come, and `Ended`; every request may be answered by `Refused`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+LINE_BYTES_MAX = 64 << 20
+REQUEST_BYTES_MAX = 1 << 20
+
+
+class Query(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
+    """Run a query. `once`: over what the logs hold now; `detach`: go on when this connection closes."""
+
+    text: str
+    app: Name | None = None
+    once: bool = False
+    detach: bool = False
+
+
+class Follow(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=True):
+    """Attach to a running job; `after`: the pane of the last window seen, in epoch milliseconds."""
+
+    app: Name
+    after: int | None = None
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
+    """Stop a job."""
+
+    app: Name
+
+
+class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
+    """List the fleet's jobs."""
+
+
+class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields=True):
+    """Describe this agent."""
+
+
+Request = Query | Follow | Stop | GetJobs | GetStatus
+
+
+class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
+    """The job is there: its name, its query as ELF reads it, the columns of its rows."""
+
+    app: str
+    query: str
+    columns: list[str]
+    bounded: bool
+
+
+class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):
+    """So many agents run the job, of so many on its roster."""
+
+    agents: int
+    expected: int
+    version: int
+    epoch: int
+    master: str
+
+
+class Window(msgspec.Struct, frozen=True, tag="window"):
+    """One result (DESIGN 5); `pane` says where to go on after it."""
+
+    pane: int
+    result: msgspec.Raw
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """There will be no further window."""
+
+    reason: Literal["finished", "stopped", "lost"]
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The request cannot be carried out: usage (as it was written), unknown (no such job), unavailable (not now)."""
+
+    kind: Literal["usage", "unknown", "unavailable"]
+    message: str
+
+
+class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+    """The job has been told to stop."""
+
+    app: str
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One of the fleet's jobs."""
+
+    app: str
+    app_id: str
+    stream: str
+    query: str
+    master: str
+    epoch: int
+    version: int
+    agents: int
+    expected: int
+    bounded: bool
+    frontier: str | None
+
+
+class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
+    """The jobs this agent has heard of."""
+
+    jobs: list[Job]
+
+
+class StreamStatus(msgspec.Struct, frozen=True):
+    """One stream of this agent, since it started; the rate is over the last seconds."""
+
+    name: str
+    paths: list[str]
+    files: int
+    events: int
+    malformed: int
+    bytes_read: int
+    events_per_s: float
+    at_end: bool
+
+
+class JobStatus(msgspec.Struct, frozen=True):
+    """This agent's part in one job."""
+
+    app: str
+    app_id: str
+    roles: list[str]
+    parent: str | None
+    children: list[str]
+    version: int
+    epoch: int
+    frontier: str | None
+
+
+class Status(msgspec.Struct, frozen=True, tag="status"):
+    """This agent and what it knows of the others."""
+
+    name: str
+    fleet: str
+    node_id: str
+    address: str
+    active: bool
+    uptime_s: float
+    memory_bytes: int
+    leaf_set: list[str]
+    peers: int
+    streams: list[StreamStatus]
+    jobs: list[JobStatus]
+    counters: dict[str, int]
+
+
+Answer = Accepted | Acknowledged | Window | Ended | Refused | Stopped | Jobs | Status
