@@ -14,9 +14,10 @@ import polars as pl
 
 import query
 from agent import EmbeddedFleet, Result, Submit
-from agent.parsing import Format, Parsed, Parser, parser, schema, sniff
+from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
+from agent.stream_schema import schema_of
 from elf.errors import ElfError, UsageError
 from overlay import app_id
 
@@ -137,10 +138,7 @@ class LocalRun:
         """What is known of each stream: the union of its files."""
         catalog = {}
         for source in sources:
-            formats = [i.format for i in self._inputs if i.stream == source.name]
-            # An empty file beside others says nothing; alone, it may be anything.
-            told = [form for form in formats if form.header is not None]
-            catalog[source.name] = _union([schema(form) for form in told or formats])
+            catalog[source.name] = schema_of([i.format for i in self._inputs if i.stream == source.name])
         return catalog
 
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
@@ -203,14 +201,6 @@ def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Pa
             yield first, future.result()
     for first, future in pending:
         yield first, future.result()
-
-
-def _union(schemas: Sequence[tuple[dict[str, str], bool]]) -> query.Schema:
-    columns: dict[str, str] = {}
-    for found, _ in schemas:
-        for name, kind in found.items():
-            columns[name] = kind if columns.get(name, kind) == kind else "any"
-    return query.Schema(columns, any(is_open for _, is_open in schemas))
 
 
 def _known_types(catalog: dict[str, query.Schema], stream: str) -> dict[str, str]:

@@ -1,0 +1,77 @@
+"""Which files the patterns of a stream name right now."""
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+FILES_MAX = 1024
+NAMES_MAX = 16 * FILES_MAX
+"""Names looked at in one go; what a pattern matches beyond that is told and left alone."""
+
+_KINDS = {
+    stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}  # fmt: skip
+
+Identity = tuple[int, int]
+"""Device and inode: what a file keeps when it gets another name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file, under the first of the names by which it was found."""
+
+    path: str
+    identity: Identity
+    size: int
+    modified_ns: int
+
+
+@dataclass(slots=True)
+class Found:
+    """Files by identity, in the order of their names; and what else was found, by path: why it is no file to read."""
+
+    files: dict[Identity, FoundFile] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def find_files(patterns: Sequence[str]) -> Found:
+    """What glob patterns (`**` for any depth) match now. A file with several names is found once."""
+    found = Found()
+    names = sorted(set(islice(_names(patterns), NAMES_MAX + 1)))
+    if len(names) > NAMES_MAX:
+        found.refused[" ".join(patterns)] = f"matches more than {NAMES_MAX:,} names: the others are not looked at"
+    for path in names[:NAMES_MAX]:
+        try:
+            status = Path(path).stat()
+        except FileNotFoundError:
+            if Path(path).is_symlink():  # else it has just vanished
+                found.refused[path] = "is a link to nothing"
+        except OSError as error:
+            found.refused[path] = words_of(error)
+        else:
+            if not stat.S_ISREG(status.st_mode):
+                found.refused[path] = f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, not a file"
+            else:
+                file = FoundFile(path, identity_of(status), status.st_size, status.st_mtime_ns)
+                found.files.setdefault(file.identity, file)
+    return found
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino
+
+
+def words_of(error: OSError) -> str:
+    """What went wrong, in the few words that follow a file's name."""
+    return (error.strerror or str(error)).lower()
+
+
+def _names(patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        if "\0" not in pattern:  # no file has such a name, and the operating system will not even look
+            yield from glob.iglob(pattern, recursive=True)  # noqa: PTH207 (a Path's glob takes no absolute pattern)

@@ -1,0 +1,42 @@
+"""What is known of a stream's columns, for analysing queries: the union of what its files show."""
+
+from collections.abc import Sequence
+
+import query
+from agent.parsing import Format, schema, sniff
+from agent.sources import Source, SourceError
+from agent.sources.finding import find_files
+
+FILES_LOOKED_AT_MAX = 32
+"""Heads read to learn a stream's columns; the files changed last tell what comes next."""
+
+
+def schema_of(formats: Sequence[Format]) -> query.Schema:
+    """The columns of a stream whose files have these formats; without any, it may hold everything.
+
+    An empty file beside others says nothing; alone, it may be anything. A column with different types is `any`.
+    """
+    told = [form for form in formats if form.header is not None]
+    columns: dict[str, str] = {}
+    is_open = not told
+    for form in told:
+        found, has_others = schema(form)
+        is_open |= has_others
+        for name, kind in found.items():
+            columns[name] = kind if columns.get(name, kind) == kind else "any"
+    return query.Schema(columns, is_open)
+
+
+def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str | None = None) -> query.Schema:
+    """What the files that the patterns match show in their first lines. Blocks: reads up to 256 KiB of each.
+
+    Files that cannot be read, or fit no format, say nothing here; reading them says why.
+    """
+    files = sorted(find_files(patterns).files.values(), key=lambda file: file.modified_ns, reverse=True)
+    formats = []
+    for file in files[:FILES_LOOKED_AT_MAX]:
+        try:
+            formats.append(sniff(Source(file.path).head(), file.path, kind, time_field))
+        except SourceError:
+            continue
+    return schema_of(formats)
