@@ -1,0 +1,72 @@
+"""What the shop's own logs say about windows, to hold the fleet's answer against it."""
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from .board import ShownWindow
+
+
+class _Event(msgspec.Struct):
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Windows shown, those that lacked an agent throughout, and whether the logs hold what was counted in them.
+
+    Nothing exact can be said of windows with late events or with agents that were there for a part of them:
+    `unsure`. `wrong` has a line for every window that should have been equal and was not.
+    """
+
+    complete: int
+    complete_events: int
+    lacking: int
+    lacking_events: int
+    unsure: int
+    wrong: tuple[str, ...]
+
+
+def count_events(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
+    """How many events of one server's log lie in each window, by its start; `starts_ms` ascend."""
+    decode = msgspec.json.Decoder(_Event).decode
+    counted: Counter[int] = Counter()
+    with log.open("rb") as lines:
+        for line in lines:
+            moment_ms = round(datetime.fromisoformat(decode(line).created_at).timestamp() * 1000)
+            position = bisect(starts_ms, moment_ms) - 1
+            if position >= 0 and moment_ms < starts_ms[position] + window_ms:
+                counted[starts_ms[position]] += 1
+    return counted
+
+
+def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Path], window_ms: int) -> Verdict:
+    """Compares what was shown with the logs; `logs` are the event logs by the agent that reads them."""
+    starts = sorted({window.start_ms for window in windows})
+    written = {agent: count_events(log, starts, window_ms) for agent, log in logs.items()}
+    complete: list[ShownWindow] = []
+    lacking: list[ShownWindow] = []
+    wrong: list[str] = []
+    unsure = 0
+    any_late = any(window.late for window in windows)
+    for window in windows:
+        if window.partial or any_late:
+            unsure += 1
+            continue
+        expected = sum(counted[window.start_ms] for agent, counted in written.items() if agent not in window.missing)
+        (lacking if window.missing else complete).append(window)
+        if expected != window.events:
+            wrong.append(f"{window.title}: {window.events:,} counted, {expected:,} in the logs")
+    return Verdict(
+        complete=len(complete),
+        complete_events=sum(window.events for window in complete),
+        lacking=len(lacking),
+        lacking_events=sum(window.events for window in lacking),
+        unsure=unsure,
+        wrong=tuple(wrong),
+    )
