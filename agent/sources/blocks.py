@@ -34,16 +34,17 @@ class BlockCutter:
     """Cuts a stream into blocks: `feed` it pieces in order, `finish` it once, and forward what they yield.
 
     Holds at most `block_bytes` + `line_bytes_max` and the last piece. With `csv_quotes` a block ends where
-    a record ends, and a record is a line as far as `line_bytes_max` is concerned.
+    a record ends, and a record is a line as far as `line_bytes_max` is concerned. `offset` is that of the first
+    byte held; a stream need not begin at 0.
     """
 
     file: str
     block_bytes: int = BLOCK_BYTES
     line_bytes_max: int = LINE_BYTES_MAX
     csv_quotes: bool = False
+    offset: int = 0
     held_bytes: int = 0
     _pieces: list[bytes] = field(default_factory=list)
-    _offset: int = 0  # of the first byte held
     _overlong: int = 0  # lines skipped since the last block
     _skipping: bool = False  # inside an overlong line
 
@@ -53,16 +54,28 @@ class BlockCutter:
         if self.held_bytes >= self.block_bytes:
             yield from self._cut(b"".join(self._pieces), at_end=False)
 
+    def cut_whole_lines(self, piece: bytes) -> list[Block]:
+        """The whole lines of a piece that begins at `offset`, instead of `feed`: what follows them is not held.
+
+        The next piece begins at the new `offset`, so it brings that again.
+        """
+        blocks = list(self._cut(piece, at_end=False, all_lines=True))
+        self._pieces, self.held_bytes = [], 0
+        if self._overlong:
+            blocks.append(Block(b"", Origin(self.file, self.offset), self._overlong))
+            self._overlong = 0
+        return blocks
+
     def finish(self, *, damaged: bool = False) -> Iterator[Block]:
         """The rest. A last line without newline is a line, unless the stream is `damaged` there."""
         data = b"".join(self._pieces)
         yield from self._cut(data[: data.rfind(b"\n") + 1] if damaged else data, at_end=True)
         if self._overlong:
-            yield Block(b"", Origin(self.file, self._offset), self._overlong)
+            yield Block(b"", Origin(self.file, self.offset), self._overlong)
 
-    def _cut(self, data: bytes, *, at_end: bool) -> Iterator[Block]:
-        start = 0
-        while start < len(data) and (at_end or self._skipping or len(data) - start >= self.block_bytes):
+    def _cut(self, data: bytes, *, at_end: bool, all_lines: bool = False) -> Iterator[Block]:
+        start, any_length = 0, at_end or all_lines
+        while start < len(data) and (any_length or self._skipping or len(data) - start >= self.block_bytes):
             if self._skipping:
                 end = data.find(b"\n", start) + 1
                 self._skipping = end == 0
@@ -70,7 +83,7 @@ class BlockCutter:
                 continue
             end, overlong_end = self._next_span(data, start, at_end)
             if end > start:
-                yield Block(data[start:end], Origin(self.file, self._offset + start), self._overlong)
+                yield Block(data[start:end], Origin(self.file, self.offset + start), self._overlong)
                 self._overlong = 0
             if overlong_end > end:
                 self._overlong += 1
@@ -78,7 +91,7 @@ class BlockCutter:
             elif end == start:
                 break
             start = overlong_end
-        self._offset += start
+        self.offset += start
         self._pieces = [data[start:]]
         self.held_bytes = len(data) - start
 
