@@ -6,17 +6,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agent.agent import Agent, stream_group
     from agent.embedded import EmbeddedFleet
+    from agent.feeds_wanted import Feed, StreamOptions
     from agent.master import Master
     from agent.messages import Submit
+    from agent.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
     from agent.result import Result
+    from agent.status import AgentStatus, JobListing, PartStatus
 else:
     # Loaded when first used: a client needs the control messages, and not Polars.
     _HOMES = {
+        "Accepted": "agent.notices",
+        "Acknowledged": "agent.notices",
         "Agent": "agent.agent",
+        "AgentStatus": "agent.status",
         "EmbeddedFleet": "agent.embedded",
+        "Ended": "agent.notices",
+        "Feed": "agent.feeds_wanted",
+        "JobListing": "agent.status",
         "Master": "agent.master",
+        "Notice": "agent.notices",
+        "PartStatus": "agent.status",
+        "Published": "agent.notices",
         "Result": "agent.result",
+        "StopAnswered": "agent.notices",
+        "StreamOptions": "agent.feeds_wanted",
         "Submit": "agent.messages",
+        "SubmitRefused": "agent.notices",
         "stream_group": "agent.agent",
     }
 
@@ -26,4 +41,23 @@ else:
         return getattr(import_module(_HOMES[name]), name)
 
 
-__all__ = ["Agent", "EmbeddedFleet", "Master", "Result", "Submit", "stream_group"]
+__all__ = [
+    "Accepted",
+    "Acknowledged",
+    "Agent",
+    "AgentStatus",
+    "EmbeddedFleet",
+    "Ended",
+    "Feed",
+    "JobListing",
+    "Master",
+    "Notice",
+    "PartStatus",
+    "Published",
+    "Result",
+    "StopAnswered",
+    "StreamOptions",
+    "Submit",
+    "SubmitRefused",
+    "stream_group",
+]

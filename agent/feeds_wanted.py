@@ -1,0 +1,54 @@
+"""What an agent's jobs want to read: its streams' events, each with the columns that are needed of them.
+
+A *feed* is one reading of one stream. Live jobs that start at the end of a stream share one feed of it; a job that
+starts at the beginning, or that ends, has a feed of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.parsing import SourceColumn
+
+Start = Literal["end", "beginning"]
+FeedKey = tuple[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Where live jobs begin to read a stream."""
+
+    read_from: Start = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One reading of a stream, while `Agent.feeds()` names it. `columns` may grow from call to call.
+
+    `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
+    stream's files ended when it was opened.
+    """
+
+    stream: str
+    app_id: int | None
+    start: Start
+    bounded: bool
+    columns: tuple[SourceColumn, ...]
+
+    @property
+    def key(self) -> FeedKey:
+        """What `insert`, `caught_up` and `end_of_feed` name it by."""
+        return (self.stream, self.app_id)
+
+
+def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColumn, ...]:
+    """The columns of several jobs, each once, in order of first need."""
+    return tuple({column: None for columns in wanted for column in columns})
+
+
+def fit_together(columns: Iterable[SourceColumn], others: Iterable[SourceColumn]) -> bool:
+    """Whether one parser can yield both: no name stands for two paths or two types."""
+    known: Mapping[str, SourceColumn] = {column.name: column for column in others}
+    return all(known.get(column.name, column) == column for column in columns)

@@ -1,0 +1,74 @@
+"""What an agent's core tells the shell around it about the jobs its clients care for; drained by `Agent.notices()`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A job is there: one answer to each `submit` that succeeds, and to each `follow` of a job that runs."""
+
+    app_id: int
+    name: str
+    text: str
+    stream: str
+    columns: tuple[str, ...]
+    bounded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRefused:
+    """A job was not started, and why: one line for people. `unavailable`: trying again later may help."""
+
+    app_id: int
+    reason: str
+    unavailable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """So many agents run a followed job, of so many on its roster; said again when it changes."""
+
+    app_id: int
+    agents: int
+    expected: int
+    version: int
+    epoch: int
+    master: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One result of a followed job as its JSON line; `pane` is the window's start in epoch ms (0 without windows).
+
+    Panes come in order. After another `follow` of the same job they start again from where that one asked for.
+    """
+
+    app_id: int
+    pane: int
+    json: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """There will be no further result of a followed job.
+
+    finished: its input ended; stopped: someone stopped it, or nobody followed it; lost: nothing was heard of it for
+    long; unknown: there is no such job.
+    """
+
+    app_id: int
+    reason: Literal["finished", "stopped", "lost", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class StopAnswered:
+    """The answer to `stop`."""
+
+    app_id: int
+    found: bool
+
+
+Notice = Accepted | SubmitRefused | Acknowledged | Published | Ended | StopAnswered
