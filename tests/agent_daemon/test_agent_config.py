@@ -1,0 +1,155 @@
+"""`agent.toml`: what a person gets told, key by key and line by line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.config import Config, ConfigError, load_config
+
+GOOD = """\
+fleet = "shop"
+name = "agent-5"
+listen = "127.0.0.1:7705"
+seeds = ["127.0.0.1:7701", "[::1]:7702"]
+data_directory = "data"
+
+[identity]
+ca = "ca.crt"
+certificate = "/etc/elf/agent.crt"
+key = "agent.key"
+
+[[streams]]
+name = "web"
+paths = ["/var/log/nginx/access.log*", "logs/*.json"]
+"""
+
+
+def faults(folder: Path, text: str | bytes) -> list[str]:
+    """The faults of a configuration, without the path before the line."""
+    path = folder / "agent.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert all(line.startswith(str(path)) for line in caught.value.lines)
+    return [line.removeprefix(str(path)) for line in caught.value.lines]
+
+
+def loaded(folder: Path, text: str) -> Config:
+    path = folder / "agent.toml"
+    path.write_text(text)
+    return load_config(path)
+
+
+def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
+    config = loaded(tmp_path, GOOD)
+    assert (config.fleet, config.name, config.listen, config.log_level) == (
+        "shop", "agent-5", "127.0.0.1:7705", "info",
+    )  # fmt: skip
+    assert config.advertise is None
+    assert config.seeds == ("127.0.0.1:7701", "[::1]:7702")
+    assert config.data_directory == tmp_path / "data"
+    assert config.control_socket == tmp_path / "data" / "control.sock"
+    assert config.identity.ca == tmp_path / "ca.crt"
+    assert config.identity.certificate == Path("/etc/elf/agent.crt")
+    (stream,) = config.streams
+    assert stream.paths == ("/var/log/nginx/access.log*", f"{tmp_path}/logs/*.json")
+    assert (stream.name, stream.format, stream.time_field, stream.read_from) == ("web", "auto", None, "end")
+
+
+def test_the_folder_of_the_file_is_no_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "shop [a]*"
+    folder.mkdir()
+    (pattern,) = loaded(folder, GOOD.replace('"/var/log/nginx/access.log*", ', "")).streams[0].paths
+    assert pattern == f"{tmp_path}/shop [[]a][*]/logs/*.json"
+
+
+def test_the_example_is_a_good_file() -> None:
+    config = load_config(Path(__file__).parents[2] / "deploy" / "agent.toml.example")
+    assert len(config.streams) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('paths = ["/', 'pathz = ["/', ":14: streams[0].pathz: unknown key (did you mean paths?)"),
+        ('paths = ["/', 'pathz = ["/', ":12: streams[0].paths: is missing"),
+        ('fleet = "shop"\n', "", ": fleet: is missing"),
+        ('key = "agent.key"\n', "", ":7: identity.key: is missing"),
+        ('"shop"', "5", ":1: fleet: must be text in quotes, not a whole number"),
+        ('"shop"', '"the shop"', ":1: fleet: 'the shop' must be letters, digits, '.', '_' and '-', "
+         "beginning with a letter or digit"),
+        ('"agent-5"', '""', ":2: name: must not be empty"),
+        ('"agent-5"', f'"{"a" * 65}"', ":2: name: may have at most 64 characters"),
+        ('"127.0.0.1:7705"', '"7705"', ":3: listen: '7705' is no address: write it like 127.0.0.1:7700"),
+        ('"127.0.0.1:7705"', '"::1:7705"', ":3: listen: '::1:7705': write an IPv6 address in brackets, "
+         "like [::1]:7700"),
+        (":7705", ":70000", ":3: listen: '127.0.0.1:70000': the port must be a number from 1 to 65535"),
+        (":7705", ":0", ":3: listen: '127.0.0.1:0': the port must be a number from 1 to 65535"),
+        ("127.0.0.1:7705", "0.0.0.0:7705", ":3: listen: 0.0.0.0 stands for every interface: set advertise to an "
+         "address others can reach"),
+        (":7702", "", ":4: seeds[1]: '[::1]': write an IPv6 address in brackets, like [::1]:7700"),
+        ('"data"', '["a"]', ":5: data_directory: must be text in quotes, not a list"),
+        ("[identity]", 'log_level = "loud"\n', ":7: log_level: 'loud' is none of debug, info, warning, error"),
+        ("[identity]", "[identities]", ":7: identities: unknown key (did you mean identity?)"),
+        ("[identity]", "[[identity]]", ":7: identity: must be a table, not a list"),
+        ("[[streams]]", "[streams]", ":12: streams: must be a list, not a table"),
+        ('"web"', '"*"', ":13: streams[0].name: * stands for every stream: give this one a name of its own"),
+        ('"web"', '"web"\nformat = "xml"', ":14: streams[0].format: 'xml' is none of auto, json, combined, csv, tsv"),
+        ('"web"', '"web"\nread_from = "now"', ":14: streams[0].read_from: 'now' is none of end, beginning"),
+        ('"logs/*.json"', '\n  "", # none\n  7', ":15: streams[0].paths[1]: must not be empty"),
+        ('"logs/*.json"', '\n  "", # none\n  7',
+         ":16: streams[0].paths[2]: must be text in quotes, not a whole number"),
+        ('"logs/*.json"', '"a\\u0000b"', ":14: streams[0].paths[1]: has a NUL character, which no path has"),
+        ("[identity]", '[[streams]]\nname = "web"\npaths = ["a"]\n[identity]',
+         ":16: streams[1].name: 'web' is the name of streams[0] already"),
+    ],
+)  # fmt: skip
+def test_each_fault_names_line_key_and_reason(tmp_path: Path, old: str, new: str, fault: str) -> None:
+    assert old in GOOD
+    assert fault in faults(tmp_path, GOOD.replace(old, new, 1))
+
+
+def test_every_fault_is_told_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = GOOD.replace('"shop"', "1").replace("seeds", "seed").replace('"ca.crt"', "true").replace('"web"', "[]")
+    assert faults(tmp_path, text) == [
+        ":1: fleet: must be text in quotes, not a whole number",
+        ":4: seed: unknown key (did you mean seeds?)",
+        ":8: identity.ca: must be text in quotes, not true or false",
+        ":13: streams[0].name: must be text in quotes, not a list",
+    ]
+
+
+def test_an_overlong_socket_path_is_told_before_it_is_bound(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, GOOD.replace('"data"', f'"{"d" * 120}"'))
+    assert fault.startswith(":5: data_directory: ")
+    assert "a socket's path may have 107: set control_socket" in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('a = 1\nb = "x', ":2: unterminated string, at the end of the file"),
+        ("a = 1\n\nb =\n", ":3: invalid value, at column 4"),
+        ("a = 1\na = 2\n", ":2: cannot overwrite a value"),
+        (b'a = 1\nb = "\xff"\n', ":2: is not UTF-8 text"),
+        (b"a" * (1 << 21), ": is larger than 1,048,576 bytes: that is no configuration"),
+        ("a = " + "[" * 100_000, ": is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_what_is_no_toml(tmp_path: Path, text: str | bytes, fault: str) -> None:
+    (found,) = faults(tmp_path, text)
+    assert found.startswith(fault)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.toml: no such file or directory"):
+        load_config(tmp_path / "missing.toml")
+    with pytest.raises(ConfigError, match=f"{tmp_path}: is a directory"):
+        load_config(tmp_path)
+    if os.getuid():
+        (tmp_path / "agent.toml").touch(mode=0)
+        with pytest.raises(ConfigError, match="permission denied"):
+            load_config(tmp_path / "agent.toml")
