@@ -11,9 +11,12 @@ from overlay.events import (
     Delivered,
     Event,
     Joined,
+    LeafSetChanged,
     MessageReceived,
     MulticastReceived,
     ParentChanged,
+    PeerFailed,
+    PeerLeft,
 )
 from overlay.ids import (
     ID_BITS,
@@ -30,11 +33,12 @@ from overlay.ids import (
     shared_prefix_length,
 )
 from overlay.join import ProtocolError
+from overlay.latency import Latency, PlaneLatency, UniformLatency
 from overlay.memory import DeliveryLimitError, MemoryNetwork
 from overlay.node import PAYLOAD_BYTES_MAX, Node
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
-from overlay.simulator import Latency, PlaneLatency, Simulator, UniformLatency
+from overlay.simulator import Simulator
 from overlay.statistics import Statistics
 from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
 
@@ -53,12 +57,15 @@ __all__ = [
     "Id",
     "Joined",
     "Latency",
+    "LeafSetChanged",
     "MemoryNetwork",
     "MessageReceived",
     "MulticastReceived",
     "Node",
     "ParentChanged",
     "Peer",
+    "PeerFailed",
+    "PeerLeft",
     "PlaneLatency",
     "ProtocolError",
     "RandomSource",

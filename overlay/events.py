@@ -70,4 +70,35 @@ class ChildRemoved:
     child: Peer
 
 
-Event = Joined | Delivered | MessageReceived | MulticastReceived | Attached | ParentChanged | ChildAdded | ChildRemoved
+@dataclass(frozen=True, slots=True)
+class PeerFailed:
+    """A peer is taken for dead: it cannot be reached, or was silent for too long. It is in no table any more."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLeft:
+    """A peer has said goodbye. It is in no table any more."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSetChanged:
+    """Others than before are this node's nearest. Raised by active nodes, once for several changes at a time."""
+
+
+Event = (
+    Joined
+    | Delivered
+    | MessageReceived
+    | MulticastReceived
+    | Attached
+    | ParentChanged
+    | ChildAdded
+    | ChildRemoved
+    | PeerFailed
+    | PeerLeft
+    | LeafSetChanged
+)

@@ -51,7 +51,7 @@ class _Probe:
 class Membership:
     """The tables of one node and the protocol that fills them.
 
-    `revision` grows whenever the members of the leaf set or the state change.
+    `revision` grows whenever the members of the leaf set or the state change, `leaf_set_revision` with the former.
     """
 
     def __init__(self, peer: Peer, outbox: Outbox, random: RandomSource) -> None:
@@ -61,6 +61,7 @@ class Membership:
         self.neighbourhood = Neighbourhood()
         self.state = JoinState.IDLE
         self.revision = 0
+        self.leaf_set_revision = 0
         self._outbox = outbox
         self._random = random
         self._contact = peer
@@ -194,6 +195,26 @@ class Membership:
         self.routing_table.offer(peer)
         if self.leaf_set.offer(peer):
             self.revision += 1
+            self.leaf_set_revision += 1
+
+    def forget(self, node_id: int, now: float) -> bool:
+        """Take a peer out of every table; return whether it was in one."""
+        known = self.routing_table.remove(node_id)
+        self.neighbourhood.remove(node_id)
+        if self.leaf_set.remove(node_id):
+            self.revision += 1
+            self.leaf_set_revision += 1
+            known = True
+        if self._probes.pop(node_id, None) is not None:
+            self._settle_probes(now)
+        return known
+
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date where it is known."""
+        if self.routing_table.next_hop(peer.node_id) is not None:
+            self.routing_table.renew(peer)
+        if peer.node_id in self.leaf_set:
+            self.leaf_set.offer(peer)
 
     def _probe_candidates(self, peers: Iterable[Peer], now: float) -> None:
         for peer in peers:

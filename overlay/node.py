@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from overlay.events import Delivered, Event, MessageReceived
+from overlay.events import Delivered, Event, LeafSetChanged, MessageReceived, PeerFailed
 from overlay.ids import Id, checked_id
 from overlay.join import ProtocolError
 from overlay.leaf_set import LeafSet
@@ -67,6 +67,7 @@ class Node:
         self._held: list[tuple[Peer, JoinRequest | Route | Publish]] = []
         self._held_bytes = 0
         self._revision = 0
+        self._leaf_set_revision = 0
         self._handlers: dict[type[OverlayMessage], Handler] = {
             JoinRequest: self._handle_join_request,
             JoinReply: self._membership.handle_join_reply,
@@ -151,6 +152,23 @@ class Node:
             counters.malformed += 1
             return
         self._handlers[type(message)](sender, message, now)
+        self._settle(now)
+
+    def unreachable(self, peer: Peer, now: float) -> None:
+        """The transport could not connect to a peer: it has failed."""
+        known = self._scribe.forget(peer.node_id, now)
+        known |= self._membership.forget(peer.node_id, now)
+        if known:
+            self._outbox.emit(PeerFailed(peer))
+        self._settle(now)
+
+    def disconnected(self, peer: Peer, now: float) -> None:
+        """A link to a peer broke: it may have failed."""
+
+    def restarted(self, peer: Peer, now: float) -> None:
+        """Another process answers for the peer: what was shared with the one before is gone."""
+        self._scribe.forget(peer.node_id, now)
+        self._membership.renew(peer)
         self._settle(now)
 
     def next_timer(self) -> float | None:
@@ -279,6 +297,9 @@ class Node:
         if self._revision == self._membership.revision:
             return
         self._revision = self._membership.revision
+        if self.is_active and self._leaf_set_revision != self._membership.leaf_set_revision:
+            self._leaf_set_revision = self._membership.leaf_set_revision
+            self._outbox.emit(LeafSetChanged())
         self._scribe.tables_changed(now)
         if self.is_active and self._held:
             held, self._held, self._held_bytes = self._held, [], 0

@@ -36,6 +36,15 @@ class RoutingTable:
             self._rows[row][column] = peer
         return present is None
 
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date if the peer is in the table."""
+        row = shared_prefix_length(self._owner.node_id, peer.node_id)
+        if row < len(self._rows):
+            column = digit(peer.node_id, row)
+            present = self._rows[row][column]
+            if present is not None and present.node_id == peer.node_id:
+                self._rows[row][column] = peer
+
     def remove(self, node_id: int) -> bool:
         """Forget a peer; return whether it was in the table."""
         row = shared_prefix_length(self._owner.node_id, node_id)

@@ -220,6 +220,20 @@ class Scribe:
             elif group.attached and path_checksum(group.path) != checksum:
                 self._outbox.send(sender, GroupJoined(group=key, path=group.path))
 
+    def forget(self, node_id: int, now: float) -> bool:
+        """Drop every tree edge shared with a peer, and seek new parents; return whether there was one. O(groups)."""
+        found = False
+        for group in list(self._groups.values()):
+            if node_id in group.children:
+                found = True
+                self._drop_child(group, node_id)
+            lost = [one for one in (group.parent, group.candidate) if one is not None and one.node_id == node_id]
+            if lost:
+                found = True
+                self._lose(group, lost[0], now)
+            self._prune(group)
+        return found
+
     def tables_changed(self, now: float) -> None:
         """See after every tree whose root may now be another node. O(groups)."""
         if not self._membership.is_active:

@@ -3,16 +3,21 @@
 Every message gets a delay from the latency model and may get lost; links do not keep order. The same random
 source in the same state, and the same calls, make the same run: `trace_hash` tells two runs apart by every
 message delivered, its time, sender, receiver and bytes.
+
+Processes may crash, restart under the same id and stand still (SIGSTOP), and the network may be cut in parts.
+What nodes are told of it is what a transport on sockets could tell: that a peer is `unreachable` (a message to
+it finds no process at that address) or `restarted` (another process answers); of a cut, and of a process that
+stands still, nothing.
 """
 
 import hashlib
 import heapq
 import struct
 from collections.abc import Callable, Iterable
-from math import hypot
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from overlay.events import Event
+from overlay.latency import Latency, UniformLatency
 from overlay.node import Node
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
@@ -20,47 +25,30 @@ from overlay.random_source import RandomSource
 STEPS_MAX = 100_000_000
 
 
-class Latency(Protocol):
-    """How long a message takes from one peer to another, in seconds."""
+@dataclass(slots=True)
+class _Process:
+    """One node's process, or what is left of it; `met`: the incarnation of every peer it has a link with."""
 
-    def delay_s(self, sender: Peer, receiver: Peer) -> float:
-        """Return the delay of the next message on this link."""
-
-
-class UniformLatency:
-    """Every message takes between `low_s` and `high_s`, whatever the link."""
-
-    def __init__(self, random: RandomSource, low_s: float = 0.001, high_s: float = 0.010) -> None:
-        self._random = random
-        self._low_s = low_s
-        self._width_s = high_s - low_s
-
-    def delay_s(self, sender: Peer, receiver: Peer) -> float:  # noqa: ARG002 - the model knows no places
-        """Return a delay drawn anew."""
-        return self._low_s + self._width_s * self._random.random()
+    node: Node
+    incarnation: int
+    is_up: bool = True
+    stalled_until: float = 0.0
+    timer: float | None = None
+    met: dict[int, int] = field(default_factory=dict)
 
 
-class PlaneLatency:
-    """Peers are points in a square whose side takes `side_s` to cross; every message has up to 10% on top.
+@dataclass(frozen=True, slots=True)
+class _Message:
+    sender: Peer
+    incarnation: int
+    receiver: Peer
+    data: bytes
 
-    A peer gets its place when it is first seen.
-    """
 
-    def __init__(self, random: RandomSource, side_s: float = 0.050) -> None:
-        self._random = random
-        self._side_s = side_s
-        self._places: dict[int, tuple[float, float]] = {}
-
-    def delay_s(self, sender: Peer, receiver: Peer) -> float:
-        """Return the time the straight line takes, never less than a hundredth of the side's."""
-        here, there = self._place(sender), self._place(receiver)
-        length = max(0.01, hypot(here[0] - there[0], here[1] - there[1]))
-        return self._side_s * length * (1 + 0.1 * self._random.random())
-
-    def _place(self, peer: Peer) -> tuple[float, float]:
-        if peer.node_id not in self._places:
-            self._places[peer.node_id] = (self._random.random(), self._random.random())
-        return self._places[peer.node_id]
+@dataclass(frozen=True, slots=True)
+class _Unreachable:
+    peer: Peer
+    incarnation: int
 
 
 class Simulator:
@@ -93,31 +81,71 @@ class Simulator:
         self._random = random
         self._latency = latency or UniformLatency(random)
         self.on_event = on_event
-        self._nodes: dict[int, Node] = {}
-        # (time, sequence, node id, sender and bytes; None for a timer): the sequence makes the order total.
-        self._queue: list[tuple[float, int, int, tuple[Peer, bytes] | None]] = []
+        self._processes: dict[int, _Process] = {}
+        # (time, sequence, node id, what; None for a timer): the sequence makes the order total.
+        self._queue: list[tuple[float, int, int, _Message | _Unreachable | None]] = []
         self._sequence = 0
-        self._timers: dict[int, float] = {}
+        self._cuts: list[tuple[frozenset[int], frozenset[int]]] = []
         self._trace = hashlib.blake2b(digest_size=16)
 
     @property
     def nodes(self) -> Iterable[Node]:
-        """The nodes, in the order they were added."""
-        return self._nodes.values()
+        """The nodes that have not crashed, in the order they were added."""
+        return [process.node for process in self._processes.values() if process.is_up]
 
     def add_node(self, node_id: int | None = None) -> Node:
         """Make a node, with a random id unless one is given; the caller starts it or lets it join."""
         identifier = self._random.getrandbits(128) if node_id is None else node_id
-        if identifier in self._nodes:
+        if identifier in self._processes:
             raise ValueError(f"there is already a node {identifier:032x}")
-        node = Node(Peer(identifier, f"sim-{len(self._nodes)}"), random=self._random)
-        self._nodes[identifier] = node
+        node = Node(Peer(identifier, f"sim-{len(self._processes)}"), random=self._random)
+        self._processes[identifier] = _Process(node, incarnation=1)
         return node
+
+    # What goes wrong.
+
+    def crash(self, node: Node) -> None:
+        """End a node's process (SIGKILL). Messages to it vanish, and whoever sent one is told `unreachable`."""
+        process = self._process(node)
+        self._collect(process)
+        process.is_up = False
+        process.timer = None
+
+    def restart(self, node: Node, *, address: str | None = None) -> Node:
+        """Start a crashed node's process anew: a new node of the same id, which the caller lets join.
+
+        It has the old one's address unless another is given. Peers are told `restarted` when they next meet.
+        """
+        old = self._process(node)
+        if old.is_up:
+            raise ValueError(f"{node.peer} has not crashed")
+        fresh = Node(Peer(node.peer.node_id, address or node.peer.address), random=self._random)
+        self._processes[node.peer.node_id] = _Process(fresh, old.incarnation + 1)
+        return fresh
+
+    def stall(self, node: Node, until: float) -> None:
+        """Make a node's process stand still (SIGSTOP): its timers and what is sent to it wait until that time."""
+        process = self._process(node)
+        self._collect(process)
+        process.stalled_until = until
+        process.timer = until
+        self._push(until, node.peer.node_id, None)
+
+    def cut(self, one_side: Iterable[Node], other_side: Iterable[Node]) -> None:
+        """Lose, without a word, everything sent between two sets of nodes from now on, in either direction."""
+        sides = [frozenset(node.peer.node_id for node in side) for side in (one_side, other_side)]
+        self._cuts.append((sides[0], sides[1]))
+
+    def heal(self) -> None:
+        """Take back every cut."""
+        self._cuts.clear()
+
+    # The run.
 
     def run(self, until: float, *, stop: Callable[[], bool] | None = None) -> None:
         """Run up to a virtual time, or until `stop()`, which is asked before every step, is true."""
-        for node in self._nodes.values():
-            self._collect(node)
+        for process in self._processes.values():
+            self._collect(process)
         for _ in range(STEPS_MAX):
             if stop is not None and stop():
                 return
@@ -131,40 +159,86 @@ class Simulator:
         """Return a digest of every message delivered so far."""
         return self._trace.hexdigest()
 
-    def _step(self) -> None:
-        self.now, _, node_id, message = heapq.heappop(self._queue)
-        node = self._nodes[node_id]
-        if message is None:
-            if self._timers.get(node_id) != self.now:
-                return
-            del self._timers[node_id]
-            node.handle_timer(self.now)
-        else:
-            sender, data = message
-            self.delivered += 1
-            self._trace.update(struct.pack(">d", self.now))
-            self._trace.update(sender.node_id.to_bytes(16, "big") + node_id.to_bytes(16, "big"))
-            self._trace.update(data)
-            node.receive(sender, data, self.now)
-        self._collect(node)
+    def _process(self, node: Node) -> _Process:
+        process = self._processes[node.peer.node_id]
+        if process.node is not node:
+            raise ValueError(f"{node.peer} has been restarted: this is the node it was before")
+        return process
 
-    def _collect(self, node: Node) -> None:
+    def _step(self) -> None:
+        self.now, _, node_id, what = heapq.heappop(self._queue)
+        process = self._processes.get(node_id)
+        if process is not None and process.is_up and self.now < process.stalled_until:
+            if what is not None:
+                self._push(process.stalled_until, node_id, what)
+        elif isinstance(what, _Message):
+            self._deliver(process, what)
+        elif process is not None and process.is_up:
+            self._wake(process, what)
+
+    def _wake(self, process: _Process, what: _Unreachable | None) -> None:
+        """Tell a node that a peer is not there, or that its timer is due."""
+        if what is None:
+            if process.timer != self.now:
+                return
+            process.timer = None
+            process.node.handle_timer(self.now)
+        elif what.incarnation == process.incarnation:
+            process.node.unreachable(what.peer, self.now)
+        self._collect(process)
+
+    def _deliver(self, process: _Process | None, message: _Message) -> None:
+        """Hand a message over, with what the link it came by tells both its ends."""
+        sender = self._processes[message.sender.node_id]
+        if process is None or not process.is_up or process.node.peer != message.receiver:
+            self.lost += 1
+            if not self._is_cut(message.receiver, message.sender):
+                self._push(self.now, message.sender.node_id, _Unreachable(message.receiver, message.incarnation))
+            return
+        if message.incarnation < process.met.get(message.sender.node_id, 0):
+            self.lost += 1
+            return
+        if sender.incarnation == message.incarnation and sender.is_up and self.now >= sender.stalled_until:
+            self._introduce(sender, process.node.peer, process.incarnation)
+        self._introduce(process, message.sender, message.incarnation)
+        self.delivered += 1
+        self._trace.update(struct.pack(">d", self.now))
+        self._trace.update(message.sender.node_id.to_bytes(16, "big") + message.receiver.node_id.to_bytes(16, "big"))
+        self._trace.update(message.data)
+        process.node.receive(message.sender, message.data, self.now)
+        self._collect(process)
+
+    def _introduce(self, process: _Process, peer: Peer, incarnation: int) -> None:
+        """Say `restarted` to a node whose link to a peer was one to an earlier process."""
+        known = process.met.get(peer.node_id)
+        process.met[peer.node_id] = incarnation
+        if known is not None and known != incarnation:
+            process.node.restarted(peer, self.now)
+            self._collect(process)
+
+    def _collect(self, process: _Process) -> None:
         """Put what a node wants onto the queue: its messages and its next timer."""
+        if not process.is_up or self.now < process.stalled_until:
+            return
+        node = process.node
         for receiver, data in node.messages_to_send():
-            if receiver.node_id not in self._nodes or (self.loss and self._random.random() < self.loss):
+            if self._is_cut(node.peer, receiver) or (self.loss and self._random.random() < self.loss):
                 self.lost += 1
                 continue
             arrival = self.now + self._latency.delay_s(node.peer, receiver)
-            self._push(arrival, receiver.node_id, (node.peer, data))
+            self._push(arrival, receiver.node_id, _Message(node.peer, process.incarnation, receiver, data))
         timer = node.next_timer()
-        if timer is not None and timer != self._timers.get(node.peer.node_id):
-            timer = max(timer, self.now)
-            self._timers[node.peer.node_id] = timer
-            self._push(timer, node.peer.node_id, None)
+        if timer is not None and timer != process.timer:
+            process.timer = max(timer, self.now)
+            self._push(process.timer, node.peer.node_id, None)
         for event in node.events():
             if self.on_event is not None:
                 self.on_event(self.now, node, event)
 
-    def _push(self, time: float, node_id: int, message: tuple[Peer, bytes] | None) -> None:
+    def _is_cut(self, sender: Peer, receiver: Peer) -> bool:
+        pair = sender.node_id, receiver.node_id
+        return any((pair[0] in a and pair[1] in b) or (pair[0] in b and pair[1] in a) for a, b in self._cuts)
+
+    def _push(self, time: float, node_id: int, what: _Message | _Unreachable | None) -> None:
         self._sequence += 1
-        heapq.heappush(self._queue, (time, self._sequence, node_id, message))
+        heapq.heappush(self._queue, (time, self._sequence, node_id, what))

@@ -3,7 +3,17 @@ import random
 import pytest
 from overlay_oracle import check_all, leaf_set_errors, memory_overlay
 
-from overlay import Delivered, Joined, MemoryNetwork, MessageReceived, Node, Peer, ProtocolError, closest
+from overlay import (
+    Delivered,
+    Joined,
+    LeafSetChanged,
+    MemoryNetwork,
+    MessageReceived,
+    Node,
+    Peer,
+    ProtocolError,
+    closest,
+)
 from overlay.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 from overlay.messages import (
     Announcement,
@@ -132,7 +142,7 @@ def test_held_messages_are_delivered_or_passed_on_after_the_join() -> None:
     sent(joiner)
     tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=()))
     tell(joiner, contact, LeafSetAnswer(leaves=()))
-    assert joiner.events() == [Joined(), Delivered(49, b"mine", joiner.peer)]
+    assert joiner.events() == [Joined(), LeafSetChanged(), Delivered(49, b"mine", joiner.peer)]
     assert any(peer == contact and getattr(message, "key", None) == 11 for peer, message in sent(joiner))
 
 
