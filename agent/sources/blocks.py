@@ -66,6 +66,10 @@ class BlockCutter:
             self._overlong = 0
         return blocks
 
+    def skip_line(self) -> None:
+        """The stream begins inside a line that is not wanted."""
+        self._skipping = True
+
     def finish(self, *, damaged: bool = False) -> Iterator[Block]:
         """The rest. A last line without newline is a line, unless the stream is `damaged` there."""
         data = b"".join(self._pieces)

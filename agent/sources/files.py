@@ -1,12 +1,14 @@
 """Files, pipes and standard input as sources of blocks; `.gz` and `.zst` are read as they are."""
 
+import io
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter, cut_blocks
 from agent.sources.compression import (
@@ -76,12 +78,14 @@ class Source:
 
         The good part of a damaged compressed file comes before its SourceError.
         """
+        yield from cut_blocks(self.content(), BlockCutter(self.file, block_bytes, line_bytes_max, csv_quotes))
+
+    def content(self) -> Iterator[bytes]:
+        """The whole source as pieces of at most 32 MiB, decompressed: what `blocks` is cut from, and once as well."""
         kept, self._kept = self._kept, []
         stream = self._stream or self._open()
-        cutter = BlockCutter(self.file, block_bytes, line_bytes_max, csv_quotes)
         with nullcontext() if stream is self._stdin else stream:
-            content = _content(self.file, chain(kept, _read(self.file, stream, self.progress)))
-            yield from cut_blocks(content, cutter)
+            yield from _content(self.file, chain(kept, _read(self.file, stream, self.progress)))
 
     def _open(self) -> BinaryIO:
         if self.file == STANDARD_INPUT:
@@ -106,6 +110,38 @@ class Source:
             yield piece
             if sum(map(len, self._kept)) >= _KEPT_BYTES_MAX:
                 return
+
+
+class OpenedFile(Source):
+    """The first `size` bytes of an open file, which may be growing and nameless by now. Its owner closes it."""
+
+    def __init__(self, path: str, descriptor: int, size: int) -> None:
+        super().__init__(path)
+        self._descriptor = descriptor
+        self._size = size
+
+    def bytes_total(self) -> int:
+        return self._size
+
+    def _open(self) -> BinaryIO:
+        return cast(BinaryIO, _FirstBytes(self._descriptor, self._size))
+
+
+class _FirstBytes(io.RawIOBase):
+    """Reads an open file's first bytes, at a position of its own."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._position, self._size = 0, size
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        left = self._size - self._position
+        data = os.pread(self._descriptor, left if size < 0 else min(size, left), self._position)
+        self._position += len(data)
+        return data
 
 
 def read_blocks(
