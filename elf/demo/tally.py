@@ -1,19 +1,19 @@
 """What the shop's own logs say about windows, to hold the fleet's answer against it."""
 
+import re
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
-
-import msgspec
 
 from .board import ShownWindow
 
-
-class _Event(msgspec.Struct):
-    created_at: str
+_TIME = re.compile(rb'^\{"created_at":"([^"]+)"|^[^\[]+\[([^\]]+)\]')
+"""Where a line of either log says when it was: an event first of all, an access line between its first brackets."""
+_MOMENTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +32,28 @@ class Verdict:
     wrong: tuple[str, ...]
 
 
-def count_events(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
-    """How many events of one server's log lie in each window, by its start; `starts_ms` ascend."""
-    decode = msgspec.json.Decoder(_Event).decode
+def count_lines(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
+    """How many lines of one of a server's logs lie in each window, by its start; `starts_ms` ascend."""
+    moment_of = lru_cache(_MOMENTS)(_moment_ms)
     counted: Counter[int] = Counter()
     with log.open("rb") as lines:
         for line in lines:
-            moment_ms = round(datetime.fromisoformat(decode(line).created_at).timestamp() * 1000)
+            if (found := _TIME.search(line)) is None:
+                continue
+            moment_ms = moment_of(found[1] or found[2])
             position = bisect(starts_ms, moment_ms) - 1
             if position >= 0 and moment_ms < starts_ms[position] + window_ms:
                 counted[starts_ms[position]] += 1
     return counted
 
 
-def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Path], window_ms: int) -> Verdict:
-    """Compares what was shown with the logs; `logs` are the event logs by the agent that reads them."""
+def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Sequence[Path]], window_ms: int) -> Verdict:
+    """Compares what was shown with the logs; `logs` are those that each agent reads."""
     starts = sorted({window.start_ms for window in windows})
-    written = {agent: count_events(log, starts, window_ms) for agent, log in logs.items()}
+    written = {
+        agent: sum((count_lines(log, starts, window_ms) for log in paths), Counter[int]())
+        for agent, paths in logs.items()
+    }
     complete: list[ShownWindow] = []
     lacking: list[ShownWindow] = []
     wrong: list[str] = []
@@ -70,3 +75,12 @@ def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Path], window_ms: i
         unsure=unsure,
         wrong=tuple(wrong),
     )
+
+
+def _moment_ms(text: bytes) -> int:
+    written = text.decode()
+    if written.endswith("Z"):
+        moment = datetime.fromisoformat(written)
+    else:
+        moment = datetime.strptime(written, "%d/%b/%Y:%H:%M:%S %z")
+    return round(moment.timestamp() * 1000)

@@ -108,23 +108,28 @@ def test_lines_say_what_the_picture_says() -> None:
     assert happening_line(61.5, "agent-5\x1b[2J") == "01:01  agent-5\\x1b[2J"
 
 
-def write_log(path: Path, moments_ms: list[int]) -> Path:
+def write_logs(folder: Path, moments_ms: list[int]) -> tuple[Path, Path]:
+    """The two logs of a server; the access log knows whole seconds only."""
+    folder.mkdir()
+    events, access = folder / "events.json", folder / "access.log"
     lines = [json.dumps({"created_at": f"2023-11-14T22:13:{20 + ms / 1000:06.3f}Z"}) for ms in moments_ms]
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
+    events.write_text("".join(f"{line}\n" for line in lines).replace(": ", ":"))
+    lines = [f'::1 - - [14/Nov/2023:23:13:{20 + ms // 1000:02} +0100] "GET /[x] HTTP/1.1" 200 5' for ms in moments_ms]
+    access.write_text("".join(f"{line}\n" for line in lines))
+    return events, access
 
 
 def test_windows_are_held_against_the_logs_where_that_is_exact(tmp_path: Path) -> None:
     logs = {
-        "agent-1": write_log(tmp_path / "1.json", [0, 4_999, 5_000, 12_000]),
-        "agent-5": write_log(tmp_path / "5.json", [1, 5_001, 5_002]),
+        "agent-1": write_logs(tmp_path / "1", [0, 4_999, 5_000, 12_000]),
+        "agent-5": write_logs(tmp_path / "5", [1, 5_001, 5_002]),
     }
-    first = replace(WINDOW, events=3)
-    second = replace(LACKING, start_ms=WINDOW.end_ms, end_ms=WINDOW.end_ms + 5000, events=1)
+    first = replace(WINDOW, events=6)
+    second = replace(LACKING, start_ms=WINDOW.end_ms, end_ms=WINDOW.end_ms + 5000, events=2)
     verdict = judge([first, second], logs, 5000)
-    assert (verdict.complete, verdict.complete_events, verdict.lacking, verdict.lacking_events) == (1, 3, 1, 1)
+    assert (verdict.complete, verdict.complete_events, verdict.lacking, verdict.lacking_events) == (1, 6, 1, 2)
     assert (verdict.unsure, verdict.wrong) == (0, ())
-    over = judge([replace(first, events=4), second], logs, 5000)
-    assert [line.endswith("4 counted, 3 in the logs") for line in over.wrong] == [True]
+    over = judge([replace(first, events=7), second], logs, 5000)
+    assert [line.endswith("7 counted, 6 in the logs") for line in over.wrong] == [True]
     assert judge([replace(first, partial=("agent-5",)), second], logs, 5000).unsure == 1
     assert judge([replace(first, late=1), second], logs, 5000).unsure == 2
