@@ -1,0 +1,91 @@
+"""The Unix socket that clients connect to: bound so that only its owner and group may, a dead agent's one replaced."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+
+from agent.errors import StartError
+
+SOCKET_MODE = 0o660
+BACKLOG = 64
+
+
+@contextmanager
+def no_longer_there(path: Path, identity: tuple[int, int]) -> Iterator[None]:
+    """Removes the socket at the end, unless somebody has put another in its place."""
+    try:
+        yield
+    finally:
+        try:
+            if _identity(path.lstat()) == identity:
+                path.unlink()
+        except OSError:
+            pass  # it is gone, which is all that was wanted
+
+
+async def bind_control_socket(path: Path) -> tuple[trio.SocketListener, tuple[int, int]]:
+    """Listens at the path; returns the listener and (device, inode) of the socket. StartError, one line."""
+    await _clear(path)
+    socket = trio.socket.socket(trio.socket.AF_UNIX, trio.socket.SOCK_STREAM)
+    try:
+        # The mask makes the socket what it shall be from its first moment. (No other thread runs yet.)
+        mask = os.umask(0o777 & ~SOCKET_MODE)
+        try:
+            await socket.bind(os.fspath(path))
+        finally:
+            os.umask(mask)
+        socket.listen(BACKLOG)
+        return trio.SocketListener(socket), _identity(path.lstat())
+    except OSError as error:
+        socket.close()
+        raise _refusal(path, _words(error)) from None
+
+
+async def _clear(path: Path) -> None:
+    """Makes room: what is left of an agent that is gone may be removed, and nothing else."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise _refusal(path, f"there is no folder {path.parent}") from None
+        return
+    except OSError as error:
+        raise _refusal(path, _words(error)) from None
+    if not stat.S_ISSOCK(status.st_mode):
+        raise _refusal(path, "something is there already that is no socket")
+    try:
+        stream = await trio.open_unix_socket(path)
+    except ConnectionRefusedError:
+        _remove(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _refusal(path, _words(error)) from None
+    else:
+        await stream.aclose()
+        raise _refusal(path, "another agent answers there")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refusal(path, f"cannot be replaced: {_words(error)}") from None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _refusal(path: Path, reason: str) -> StartError:
+    return StartError(f"control_socket {path}: {reason}")

@@ -1,0 +1,93 @@
+"""The agent's own folder: a lock, so that one agent uses it, and the number of its starts."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agent.errors import StartError
+
+DIRECTORY_MODE = 0o750
+INCARNATION_FILE = "incarnation"
+LOCK_FILE = "lock"
+INCARNATION_MAX = 1 << 62
+_DIGITS_MAX = 20
+
+
+class DataDirectory:
+    """The folder while this process owns it: `with DataDirectory(path) as directory`.
+
+    StartError (one line) when it cannot be made or written, or another agent uses it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            # The lock goes with the process, however it ends.
+            self._lock = os.open(self.path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._release()
+            raise StartError(f"data_directory {self.path}: another agent uses it") from None
+        except OSError as error:
+            self._release()
+            raise self._unusable(error) from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def next_incarnation(self, wall_s: int) -> int:
+        """The number of this start, one above the last, on disk before it is returned.
+
+        Where the file holds no number, the time stands in: higher than any number of starts.
+        """
+        path = self.path / INCARNATION_FILE
+        try:
+            incarnation = self._last(path, wall_s) + 1
+            beside = path.with_name(f"{INCARNATION_FILE}.new")
+            with beside.open("w") as file:
+                file.write(f"{incarnation}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            self._sync_names()
+        except OSError as error:
+            raise self._unusable(error) from None
+        return incarnation
+
+    def _last(self, path: Path, wall_s: int) -> int:
+        try:
+            with path.open("rb") as file:
+                text = file.read(_DIGITS_MAX + 1).strip()
+        except FileNotFoundError:
+            return 0
+        if text.isdigit() and 0 <= int(text) < INCARNATION_MAX:
+            return int(text)
+        return wall_s
+
+    def _sync_names(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _unusable(self, error: OSError) -> StartError:
+        reason = (error.strerror or str(error)).lower()
+        where = f" ({error.filename})" if error.filename and str(error.filename) != str(self.path) else ""
+        return StartError(f"data_directory {self.path}: cannot be used: {reason}{where}")
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

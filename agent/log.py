@@ -1,0 +1,106 @@
+"""Structured logs: one JSON object a line on standard error, for journals and programs.
+
+    {"time":"2026-01-02T03:04:05.678Z","level":"info","event":"ready","listen":"127.0.0.1:7705"}
+
+Whatever logs through `logging` comes out like that, and so does what nobody caught: warnings, and exceptions in
+threads and finalisers.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+AGENT_LOG = logging.getLogger("elf.agent")
+TEXT_CHARACTERS_MAX = 16_384
+"""Of one value; of a traceback the end is kept, which says what happened."""
+_INTEGER_MAX = 1 << 63
+_OWN_KEYS = ("time", "level", "event")
+
+
+def info(event: str, **fields: Any) -> None:
+    """Says what happened; `fields` are plain values."""
+    AGENT_LOG.info(event, extra={"fields": fields})
+
+
+def warn(event: str, **fields: Any) -> None:
+    AGENT_LOG.warning(event, extra={"fields": fields})
+
+
+def debug(event: str, **fields: Any) -> None:
+    AGENT_LOG.debug(event, extra={"fields": fields})
+
+
+def failed(event: str, error: BaseException, **fields: Any) -> None:
+    """Says that something raised what it should not have, with its traceback."""
+    AGENT_LOG.error(event, exc_info=error, extra={"fields": fields})
+
+
+def start_logging(level: str) -> None:
+    """Sends everything from `level` (debug, info, warning, error) on to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # That nobody can read the log any more is no reason to stop, or to write about it.
+    logging.raiseExceptions = False
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    sys.unraisablehook = lambda unraisable: _log_stray("unraisable", unraisable.exc_value)
+    threading.excepthook = lambda arguments: _log_stray("thread failed", arguments.exc_value)
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON, whatever is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "event": _cut(record.getMessage()),
+        }
+        if record.name != AGENT_LOG.name:
+            line["logger"] = record.name
+        for key, value in getattr(record, "fields", {}).items():
+            line[f"{key}_" if key in _OWN_KEYS else key] = _plain(value)
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            line["error"] = _cut(f"{type(error).__name__}: {error}")
+            line["traceback"] = "".join(traceback.format_exception(error))[-TEXT_CHARACTERS_MAX:]
+        return msgspec.json.encode(line).decode()
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if -_INTEGER_MAX < value < _INTEGER_MAX else str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    """Lone surrogates, which names of files may hold, are no JSON."""
+    return text[:TEXT_CHARACTERS_MAX].encode(errors="backslashreplace").decode()
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    AGENT_LOG.critical("crashed", exc_info=(kind, error, trace))
+
+
+def _log_stray(event: str, error: BaseException | None) -> None:
+    if error is not None:
+        failed(event, error)
