@@ -11,6 +11,9 @@ Bound = tuple[int, int]  # (pane, hash): where a range of the tree begins or end
 LOWEST: Bound = (-(2**63), 0)
 _UNLIMITED = 2**63 - 1  # what is unpacked here was packed here
 
+Panes = tuple[int, int]  # the first and the last of a range of panes
+EVERY_PANE: Panes = (-(2**63), 2**63 - 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
@@ -53,9 +56,21 @@ def cut(frame: pl.DataFrame, separators: Sequence[Bound]) -> Iterator[pl.DataFra
     yield frame.slice(start)
 
 
-def of_pane(frame: pl.DataFrame, pane: int | None) -> pl.DataFrame:
-    """The rows of one pane of a sorted frame, or all of them. O(log n)."""
-    if pane is None:
+def panes_of(pane: int | None, upto: int | None) -> Panes:
+    """The range that one pane, or all panes up to one, or neither stands for."""
+    if pane is not None:
+        return pane, pane
+    return EVERY_PANE if upto is None else (EVERY_PANE[0], upto)
+
+
+def of_panes(frame: pl.DataFrame, panes: Panes) -> pl.DataFrame:
+    """The rows of a range of panes of a sorted frame. O(log n)."""
+    if panes == EVERY_PANE:
         return frame
-    start = int(frame["pane"].search_sorted(pane, side="left"))
-    return frame.slice(start, int(frame["pane"].search_sorted(pane, side="right")) - start)
+    start = int(frame["pane"].search_sorted(panes[0], side="left"))
+    return frame.slice(start, int(frame["pane"].search_sorted(panes[1], side="right")) - start)
+
+
+def without_panes(frame: pl.DataFrame, panes: Panes) -> pl.DataFrame:
+    """The other rows. O(n)."""
+    return frame.filter(~pl.col("pane").is_between(*panes))

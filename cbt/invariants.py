@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from cbt.fragment import LOWEST, Bound
+from cbt.fragment import EVERY_PANE, LOWEST, Bound
 from cbt.layout import Layout
 from cbt.node import Node
 
@@ -43,5 +43,5 @@ def _leaf_depths(node: Node) -> list[int]:
 
 
 def _is_one_hash(node: Node, layout: Layout) -> bool:
-    frames = [frame.select("pane", "hash") for frame in node.read(layout)]
+    frames = [frame.select("pane", "hash") for frame in node.read(layout, EVERY_PANE)]
     return node.is_leaf and pl.concat(frames).n_unique() == 1

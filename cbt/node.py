@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from cbt.fragment import Bound, Fragment, of_pane, position
+from cbt.fragment import Bound, Fragment, Panes, of_panes, position, without_panes
 from cbt.layout import Layout
 
 
@@ -48,27 +48,27 @@ class Node:
         for child in self.children:
             yield from child.walk()
 
-    def read(self, layout: Layout, pane: int | None = None) -> list[pl.DataFrame]:
-        """The buffer's fragments, decompressed, as far as they are of the pane."""
+    def read(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
+        """The buffer's fragments, decompressed, as far as they are of these panes."""
         return [
-            of_pane(fragment.unpack(layout.schema), pane)
+            of_panes(fragment.unpack(layout.schema), panes)
             for fragment in self.fragments
-            if pane is None or fragment.first_pane <= pane <= fragment.last_pane
+            if fragment.first_pane <= panes[1] and panes[0] <= fragment.last_pane
         ]
 
-    def forget(self, layout: Layout, pane: int) -> None:
-        """Drops one pane's rows here and below, and the children that are left empty (but one)."""
+    def forget(self, layout: Layout, panes: Panes) -> None:
+        """Drops the rows of some panes here and below, and the children that are left empty (but one)."""
         kept = []
         for fragment in self.fragments:
-            if fragment.first_pane <= pane <= fragment.last_pane:
-                rest = fragment.unpack(layout.schema).filter(pl.col("pane") != pane)
+            if panes[1] < fragment.first_pane or fragment.last_pane < panes[0]:
+                kept.append(fragment)
+            elif not (panes[0] <= fragment.first_pane and fragment.last_pane <= panes[1]):
+                rest = without_panes(fragment.unpack(layout.schema), panes)
                 if rest.height:
                     kept.append(Fragment.pack(rest))
-            else:
-                kept.append(fragment)
         self.fragments = kept
         for child in self.children:
-            child.forget(layout, pane)
+            child.forget(layout, panes)
         self.children = [child for child in self.children if not child.is_empty] or self.children[:1]
 
     @property

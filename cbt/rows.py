@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import polars as pl
 
 from cbt.columns import Key, Order, check_pane, check_physical, stored
-from cbt.fragment import of_pane
+from cbt.fragment import EVERY_PANE, of_panes, panes_of, without_panes
 from cbt.layout import own_strings
 
 _PENDING_ROWS = 2**14
@@ -61,9 +61,9 @@ class RowBuffer:
         if self._pending_rows >= max(_PENDING_ROWS, self._first.height) or self._pending_bytes >= bytes_max:
             self._settle()
 
-    def flush(self, pane: int | None = None) -> Iterator[pl.DataFrame]:
-        """The rows of all panes or of one, ordered by pane, order columns and columns, in frames of bounded
-        size.
+    def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame]:
+        """The rows of all panes, of one, or of those up to one, ordered by pane, order columns and columns, in
+        frames of bounded size.
 
         The state stays. O(n log n) for n rows if any were added since the last flush, else O(rows yielded).
 
@@ -73,11 +73,11 @@ class RowBuffer:
         [[(60000, '/a')]]
         """
         self._settle()
-        rows = of_pane(self._first, pane)
+        rows = of_panes(self._first, panes_of(pane, upto))
         return iter([piece for piece in rows.iter_slices(_FLUSH_ROWS) if piece.height])
 
-    def empty(self, pane: int | None = None) -> None:
-        """Forgets everything in O(1), or one pane in O(n) for n rows.
+    def empty(self, pane: int | None = None, *, upto: int | None = None) -> None:
+        """Forgets everything in O(1), or one pane, or those up to one, in O(n) for n rows.
 
         >>> buffer = RowBuffer([Key("path", "string")], [], limit=1)
         >>> buffer.insert(pl.DataFrame({"pane": [0, 60_000], "path": ["/b", "/a"]}))
@@ -85,11 +85,12 @@ class RowBuffer:
         >>> [frame.rows() for frame in buffer.flush()]
         [[(60000, '/a')]]
         """
-        if pane is None:
+        panes = panes_of(pane, upto)
+        if panes == EVERY_PANE:
             self._forget()
             return
         self._settle()
-        self._first: pl.DataFrame = self._first.filter(pl.col("pane") != pane)
+        self._first: pl.DataFrame = without_panes(self._first, panes)
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """The first rows of each pane of several buffers' frames, ordered. O(n log n) for n rows in all."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from cbt.columns import Aggregate, Key
-from cbt.fragment import LOWEST, Fragment, cut, of_pane
+from cbt.fragment import EVERY_PANE, LOWEST, Fragment, Panes, cut, of_panes, panes_of, without_panes
 from cbt.invariants import check_tree
 from cbt.layout import Layout
 from cbt.node import Node, merge, split_internal, split_leaf
@@ -96,8 +96,8 @@ class CompressedBufferTree:
         if self._buffer.rows >= self.buffer_rows or self._buffer.memory_bytes >= _BUFFER_BYTES:
             self._empty_root_buffer()
 
-    def flush(self, pane: int | None = None) -> Iterator[pl.DataFrame]:
-        """The PAO frames of all panes or of one, ordered by (pane, hash, keys).
+    def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame]:
+        """The PAO frames of all panes, of one, or of those up to one, ordered by (pane, hash, keys).
 
         Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths.
 
@@ -110,11 +110,11 @@ class CompressedBufferTree:
         >>> [frame["pane"].to_list() for frame in tree.flush(60_000)]
         [[60000]]
         """
-        buffered = of_pane(self._buffer.merged(), pane)
-        return self._scan(self._root, buffered, pane, self._changes)
+        panes = panes_of(pane, upto)
+        return self._scan(self._root, of_panes(self._buffer.merged(), panes), panes, self._changes)
 
-    def empty(self, pane: int | None = None) -> None:
-        """Forgets everything, or one pane. O(1), or O(n) for n stored PAOs in buffers that the pane touches.
+    def empty(self, pane: int | None = None, *, upto: int | None = None) -> None:
+        """Forgets everything, one pane, or all up to one. O(1), or O(n) for n PAOs in buffers that the panes touch.
 
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000]}))
@@ -123,12 +123,13 @@ class CompressedBufferTree:
         [[60000]]
         """
         self._changes += 1
-        if pane is None:
+        panes = panes_of(pane, upto)
+        if panes == EVERY_PANE:
             self._buffer.clear()
             self._root = _sapling()
             return
-        self._buffer.replace(self._buffer.merged().filter(pl.col("pane") != pane))
-        self._root.forget(self.layout, pane)
+        self._buffer.replace(without_panes(self._buffer.merged(), panes))
+        self._root.forget(self.layout, panes)
         if self._root.is_empty:
             self._root = _sapling()
 
@@ -203,15 +204,15 @@ class CompressedBufferTree:
         if node.rows + piece.height <= rows_max and node.raw_bytes + piece.estimated_size() <= bytes_max:
             node.fragments.append(Fragment.pack(piece))
             return [node]
-        merged = merge(self.layout, [*node.read(self.layout), piece])
+        merged = merge(self.layout, [*node.read(self.layout, EVERY_PANE), piece])
         node.fragments = []
         if node.is_leaf:
             return split_leaf(node.low, merged, self.leaf_rows // 2, _LEAF_BYTES // 2)
         return self._pour(node, merged)
 
-    def _scan(self, node: Node, above: pl.DataFrame, pane: int | None, changes: int) -> Iterator[pl.DataFrame]:
+    def _scan(self, node: Node, above: pl.DataFrame, panes: Panes, changes: int) -> Iterator[pl.DataFrame]:
         """Yields a subtree in order. `above` holds what its ancestors' buffers have for it, merged."""
-        merged = merge(self.layout, [above, *node.read(self.layout, pane)])
+        merged = merge(self.layout, [above, *node.read(self.layout, panes)])
         if node.is_leaf:
             fitting = merged.height * _LEAF_BYTES // max(1, int(merged.estimated_size()))
             for piece in merged.iter_slices(max(1, min(self.leaf_rows, fitting))):
@@ -221,7 +222,7 @@ class CompressedBufferTree:
                     yield piece
             return
         for child, part in zip(node.children, cut(merged, node.separators), strict=True):
-            yield from self._scan(child, part, pane, changes)
+            yield from self._scan(child, part, panes, changes)
 
 
 def _sapling() -> Node:

@@ -56,6 +56,9 @@ def test_equals_sorting_everything(rows: list[Row], limit: int) -> None:
     assert kept(buffer, 1) == [row for row in expected if row[0] == 1]
     buffer.empty(1)
     assert kept(buffer) == [row for row in expected if row[0] != 1]
+    assert [row for frame in buffer.flush(upto=1) for row in frame.rows()] == [row for row in expected if row[0] < 1]
+    buffer.empty(upto=1)
+    assert kept(buffer) == [row for row in expected if row[0] == 2]
     buffer.empty()
     assert kept(buffer) == []
     assert buffer.memory_bytes == 0

@@ -104,8 +104,17 @@ class TreeMachine(RuleBasedStateMachine):
 
     @rule(pane=st.none() | PANES)
     def flush(self, pane: int | None) -> None:
-        frames = list(self.tree.flush(pane))
         expected = {key: group.lowered() for key, group in self.model.items() if pane in (None, key[0])}
+        self._expect(list(self.tree.flush(pane)), expected)
+
+    @rule(upto=PANES)
+    def flush_upto(self, upto: int) -> None:
+        expected = {key: group.lowered() for key, group in self.model.items() if key[0] <= upto}
+        self._expect(list(self.tree.flush(upto=upto)), expected)
+
+    def _expect(
+        self, frames: list[pl.DataFrame], expected: dict[ModelKey, tuple[int, float | None, float | None]]
+    ) -> None:
         assert all(0 < frame.height <= self.leaf_rows for frame in frames)
         rows = [row for frame in frames for row in self._lowered(frame)]
         assert len(rows) == len(expected), "every key appears once"
@@ -134,6 +143,12 @@ class TreeMachine(RuleBasedStateMachine):
         self.tree.empty(pane)
         self.model = {key: group for key, group in self.model.items() if key[0] != pane}
         assert not list(self.tree.flush(pane))
+
+    @rule(upto=PANES)
+    def empty_upto(self, upto: int) -> None:
+        self.tree.empty(upto=upto)
+        self.model = {key: group for key, group in self.model.items() if key[0] > upto}
+        assert not list(self.tree.flush(upto=upto))
 
     @invariant()
     def holds(self) -> None:
