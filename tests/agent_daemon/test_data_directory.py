@@ -1,0 +1,52 @@
+"""The agent's folder: starts are counted, whatever happened to the file, and one agent at a time uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.data_directory import DataDirectory
+from agent.errors import StartError
+
+WALL_S = 1_767_323_045
+
+
+def start(path: Path) -> int:
+    with DataDirectory(path) as directory:
+        return directory.next_incarnation(WALL_S)
+
+
+def test_every_start_has_the_next_number(tmp_path: Path) -> None:
+    assert [start(tmp_path / "var" / "elf") for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"-1", b"1" * 30, b"\xff\x00", "\u0663".encode()])
+def test_a_damaged_file_never_sets_the_count_back(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "incarnation").write_bytes(content)
+    assert [start(tmp_path), start(tmp_path)] == [WALL_S + 1, WALL_S + 2]
+
+
+def test_a_start_that_broke_off_while_writing_changes_nothing(tmp_path: Path) -> None:
+    start(tmp_path)
+    (tmp_path / "incarnation.new").write_text("99")
+    assert start(tmp_path) == 2
+
+
+def test_one_agent_at_a_time(tmp_path: Path) -> None:
+    with (
+        DataDirectory(tmp_path),
+        pytest.raises(StartError, match="another agent uses it"),
+        DataDirectory(tmp_path),
+    ):
+        pass
+    assert start(tmp_path) == 1
+
+
+def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartError, match=r"data_directory .*/file/data: cannot be used: not a directory"):
+        start(tmp_path / "file" / "data")
+    (tmp_path / "data" / "incarnation.new").mkdir(parents=True)
+    with pytest.raises(StartError, match=r"cannot be used: is a directory \(.*incarnation\.new\)"):
+        start(tmp_path / "data")
