@@ -47,10 +47,14 @@ class Parsed:
     String, Int64, Float64, Boolean, Datetime("ms", "UTC") or Null. A column that mixes types splits the
     block's events over several frames. `@coerced` (UInt32, values of the event that did not fit their use)
     is there when not all zero.
+
+    `watermark_ms` is known to those who read many files side by side: no file still holds earlier events, as far as
+    their order tells. None: that is the newest event's time.
     """
 
     frames: tuple[pl.DataFrame, ...]
     malformed: int
+    watermark_ms: int | None = None
 
 
 class Parser(Protocol):

@@ -44,6 +44,7 @@ class Backlog(Generic[F]):
         self._waiting: deque[tuple[OpenedFile, int]] = deque()  # with their descriptors
         self._steps = self._read_all()
         self._ended = False
+        self._log: LogFile | None = None
         self._standing: dict[str, str] = {}
         self._faults = Faults()
         self._statistics = ReaderStatistics()
@@ -51,6 +52,10 @@ class Backlog(Generic[F]):
     @property
     def at_end(self) -> bool:
         return self._ended
+
+    def behind(self) -> Sequence[LogFile]:
+        """The one that is being read; the others have not begun."""
+        return [] if self._log is None or self._ended else [self._log]
 
     def poll(self, now: float) -> list[Piece[F]]:  # noqa: ARG002 (nothing here takes time)
         """The next blocks, from about `poll_bytes` of content."""
@@ -118,7 +123,7 @@ class Backlog(Generic[F]):
             self._standing[file.file] = error.what
             self._faults.update(self._standing)
             return
-        log = LogFile(file.file)
+        log = self._log = LogFile(file.file)
         cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=form.kind == "csv")
         damaged, before = False, self._statistics.bytes_read
         try:

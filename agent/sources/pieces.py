@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -65,6 +65,10 @@ class StreamReader(Protocol[F]):
 
     @property
     def at_end(self) -> bool: ...
+
+    def behind(self) -> Sequence[LogFile]:
+        """The files that hold more."""
+        ...
 
     def poll(self, now: float) -> list[Piece[F]]:
         """The next pieces, if there are any. `now`: seconds, monotonic."""

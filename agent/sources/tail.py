@@ -19,7 +19,7 @@ from agent.sources.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.faults import Faults
 from agent.sources.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
 from agent.sources.followed_file import FollowedFile
-from agent.sources.pieces import F, Piece, ReaderStatistics, Recognise
+from agent.sources.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
 
 LOOK_S = 1.0
 """How often patterns are looked at."""
@@ -65,7 +65,10 @@ class Tail(Generic[F]):
 
     @property
     def at_end(self) -> bool:
-        return not any(file.is_behind for file in self._files.values())
+        return not self.behind()
+
+    def behind(self) -> Sequence[LogFile]:
+        return [file for file in self._files.values() if file.is_behind]
 
     def poll(self, now: float) -> list[Piece[F]]:
         """What has been written since the last time, about `poll_bytes` of it."""
