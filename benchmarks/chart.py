@@ -11,7 +11,10 @@ ELF_COLOUR, RIVAL_COLOUR = "#1f6feb", "#8c959f"
 
 
 def write_chart(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Draws all cases of one benchmark below each other; rivals that were not run have no bar but their name."""
+    """Draws all cases of one benchmark below each other; rivals that were not run have no bar but their name.
+
+    A figure without rivals stands beside the most it may be, if there is such a target.
+    """
     cases = list(dict.fromkeys(line.case for line in comparisons))
     parts: list[str] = []
     y = 0
@@ -19,7 +22,8 @@ def write_chart(comparisons: Sequence[Comparison], path: Path) -> None:
         lines = [line for line in comparisons if line.case == case]
         parts.append(_text(8, y + 20, case, weight="bold"))
         y += ROW
-        bars = [("ELF", lines[0].value), *((line.rival or "", line.rival_value) for line in lines)]
+        bars = [("ELF", lines[0].value), *((line.rival, line.rival_value) for line in lines if line.rival is not None)]
+        bars += [("at most", line.target) for line in lines if line.rival is None and line.target is not None]
         greatest = max(value for _, value in bars if value is not None)
         for name, value in bars:
             parts += _bar(y, name, value, greatest, lines[0].unit)

@@ -43,6 +43,11 @@ def throughput(
     return Comparison(benchmark, case, value, unit, rival, rival_value, ratio, target, met)
 
 
+def within(benchmark: str, case: str, value: float, unit: str, target: float | None = None) -> Comparison:
+    """A figure of ELF's own where less is better; the target, if there is one, is the most it may be."""
+    return Comparison(benchmark, case, value, unit, target=target, met=None if target is None else value <= target)
+
+
 def print_table(comparisons: Sequence[Comparison]) -> None:
     """The table for people, one row a comparison, on stdout."""
     table = Table("benchmark", "case", "rival", title_justify="left")
@@ -50,7 +55,9 @@ def print_table(comparisons: Sequence[Comparison]) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("met")
     for line in comparisons:
-        met = "-" if line.met is None else "yes" if line.met else "no" if line.ratio is not None else "not run"
+        alone = line.rival is None
+        missed = "no" if alone or line.ratio is not None else "not run"
+        met = "-" if line.met is None else "yes" if line.met else missed
         table.add_row(
             line.benchmark,
             line.case,
@@ -58,7 +65,7 @@ def print_table(comparisons: Sequence[Comparison]) -> None:
             f"{line.value:.3g} {line.unit}",
             _number(line.rival_value, f" {line.unit}"),
             _number(line.ratio, "x"),
-            _number(line.target, "x"),
+            _number(line.target, f" {line.unit}" if alone else "x"),
             met,
         )
     Console(width=None if sys.stdout.isatty() else 140, soft_wrap=False).print(table)

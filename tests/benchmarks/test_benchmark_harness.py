@@ -1,7 +1,11 @@
 """The benchmarks' own machinery: an honest verdict, equal answers, equal data."""
 
 import json
+import os
 import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,8 +16,11 @@ from benchmarks.chart import write_chart
 from benchmarks.contender import Answer, parse
 from benchmarks.environment import NotAvailable
 from benchmarks.events import write_shop_events
+from benchmarks.fleet_windows import Printed
+from benchmarks.processes import cpu_s, usage
 from benchmarks.race import BenchmarkError, Contender, Outcome, race
-from benchmarks.report import throughput, write_json
+from benchmarks.replay import Replay
+from benchmarks.report import throughput, within, write_json
 
 
 def own_python() -> Path:
@@ -106,3 +113,51 @@ def test_answers_differ_when_sums_are_grouped_differently() -> None:
 def test_what_is_no_measurement_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"Expecting value|not a measurement"):
         parse(line)
+
+
+@pytest.mark.parametrize(("value", "target", "met"), [(19.9, 20.0, True), (20.1, 20.0, False), (5.0, None, None)])
+def test_a_figure_without_rival_may_not_exceed_its_target(value: float, target: float | None, met: bool | None) -> None:
+    line = within("fleet", "start", value, "s", target)
+    assert (line.met, line.rival, line.ratio) == (met, None, None)
+
+
+def test_a_chart_shows_the_most_a_figure_may_be(tmp_path: Path) -> None:
+    write_chart([within("fleet", "start", 12.0, "s", 20.0), within("fleet", "p50", 90.0, "ms")], tmp_path / "fleet.svg")
+    texts = [text.text for text in ElementTree.parse(tmp_path / "fleet.svg").iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["start", "ELF", "12 s", "at most", "20 s", "p50", "ELF", "90 ms"]
+
+
+def test_a_replay_writes_whole_events_of_now_at_its_rate(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    began = datetime.now(UTC)
+    with Replay(tmp_path / "sample", paths, rate=50_000) as replay:
+        wait_until(lambda: replay.written > 20_000)
+    took_s = (datetime.now(UTC) - began).total_seconds()
+    events = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    assert len(events) == replay.written <= 50_000 * took_s
+    moments = [datetime.fromisoformat(event["created_at"]) for event in events]
+    assert began - timedelta(milliseconds=1) <= min(moments) <= max(moments) <= datetime.now(UTC)
+
+
+def test_lateness_is_what_comes_on_top_of_window_and_grace() -> None:
+    printed = Printed()
+    window = {"window_end": "1970-01-01T00:00:10Z", "events": 7, "contributors": 2, "expected": 2, "partial": [],
+              "late": 0}  # fmt: skip
+    printed.take(json.dumps(window).encode(), 15.25)
+    printed.take(json.dumps(window | {"contributors": 1, "late": 3}).encode(), 15.5)
+    assert printed.late_ms == [250.0, 500.0]
+    assert (printed.events, printed.incomplete, printed.late_events) == (14, 1, 3)
+    assert printed.percentile_ms(50) == 375.0
+
+
+def test_usage_is_that_of_the_process() -> None:
+    used = usage(os.getpid())
+    assert 5 < used.memory_mb <= used.memory_peak_mb < 10_000
+    assert cpu_s([os.getpid()]) >= used.cpu_s > 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
