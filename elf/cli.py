@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
-from elf.commands.demo import demo
-from elf.commands.local import local
 from elf.errors import ElfError, UsageError
 from elf.terminal import prepare_streams, printable, tell
 
+COMMANDS = ("demo", "local")
+"""Each has a module of its name in `elf/commands/` with a click command of its name, loaded when it is asked for:
+an agent needs no terminal, and `elf status` no query engine."""
 EPILOG = 'Try: elf local "SELECT status, COUNT(*) FROM logs GROUP BY status" access.log'
 
 
@@ -22,7 +24,16 @@ class ReaderGoneError(Exception):
 
 
 class _Commands(click.Group):
-    """Tells a closed pipe from other errors: click alone would end with exit code 1."""
+    """Loads a command when it is asked for, and tells a closed pipe from other errors: click would end with 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"elf.commands.{cmd_name}"), cmd_name)
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -37,10 +48,6 @@ class _Commands(click.Group):
 @click.version_option(package_name="elf-stream", prog_name="elf")
 def cli() -> None:
     """ELF answers questions about web server logs where they are written, without a server in the middle."""
-
-
-cli.add_command(local)
-cli.add_command(demo)
 
 
 def main() -> None:
