@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 
 import msgspec
 from rich import box
@@ -14,8 +14,14 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from agent import Result
 from elf.terminal import printable
+
+if TYPE_CHECKING:
+    import agent
+    from elf import client
+
+    # Computed here, or come over the wire: the same fields, rows as columns or as dicts.
+    Result: TypeAlias = agent.Result | client.Result
 
 WIDTH_MIN = 20
 READABLE_CELLS = 16
@@ -75,7 +81,7 @@ class CsvWriter:
         if not self._begun:
             self._writer.writerow([*(["window_start", "window_end"] if window else []), *self._columns])
             self._begun = True
-        columns = [map(_csv_value, result.rows.column(name)) for name in self._columns]
+        columns = [map(_csv_value, _column(result, name)) for name in self._columns]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
 
 
@@ -96,14 +102,20 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
     A table, numbers to the right; one record below the other where a table would have no room.
     """
     names = [printable(name) for name in columns]
-    cells = [[_cell(value) for value in result.rows.column(name)] for name in columns]
+    values = [_column(result, name) for name in columns]
+    cells = [[_cell(value) for value in column] for column in values]
     if _table_width(names, cells) <= width:
-        numeric = [any(map(_is_number, result.rows.column(name))) for name in columns]
+        numeric = [any(map(_is_number, column)) for column in values]
         shown = [_as_table(names, cells, numeric)]
     else:
         shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
     return Group(*window, *shown, Text(completeness(result), style="dim"))
+
+
+def _column(result: Result, name: str) -> Sequence[Any]:
+    rows = result.rows
+    return [row[name] for row in rows] if isinstance(rows, list) else rows.column(name)
 
 
 def _is_windowed(result: Result) -> bool:

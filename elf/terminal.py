@@ -35,9 +35,9 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def tell(text: str) -> None:
+def tell(text: str, end: str = "\n") -> None:
     """Writes lines for people to standard error; that nobody can read them is no reason to stop."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(text, end=end, file=sys.stderr, flush=True)
     except OSError:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")

@@ -3,6 +3,7 @@
 from query.analysis import analyze
 from query.ast import Query
 from query.errors import QueryError
+from query.explain import Explanation, explain
 from query.parser import parse
 from query.plan import Plan, output_names
 from query.printer import format_query
@@ -15,6 +16,7 @@ from query.wire import PlanError
 
 __all__ = [
     "EventStage",
+    "Explanation",
     "Plan",
     "PlanError",
     "Query",
@@ -23,6 +25,7 @@ __all__ = [
     "Rows",
     "Schema",
     "analyze",
+    "explain",
     "format_query",
     "format_timestamp",
     "output_names",

@@ -1,0 +1,71 @@
+"""Asking a fleet from Python: `connect` for trio, `connect_sync` for plain threads, and what they give and raise.
+
+Both are thin shells around one core (`protocol`, `attachment`) that knows neither sockets nor clocks.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.control_messages import Acknowledged, Ended, Job, Status
+    from elf.client.async_client import AsyncClient, AsyncJob, connect
+    from elf.client.attachment import Disconnected, Reconnected, Update
+    from elf.client.errors import (
+        AgentUnreachableError,
+        AnswerTimeoutError,
+        ClientError,
+        ConnectionLostError,
+        JobEndedError,
+        ProtocolError,
+        QueryRefusedError,
+        RefusedError,
+        UnknownJobError,
+    )
+    from elf.client.result import Result
+    from elf.client.sync_client import SyncClient, SyncJob, connect_sync
+else:
+    # Loaded when first used: who asks from threads needs no trio.
+    _HOMES = {
+        "agent.control_messages": ("Acknowledged", "Ended", "Job", "Status"),
+        "elf.client.async_client": ("AsyncClient", "AsyncJob", "connect"),
+        "elf.client.attachment": ("Disconnected", "Reconnected", "Update"),
+        "elf.client.errors": (
+            "AgentUnreachableError", "AnswerTimeoutError", "ClientError", "ConnectionLostError", "JobEndedError",
+            "ProtocolError", "QueryRefusedError", "RefusedError", "UnknownJobError",
+        ),
+        "elf.client.result": ("Result",),
+        "elf.client.sync_client": ("SyncClient", "SyncJob", "connect_sync"),
+    }  # fmt: skip
+
+    def __getattr__(name: str) -> object:
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(home), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "Acknowledged",
+    "AgentUnreachableError",
+    "AnswerTimeoutError",
+    "AsyncClient",
+    "AsyncJob",
+    "ClientError",
+    "ConnectionLostError",
+    "Disconnected",
+    "Ended",
+    "Job",
+    "JobEndedError",
+    "ProtocolError",
+    "QueryRefusedError",
+    "Reconnected",
+    "RefusedError",
+    "Result",
+    "Status",
+    "SyncClient",
+    "SyncJob",
+    "UnknownJobError",
+    "Update",
+    "connect",
+    "connect_sync",
+]

@@ -1,0 +1,227 @@
+"""The client for trio: the same calls as the blocking one, cancelled as trio cancels."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import trio
+
+from agent.control_messages import (
+    Answer,
+    Ended,
+    Follow,
+    GetJobs,
+    GetStatus,
+    Job,
+    Jobs,
+    Query,
+    Refused,
+    Request,
+    Status,
+    Stop,
+)
+from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
+from elf.client.errors import ClientError, JobEndedError, refusal
+from elf.client.protocol import ControlConnection
+from elf.client.result import Result
+
+RECEIVE_BYTES = 256 * 1024
+
+
+def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 10.0) -> AsyncClient:
+    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
+
+    Use it in an `async with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds
+    the wait for the answer to a request (AnswerTimeoutError); windows are waited for as long as it takes.
+    """
+    return AsyncClient(control_socket(socket), timeout_s)
+
+
+class AsyncClient:
+    """Asks one agent. Each request has a connection of its own, so one client may run many jobs, also at once."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        self.path = path
+        self.timeout_s = timeout_s
+
+    async def __aenter__(self) -> AsyncClient:
+        await (await _dial(self.path, self.timeout_s)).aclose()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is nothing to close: jobs have their own connections."""
+
+    def query(self, text: str, *, app: str | None = None, once: bool = False, detach: bool = False) -> AsyncJob:
+        """A query over the fleet, submitted by entering the job's `async with` statement and stopped by leaving it.
+
+        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job.
+        """
+        return self._job(Query(text, app, once, detach), None)
+
+    def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> AsyncJob:
+        """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
+
+        `reconnect`: when the agent is gone, try again for ever, and go on after the last window.
+        """
+        return self._job(Follow(app, after), Backoff(random.random) if reconnect else None)
+
+    async def stop(self, app: str) -> None:
+        """Stops a job; raises UnknownJobError where there is none of that name."""
+        await self._ask(Stop(app))
+
+    async def jobs(self) -> list[Job]:
+        """The fleet's jobs, as far as the agent has heard."""
+        answer = await self._ask(GetJobs())
+        assert isinstance(answer, Jobs), "the protocol lets nothing else pass"
+        return answer.jobs
+
+    async def status(self) -> Status:
+        """The agent, and what it knows of the others."""
+        answer = await self._ask(GetStatus())
+        assert isinstance(answer, Status), "the protocol lets nothing else pass"
+        return answer
+
+    def _job(self, request: Query | Follow, backoff: Backoff | None) -> AsyncJob:
+        return AsyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+
+    async def _ask(self, request: Request) -> Answer:
+        connection = ControlConnection(self.path)
+        data = connection.send(request)
+        answer: Answer | None = None
+        with trio.move_on_after(self.timeout_s):
+            async with await _dial(self.path, self.timeout_s) as agent:
+                await _send(agent, data)
+                while (answer := connection.next_answer()) is None:
+                    connection.receive_data(await _receive(agent))
+        if answer is None:
+            raise no_answer(self.path, self.timeout_s)
+        if isinstance(answer, Refused):
+            raise refusal(answer)
+        return answer
+
+
+class AsyncJob(AttachedJob):
+    """A job this client has submitted or follows: iterate over it for its windows as they close.
+
+    Leaving its `async with` statement ends the connection, and with it a job that was not detached.
+    """
+
+    def __init__(self, client: AsyncClient, attachment: Attachment) -> None:
+        super().__init__(attachment)
+        self._client = client
+        self._stream: trio.SocketStream | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> AsyncJob:
+        try:
+            while not self._core.is_accepted(trio.current_time()):
+                await self._advance()
+        except BaseException:
+            self._hang_up()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closed = True
+        self._hang_up()
+
+    async def stop(self) -> None:
+        """Stops the job, whoever follows it."""
+        await self._client.stop(self.app)
+
+    def __aiter__(self) -> AsyncJob:
+        return self
+
+    async def __anext__(self) -> Result:
+        """The next window; ends when the job has finished, raises JobEndedError when it was stopped or lost."""
+        while not isinstance(update := await self.wait(), Ended):
+            if isinstance(update, Result):
+                return update
+        if update.reason != "finished":
+            raise JobEndedError(self.app, update.reason)
+        raise StopAsyncIteration
+
+    def updates(self) -> Updates:
+        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        return Updates(self)
+
+    async def wait(self) -> Update:
+        """The next update; nothing is lost if it is cancelled. At the end it is `Ended`, again and again."""
+        await trio.lowlevel.checkpoint()
+        if self._closed:
+            raise ClientError(f"{self.app}: this job is closed")
+        while (update := self._core.next_update(trio.current_time())) is None:
+            await self._advance()
+        return update
+
+    async def _advance(self) -> None:
+        """One step: waits for data or, without a connection, for the time to dial."""
+        if self._core.is_connected:
+            assert self._stream is not None, "the core knows of no other connections"
+            with trio.CancelScope(deadline=self._core.next_timer()) as scope:
+                self._core.receive_data(await _receive(self._stream))
+            if scope.cancelled_caught:
+                self._core.handle_timer(trio.current_time())
+            return
+        self._hang_up()
+        await trio.sleep_until(max(self._core.dial_at, trio.current_time()))
+        try:
+            self._stream = await _dial(self._client.path, self._client.timeout_s)
+        except ClientError as error:
+            self._core.connection_failed(error, trio.current_time())
+            return
+        data = self._core.connected(trio.current_time())
+        with trio.move_on_at(self._core.next_timer()):
+            await _send(self._stream, data)
+
+    def _hang_up(self) -> None:
+        """Closes the connection without waiting, so that it is closed also where all waiting is cancelled."""
+        if self._stream is not None:
+            self._stream.socket.close()
+            self._stream = None
+
+
+class Updates:
+    """The updates of one job, up to and with its `Ended`."""
+
+    def __init__(self, job: AsyncJob) -> None:
+        self._job = job
+        self._ended = False
+
+    def __aiter__(self) -> Updates:
+        return self
+
+    async def __anext__(self) -> Update:
+        if self._ended:
+            raise StopAsyncIteration
+        update = await self._job.wait()
+        self._ended = isinstance(update, Ended)
+        return update
+
+
+async def _dial(path: str, timeout_s: float) -> trio.SocketStream:
+    deadline = trio.current_time() + timeout_s
+    await trio.lowlevel.checkpoint()
+    while (agent := dial_nowait(path)) is None:
+        if trio.current_time() >= deadline:
+            raise too_busy(path)
+        await trio.sleep(BUSY_RETRY_S)
+    return trio.SocketStream(trio.socket.from_stdlib_socket(agent))
+
+
+async def _send(agent: trio.SocketStream, data: bytes) -> None:
+    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    try:
+        await agent.send_all(data)
+    except trio.BrokenResourceError:
+        await trio.lowlevel.checkpoint()
+
+
+async def _receive(agent: trio.SocketStream) -> bytes:
+    """What comes next, b"" at the end."""
+    try:
+        return bytes(await agent.receive_some(RECEIVE_BYTES))
+    except trio.BrokenResourceError:
+        return b""

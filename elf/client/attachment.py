@@ -1,0 +1,261 @@
+"""One job as its client sees it, without sockets and clocks: both shells drive this, and do nothing else.
+
+The shell dials when `dial_at` has come, hands over what it reads, and calls `handle_timer` when `next_timer` is due:
+
+    connected(now) -> bytes to send · receive_data(data) · connection_failed(error, now) · next_update(now)
+
+With a `Backoff` a connection that breaks after the job was there is no error: `Disconnected` is reported, the shell
+dials again later, and the job is followed from the last window seen. Windows seen before are dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.control_messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Window
+from elf.client.errors import (
+    AnswerTimeoutError,
+    ClientError,
+    ConnectionLostError,
+    QueryRefusedError,
+    UnknownJobError,
+    refusal,
+)
+from elf.client.protocol import ControlConnection
+from elf.client.result import Result, read_result
+from elf.terminal import printable
+
+NEVER = float("inf")
+UNKNOWN_PATIENCE_S = 45.0
+"""A restarted agent knows no jobs until it has heard of them; after this long there is none of that name."""
+STEADY_S = 10.0
+"""A connection that lived this long was a good one: the next loss is answered quickly again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection is lost; the client tries again in `retry_in_s` seconds, and later if need be."""
+
+    reason: str
+    retry_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnected:
+    """The job is followed again, from the last window seen."""
+
+
+Update = Acknowledged | Result | Disconnected | Reconnected | Ended
+
+
+class Backoff:
+    """How long to wait before the next attempt: doubling up to a cap, each time a random half of it less.
+
+    >>> backoff = Backoff(lambda: 0.0)
+    >>> [backoff.next_delay_s() for _ in range(8)]
+    [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
+    """
+
+    FIRST_S = 0.25
+    MOST_S = 15.0
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self._draw = draw
+        self._delay_s = self.FIRST_S
+
+    def next_delay_s(self) -> float:
+        delay_s, self._delay_s = self._delay_s, min(2 * self._delay_s, self.MOST_S)
+        return delay_s * (1 - self._draw() / 2)
+
+    def reset(self) -> None:
+        self._delay_s = self.FIRST_S
+
+
+class Attachment:
+    """A job this client has submitted or follows.
+
+    `accepted` is there once the agent has taken the request, `acknowledged` says how many agents run it, `last_pane`
+    which window came last, `ended` why there will be no other. Every call may raise a ClientError; it is final.
+    """
+
+    def __init__(
+        self, request: Query | Follow, where: str, answer_timeout_s: float, backoff: Backoff | None = None
+    ) -> None:
+        self.accepted: Accepted | None = None
+        self.acknowledged: Acknowledged | None = None
+        self.ended: Ended | None = None
+        self.last_pane = request.after if isinstance(request, Follow) else None
+        self.dial_at = -NEVER
+        self._request = request
+        self._where = where
+        self._answer_timeout_s = answer_timeout_s
+        self._backoff = backoff
+        self._connection: ControlConnection | None = None
+        self._since = 0.0
+        self._answer_due = NEVER
+        self._unknown_since: float | None = None
+        self._updates: deque[Update] = deque()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the shell's connection is of use; where it is not, it must be closed."""
+        return self._connection is not None
+
+    def connected(self, now: float) -> bytes:
+        """There is a connection: the bytes to send over it."""
+        request = self._request
+        if self.accepted is not None:
+            request = Follow(self.accepted.app, self.last_pane)
+        self._connection = ControlConnection(self._where)
+        self._since, self._answer_due = now, now + self._answer_timeout_s
+        return self._connection.send(request)
+
+    def connection_failed(self, error: ClientError, now: float) -> None:
+        """There is none."""
+        self._unknown_since = None
+        self._retry(error, now)
+
+    def receive_data(self, data: bytes) -> None:
+        """What came over it; b"" if it is closed."""
+        if self._connection is not None:
+            self._connection.receive_data(data)
+
+    def next_timer(self) -> float:
+        """When `handle_timer` should be called, while connected; infinity for never."""
+        return self._answer_due
+
+    def handle_timer(self, now: float) -> None:
+        """The agent had time enough to answer."""
+        if now >= self._answer_due:
+            self._retry(no_answer(self._where, self._answer_timeout_s), now)
+
+    def is_accepted(self, now: float) -> bool:
+        """Whether the agent has taken the request; looks at its first answer only."""
+        if self.accepted is None and self._connection is not None:
+            answer = self._connection.next_answer()
+            if answer is not None:
+                self._handle(answer, now)
+        return self.accepted is not None
+
+    def next_update(self, now: float) -> Update | None:
+        """What there is to tell; None while there is nothing. `Ended` is told again and again."""
+        while not self._updates and self._connection is not None:
+            try:
+                answer = self._connection.next_answer()
+            except ConnectionLostError as error:
+                self._retry(error, now)
+                break
+            if answer is None:
+                break
+            self._handle(answer, now)
+        return self._updates.popleft() if self._updates else self.ended
+
+    def _handle(self, answer: Answer, now: float) -> None:
+        match answer:
+            case Accepted():
+                self._handle_accepted(answer)
+            case Acknowledged():
+                self.acknowledged = answer
+                self._updates.append(answer)
+            case Window():
+                self._handle_window(answer)
+            case Ended():
+                self.ended = answer
+                self._connection, self._answer_due = None, NEVER
+                self._updates.append(answer)
+            case Refused():
+                self._handle_refused(answer, now)
+
+    def _handle_accepted(self, accepted: Accepted) -> None:
+        self._answer_due, self._unknown_since = NEVER, None
+        if self.accepted is None:
+            self.accepted = accepted
+            return
+        if (accepted.query, accepted.columns) != (self.accepted.query, self.accepted.columns):
+            raise ClientError(f"{accepted.app} is another job now: {accepted.query}")
+        self._updates.append(Reconnected())
+
+    def _handle_window(self, window: Window) -> None:
+        assert self.accepted is not None, "windows follow on Accepted"
+        if self.last_pane is None or window.pane > self.last_pane:
+            self._updates.append(read_result(window, self.accepted.columns))
+            self.last_pane = window.pane
+
+    def _handle_refused(self, refused: Refused, now: float) -> None:
+        error = refusal(refused)
+        if isinstance(error, QueryRefusedError):
+            raise error
+        if not isinstance(error, UnknownJobError):
+            self._unknown_since = None
+        elif self._unknown_since is None:
+            self._unknown_since = now
+        elif now - self._unknown_since >= UNKNOWN_PATIENCE_S:
+            raise error
+        self._retry(error, now)
+
+    def _retry(self, error: ClientError, now: float) -> None:
+        if self.accepted is None or self._backoff is None:
+            raise error
+        if self._connection is not None and self._answer_due == NEVER and now - self._since >= STEADY_S:
+            self._backoff.reset()
+        self._connection, self._answer_due = None, NEVER
+        delay_s = self._backoff.next_delay_s()
+        self.dial_at = now + delay_s
+        self._updates.append(Disconnected(str(error), delay_s))
+
+
+class AttachedJob:
+    """What both clients' jobs know without asking; there once the job's `with` statement is entered."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        self._core = attachment
+
+    @property
+    def app(self) -> str:
+        """The job's name."""
+        return self._accepted.app
+
+    @property
+    def query(self) -> str:
+        """Its query as ELF reads it."""
+        return self._accepted.query
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of its rows."""
+        return self._accepted.columns
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it ends by itself, once it has read what the logs hold."""
+        return self._accepted.bounded
+
+    @property
+    def acknowledged(self) -> Acknowledged | None:
+        """How many agents run it, of how many on its roster, as heard last."""
+        return self._core.acknowledged
+
+    @property
+    def last_pane(self) -> int | None:
+        """The pane of the last window seen: where `follow(app, after=...)` goes on."""
+        return self._core.last_pane
+
+    @property
+    def ended(self) -> str | None:
+        """Why there will be no further window: "finished", "stopped" or "lost"; None while there may be one."""
+        return self._core.ended.reason if self._core.ended else None
+
+    @property
+    def _accepted(self) -> Accepted:
+        if self._core.accepted is None:
+            raise ClientError("the job is not submitted yet: enter its `with` statement")
+        return self._core.accepted
+
+
+def no_answer(where: str, timeout_s: float) -> AnswerTimeoutError:
+    """The agent is there, but silent."""
+    return AnswerTimeoutError(
+        f"{printable(where)}: the agent did not answer within {timeout_s:g} s: it may be stopped or overloaded"
+    )

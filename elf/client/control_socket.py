@@ -1,0 +1,79 @@
+"""Where the agent's control socket is, opening it, and what it means when it cannot be opened."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+
+from elf.client.errors import AgentUnreachableError
+from elf.terminal import printable
+
+DEFAULT_SOCKET = "/run/elf/control.sock"
+BUSY_RETRY_S = 0.05
+"""An agent whose queue of connections is full is asked again this soon."""
+_NAME_ONE = "start an agent (elf agent --config agent.toml), or name its socket (--socket, ELF_SOCKET)"
+
+
+def control_socket(given: str | os.PathLike[str] | None = None) -> str:
+    """The socket to ask: the given one, else ELF_SOCKET's, else the default."""
+    return os.fspath(given) if given is not None else os.environ.get("ELF_SOCKET") or DEFAULT_SOCKET
+
+
+def dial_nowait(path: str) -> socket.socket | None:
+    """A connection, which Unix sockets have at once or not at all; None if the agent is too busy just now.
+
+    Raises AgentUnreachableError.
+    """
+    agent = socket.socket(socket.AF_UNIX)
+    try:
+        agent.setblocking(False)
+        agent.connect(path)
+    except BlockingIOError:
+        agent.close()
+        return None
+    except OSError as error:
+        agent.close()
+        raise AgentUnreachableError(f"{printable(path) or repr(path)}: {_reason(path, error)}") from None
+    return agent
+
+
+def too_busy(path: str) -> AgentUnreachableError:
+    """What to raise when it stays busy."""
+    return AgentUnreachableError(f"{printable(path)}: the agent takes no connections: it may be stopped or overloaded")
+
+
+def _reason(path: str, error: OSError) -> str:
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"there is no such socket: {_NAME_ONE}"
+        case errno.EACCES | errno.EPERM:
+            return f"not permitted: {_who_may(path)}"
+        case errno.ECONNREFUSED if not _is_socket(path):
+            return f"this is no socket: {_NAME_ONE}"
+        case errno.ECONNREFUSED:
+            return "nobody listens: the agent that made this socket has ended; start it again (elf agent --config ...)"
+        case None:  # Python's own word on a name that the kernel would cut
+            return "too long for the name of a socket (107 bytes at most): name it by a shorter path"
+        case _:
+            return f"{(error.strerror or str(error)).lower()}: {_NAME_ONE}"
+
+
+def _who_may(path: str) -> str:
+    """Whom the socket's mode admits, as far as that may be known."""
+    socket_path = Path(path)
+    try:
+        group_may = stat.S_IMODE(socket_path.stat().st_mode) & stat.S_IWGRP
+        owner, group = socket_path.owner(), socket_path.group()
+    except (OSError, KeyError):
+        return "ask as the user of the agent, or join its group"
+    return f"only {owner}{f' and the group {group}' if group_may else ''} may ask this agent"
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(Path(path).stat().st_mode)
+    except OSError:
+        return True

@@ -1,0 +1,149 @@
+"""The client's end of one control connection, without the connection: bytes in, answers out, and the other way round.
+
+A connection carries one request. What may answer it is one table, after which `ATTACHED` is the state of a client
+that a job's windows come to, and `DONE` that of one that has got its last answer:
+
+    IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
+                        └──Stopped, Jobs, Status──────────────▲
+    Refused leads to DONE from everywhere; bytes after that are nobody's.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import msgspec
+
+from agent.control_messages import (
+    LINE_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    Accepted,
+    Acknowledged,
+    Answer,
+    Ended,
+    Follow,
+    GetJobs,
+    GetStatus,
+    Jobs,
+    Query,
+    Refused,
+    Request,
+    Status,
+    Stop,
+    Stopped,
+    Window,
+)
+from elf.client.errors import ConnectionLostError, ProtocolError, QueryRefusedError
+from elf.terminal import printable
+
+EXCERPT_CHARACTERS = 60
+
+
+class State(Enum):
+    """What the client may expect next."""
+
+    IDLE = auto()
+    ASKED = auto()
+    ATTACHED = auto()
+    DONE = auto()
+
+
+_TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
+    (State.ASKED, Accepted): State.ATTACHED,
+    (State.ASKED, Stopped): State.DONE,
+    (State.ASKED, Jobs): State.DONE,
+    (State.ASKED, Status): State.DONE,
+    (State.ASKED, Refused): State.DONE,
+    (State.ATTACHED, Acknowledged): State.ATTACHED,
+    (State.ATTACHED, Window): State.ATTACHED,
+    (State.ATTACHED, Ended): State.DONE,
+    (State.ATTACHED, Refused): State.DONE,
+}
+_FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
+    Query: Accepted,
+    Follow: Accepted,
+    Stop: Stopped,
+    GetJobs: Jobs,
+    GetStatus: Status,
+}
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+class ControlConnection:
+    """One request and its answers. `where` names the agent's socket in complaints."""
+
+    def __init__(self, where: str, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self.state = State.IDLE
+        self._where = printable(where)
+        self._line_bytes_max = line_bytes_max
+        self._request: Request | None = None
+        self._buffer = bytearray()
+        self._searched = 0
+        self._ended = False
+
+    def send(self, request: Request) -> bytes:
+        """The bytes of the request; raises QueryRefusedError if no agent would take it."""
+        assert self.state is State.IDLE, "a connection carries one request"
+        line = _ENCODER.encode(request) + b"\n"
+        if len(line) > REQUEST_BYTES_MAX:
+            raise QueryRefusedError(f"the request is too long: {len(line):,} bytes, at most {REQUEST_BYTES_MAX:,}")
+        self.state, self._request = State.ASKED, request
+        return line
+
+    def receive_data(self, data: bytes) -> None:
+        """Takes what came from the agent; nothing (b"") means that it closed the connection."""
+        if data:
+            self._buffer += data
+        else:
+            self._ended = True
+
+    def next_answer(self) -> Answer | None:
+        """The next whole answer; None until more data is there, and after the last answer.
+
+        Raises ConnectionLostError once the agent has closed early, ProtocolError for what no agent sends.
+        """
+        if self.state is State.DONE:
+            return None
+        line = self._next_line()
+        if line is None:
+            if self._ended:
+                cut = " in the middle of an answer" if self._buffer else ""
+                raise ConnectionLostError(f"{self._where}: the agent closed the connection{cut}; its log says why")
+            return None
+        return self._checked(self._decoded(line))
+
+    def _next_line(self) -> bytes | None:
+        end = self._buffer.find(b"\n", self._searched)
+        if (end if end >= 0 else len(self._buffer)) > self._line_bytes_max:
+            raise self._complaint(f"sent a line of more than {self._line_bytes_max:,} bytes")
+        if end < 0:
+            self._searched = len(self._buffer)
+            return None
+        line = bytes(memoryview(self._buffer)[:end])
+        del self._buffer[: end + 1]
+        self._searched = 0
+        return line
+
+    def _decoded(self, line: bytes) -> Answer:
+        try:
+            return _DECODER.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            shown = line[: 4 * EXCERPT_CHARACTERS].decode(errors="replace")
+            excerpt = shown[:EXCERPT_CHARACTERS] + ("…" if len(shown) > EXCERPT_CHARACTERS else "")
+            raise self._complaint(f'answered "{printable(excerpt)}"') from None
+
+    def _checked(self, answer: Answer) -> Answer:
+        following = _TRANSITIONS.get((self.state, type(answer)))
+        is_first = self.state is State.ASKED and not isinstance(answer, Refused)
+        assert self._request is not None, "answers are read once a request is sent"
+        if following is None or (is_first and type(answer) is not _FIRST_ANSWERS[type(self._request)]):
+            raise self._complaint(f"answered out of turn ({type(answer).__name__})")
+        self.state = following
+        return answer
+
+    def _complaint(self, what: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self._where}: what listens there {what}: "
+            "name the control socket of an agent of this version of ELF (--socket, ELF_SOCKET)"
+        )

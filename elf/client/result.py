@@ -1,0 +1,62 @@
+"""One window's result as it came over the control socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agent.control_messages import Window
+from elf.client.errors import ProtocolError
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one window with everything a reader needs to judge them.
+
+    `rows` are dicts of plain values in the order of the job's columns; the window's bounds are RFC 3339 texts, None
+    for a query without WINDOWING. `contributors` of `expected` agents are in it, `missing` names (at most 20) others.
+    `pane` (epoch milliseconds) is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
+    """
+
+    app: str
+    window_start: str | None
+    window_end: str | None
+    rows: list[dict[str, Any]]
+    contributors: int
+    expected: int
+    missing: list[str]
+    partial: list[str]
+    leaped: int
+    events: int
+    late: int
+    malformed: int
+    coerced: int
+    dropped: int
+    error: float | None
+    version: int
+    epoch: int
+    pane: int = 0
+    json: bytes = b""
+
+    def to_json(self) -> str:
+        """The result's line as the agent wrote it."""
+        return self.json.decode()
+
+
+_DECODER = msgspec.json.Decoder(Result)
+
+
+def read_result(window: Window, columns: list[str]) -> Result:
+    """The result in an agent's answer; raises ProtocolError for anything else."""
+    line = bytes(window.result)
+    try:
+        result = _DECODER.decode(line)
+        line.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"the agent sent a window that is none ({error})") from None
+    names = set(columns)
+    if any(row.keys() != names for row in result.rows):
+        raise ProtocolError("the agent sent a window whose rows have other columns than its job")
+    msgspec.structs.force_setattr(result, "pane", window.pane)
+    msgspec.structs.force_setattr(result, "json", line)
+    return result

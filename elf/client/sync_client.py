@@ -1,0 +1,227 @@
+"""The blocking client: plain sockets, one thread, time limits where an answer is due."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from agent.control_messages import (
+    Answer,
+    Ended,
+    Follow,
+    GetJobs,
+    GetStatus,
+    Job,
+    Jobs,
+    Query,
+    Refused,
+    Request,
+    Status,
+    Stop,
+)
+from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
+from elf.client.errors import ClientError, JobEndedError, refusal
+from elf.client.protocol import ControlConnection
+from elf.client.result import Result
+
+RECEIVE_BYTES = 256 * 1024
+NEVER = float("inf")
+
+
+def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 10.0) -> SyncClient:
+    """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
+
+    Use it in a `with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds the
+    wait for the answer to a request (AnswerTimeoutError); windows are waited for as long as it takes.
+    """
+    return SyncClient(control_socket(socket), timeout_s)
+
+
+class SyncClient:
+    """Asks one agent. Each request has a connection of its own, so one client may run many jobs."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        self.path = path
+        self.timeout_s = timeout_s
+
+    def __enter__(self) -> SyncClient:
+        _dial(self.path, time.monotonic() + self.timeout_s).close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to close: jobs have their own connections."""
+
+    def query(self, text: str, *, app: str | None = None, once: bool = False, detach: bool = False) -> SyncJob:
+        """A query over the fleet, submitted by entering the job's `with` statement and stopped by leaving it.
+
+        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job.
+        """
+        return self._job(Query(text, app, once, detach), None)
+
+    def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> SyncJob:
+        """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
+
+        `reconnect`: when the agent is gone, try again for ever, and go on after the last window.
+        """
+        return self._job(Follow(app, after), Backoff(random.random) if reconnect else None)
+
+    def stop(self, app: str) -> None:
+        """Stops a job; raises UnknownJobError where there is none of that name."""
+        self._ask(Stop(app))
+
+    def jobs(self) -> list[Job]:
+        """The fleet's jobs, as far as the agent has heard."""
+        answer = self._ask(GetJobs())
+        assert isinstance(answer, Jobs), "the protocol lets nothing else pass"
+        return answer.jobs
+
+    def status(self) -> Status:
+        """The agent, and what it knows of the others."""
+        answer = self._ask(GetStatus())
+        assert isinstance(answer, Status), "the protocol lets nothing else pass"
+        return answer
+
+    def _job(self, request: Query | Follow, backoff: Backoff | None) -> SyncJob:
+        return SyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+
+    def _ask(self, request: Request) -> Answer:
+        connection = ControlConnection(self.path)
+        data = connection.send(request)
+        deadline = time.monotonic() + self.timeout_s
+        with _dial(self.path, deadline) as agent:
+            _send(agent, data, deadline)
+            while (answer := connection.next_answer()) is None:
+                received = _receive(agent, deadline)
+                if received is None:
+                    raise no_answer(self.path, self.timeout_s)
+                connection.receive_data(received)
+        if isinstance(answer, Refused):
+            raise refusal(answer)
+        return answer
+
+
+class SyncJob(AttachedJob):
+    """A job this client has submitted or follows: iterate over it for its windows as they close.
+
+    Leaving its `with` statement, or `close()`, ends the connection, and with it a job that was not detached.
+    """
+
+    def __init__(self, client: SyncClient, attachment: Attachment) -> None:
+        super().__init__(attachment)
+        self._client = client
+        self._socket: socket.socket | None = None
+        self._closed = False
+
+    def __enter__(self) -> SyncJob:
+        try:
+            while not self._core.is_accepted(time.monotonic()):
+                self._advance(NEVER)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection, for good."""
+        self._closed = True
+        self._hang_up()
+
+    def stop(self) -> None:
+        """Stops the job, whoever follows it."""
+        self._client.stop(self.app)
+
+    def __iter__(self) -> Iterator[Result]:
+        return self
+
+    def __next__(self) -> Result:
+        """The next window; ends when the job has finished, raises JobEndedError when it was stopped or lost."""
+        for update in self.updates():
+            if isinstance(update, Result):
+                return update
+        if self.ended != "finished":
+            raise JobEndedError(self.app, self.ended or "lost")
+        raise StopIteration
+
+    def updates(self) -> Iterator[Update]:
+        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        while (update := self.wait()) is not None:
+            yield update
+            if isinstance(update, Ended):
+                return
+
+    def wait(self, timeout_s: float = NEVER) -> Update | None:
+        """The next update; None if there is none within `timeout_s`. At the end it is `Ended`, again and again."""
+        if self._closed:
+            raise ClientError(f"{self.app}: this job is closed")
+        deadline = time.monotonic() + timeout_s
+        while (update := self._core.next_update(time.monotonic())) is None:
+            if time.monotonic() >= deadline:
+                return None
+            self._advance(deadline)
+        return update
+
+    def _advance(self, deadline: float) -> None:
+        """One step: waits for data or, without a connection, for the time to dial, but not past the deadline."""
+        if self._core.is_connected:
+            assert self._socket is not None, "the core knows of no other connections"
+            data = _receive(self._socket, min(deadline, self._core.next_timer()))
+            if data is None:
+                self._core.handle_timer(time.monotonic())
+            else:
+                self._core.receive_data(data)
+            return
+        self._hang_up()
+        pause_s = min(self._core.dial_at, deadline) - time.monotonic()
+        if pause_s > 0:
+            time.sleep(pause_s)
+        else:
+            self._dial()
+
+    def _dial(self) -> None:
+        deadline = time.monotonic() + self._client.timeout_s
+        try:
+            self._socket = _dial(self._client.path, deadline)
+        except ClientError as error:
+            self._core.connection_failed(error, time.monotonic())
+            return
+        _send(self._socket, self._core.connected(time.monotonic()), deadline)
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _dial(path: str, deadline: float) -> socket.socket:
+    while (agent := dial_nowait(path)) is None:
+        if time.monotonic() >= deadline:
+            raise too_busy(path)
+        time.sleep(BUSY_RETRY_S)
+    return agent
+
+
+def _send(agent: socket.socket, data: bytes, deadline: float) -> None:
+    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    agent.settimeout(max(deadline - time.monotonic(), 0.001))
+    with suppress(OSError):
+        agent.sendall(data)
+
+
+def _receive(agent: socket.socket, deadline: float) -> bytes | None:
+    """What comes next, b"" at the end; None if nothing comes before the deadline."""
+    timeout_s = deadline - time.monotonic()
+    agent.settimeout(None if timeout_s == NEVER else max(timeout_s, 0.0))
+    try:
+        return agent.recv(RECEIVE_BYTES)
+    except (TimeoutError, BlockingIOError):
+        return None
+    except ConnectionError:
+        return b""

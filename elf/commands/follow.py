@@ -1,0 +1,77 @@
+"""`elf follow`: the windows of a job that runs already, through restarts of the agent that is asked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from elf.asking import (
+    ANSWER_TIMEOUT_S,
+    command_line,
+    output_option,
+    socket_option,
+    terminated_like_interrupted,
+    timeout_option,
+    windows_option,
+)
+from elf.client.control_socket import control_socket
+from elf.client.errors import AnswerTimeoutError, JobEndedError
+from elf.client.sync_client import SyncClient, SyncJob
+from elf.terminal import printable, tell
+
+NEVER = float("inf")
+EXAMPLES = """\b
+Examples:
+  elf follow errors
+  elf follow errors --windows 1 --output json
+  elf follow errors --socket /run/elf/control.sock --output csv >> errors.csv
+
+\b
+Exit codes: 0 done, or the job has finished; 1 failed, or the job was stopped or lost; 124 --timeout,
+130 Ctrl-C or SIGTERM, 141 nobody reads the output any more. The job goes on in any case.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Attach to a running job.")
+@click.argument("app", metavar="APP")
+@windows_option
+@timeout_option
+@output_option("table", "json", "csv")
+@socket_option
+def follow(app: str, windows: int | None, timeout_s: float | None, output: str, socket: Path | None) -> int:
+    """Print the windows of the running job APP as they close, like the command that submitted it.
+
+    When the agent that is asked goes away, this is said, and it is asked again until it answers; windows that closed
+    in the meantime follow then, and none is printed twice. Ending this command leaves the job alone.
+    """
+    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
+    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
+    with terminated_like_interrupted():
+        try:
+            with client.follow(app, reconnect=True) as job:
+                return _show(job, output, windows, deadline, socket)
+        except AnswerTimeoutError as error:
+            if time.monotonic() < deadline:
+                raise
+            tell(f"elf: {error}")
+            return 124
+
+
+def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socket: Path | None) -> int:
+    from elf.job_view import JobView, Limits  # tables take their time to load, and windows may wait by now
+
+    name = printable(job.app)
+    goes_on = f"runs on; {command_line('stop', job.app, socket)} stops it"
+    try:
+        reason = JobView(job, output, Limits(windows, deadline)).show()
+    except KeyboardInterrupt:
+        tell(f"{name}: interrupted: {goes_on}")
+        return 130
+    if reason == "timeout":
+        tell(f"{name}: time is up: {goes_on}")
+        return 124
+    if reason in ("stopped", "lost"):
+        raise JobEndedError(name, reason)
+    return 0

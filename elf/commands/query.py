@@ -1,0 +1,149 @@
+"""`elf query`: one query over a whole fleet, its windows shown as they close."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from elf.asking import (
+    ANSWER_TIMEOUT_S,
+    command_line,
+    output_option,
+    socket_option,
+    terminated_like_interrupted,
+    timeout_option,
+    windows_option,
+)
+from elf.client.control_socket import control_socket
+from elf.client.errors import AnswerTimeoutError, ClientError, ConnectionLostError, JobEndedError, UnknownJobError
+from elf.client.sync_client import SyncClient, SyncJob
+from elf.errors import UsageError
+from elf.terminal import printable, tell
+
+STOP_TIMEOUT_S = 3.0
+NEVER = float("inf")
+EXAMPLES = """\b
+Examples:
+  elf query "SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS"
+  elf query --once "SELECT path, COUNT(*) AS n FROM access GROUP BY path ORDER BY n DESC LIMIT 10"
+  elf query --windows 6 --output csv "SELECT COUNT(*) FROM * WINDOWING 1 MINUTE" > minutes.csv
+  elf query --detach --app errors "SELECT path, COUNT(*) FROM access WHERE status >= 500 GROUP BY path
+    WINDOWING 1 MINUTE"
+  elf query --explain "SELECT product, SUM(clicks) FROM events GROUP BY product WINDOWING 30 SECONDS"
+
+\b
+Exit codes: 0 done, 1 failed (also when somebody else stopped the job), 2 the query cannot be run as it is
+written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any more.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Ask a fleet, and see windows as they close.")
+@click.argument("query_text", metavar="QUERY")
+@click.option("--app", metavar="NAME", help="The job's name, by which others follow and stop it; else one is made up.")
+@click.option("--once", is_flag=True, help="Over what the logs hold now; then the job ends. Otherwise it goes on.")
+@windows_option
+@timeout_option
+@click.option("--detach", is_flag=True,
+              help="Leave the job running: print its name and end, after --windows or --timeout if given.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Print what would run, and where; nothing is submitted.")
+@output_option("table", "json", "csv")
+@socket_option
+def query(
+    query_text: str,
+    app: str | None,
+    once: bool,
+    windows: int | None,
+    timeout_s: float | None,
+    detach: bool,
+    explain: bool,
+    output: str,
+    socket: Path | None,
+) -> int:
+    """Run QUERY on every agent that has its stream, and print each window when it closes.
+
+    The job ends with this command: with Ctrl-C, after --windows or --timeout, or when the logs are read (--once,
+    and queries without WINDOWING). Standard error says how many agents run it.
+    """
+    if explain:
+        from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
+
+        print_explanation(query_text, once=once, output=output)
+        return 0
+    if app is not None and not 1 <= len(app) <= 255:
+        raise UsageError("--app: a job's name has 1 to 255 characters")
+    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
+    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
+    with terminated_like_interrupted():
+        try:
+            with client.query(query_text, app=app, once=once, detach=detach) as job:
+                session = _Session(job, client.path, socket, detach=detach)
+                if detach and windows is None and timeout_s is None:
+                    return session.leave()
+                return session.show(output, windows, deadline)
+        except AnswerTimeoutError as error:
+            if time.monotonic() < deadline:
+                raise
+            tell(f"elf: {error}")
+            return 124
+
+
+class _Session:
+    """A submitted job, until it ends or is ended."""
+
+    def __init__(self, job: SyncJob, path: str, socket: Path | None, *, detach: bool) -> None:
+        self._job = job
+        self._path = path
+        self._socket = socket
+        self._detach = detach
+        self._name = printable(job.app)
+
+    def show(self, output: str, windows: int | None, deadline: float) -> int:
+        """Shows windows until the job or the patience is at its end; returns the exit code."""
+        from elf.job_view import JobView, Limits  # tables take their time to load, and the job runs by now
+
+        try:
+            reason = JobView(self._job, output, Limits(windows, deadline)).show()
+        except KeyboardInterrupt:
+            self._end("interrupted")
+            return 130
+        except ConnectionLostError as error:
+            raise ClientError(f"{error}; {self._command('follow')} goes on if the fleet still runs it") from None
+        match reason:
+            case "enough":
+                self._end(None)
+            case "timeout":
+                self._end("time is up")
+                return 124
+            case "stopped" | "lost":
+                raise JobEndedError(self._name, reason)
+        return 0
+
+    def leave(self) -> int:
+        """Says how to come back; the job's name is all there is on standard output."""
+        click.echo(self._name)
+        self._tell(f"runs on; {self._command('follow')} shows it, {self._command('stop')} stops it")
+        return 0
+
+    def _end(self, why: str | None) -> None:
+        """Stops the job and says so, unless all went as it was asked for; detached jobs go on, which is said."""
+        because = f"{why}: " if why else ""
+        if self._detach:
+            self._tell(f"{because}runs on; {self._command('follow')} shows it, {self._command('stop')} stops it")
+            return
+        try:
+            SyncClient(self._path, STOP_TIMEOUT_S).stop(self._job.app)
+        except UnknownJobError:
+            pass
+        except ClientError as error:
+            self._tell(f"{because}the agent does not say whether it has stopped the job ({error})")
+            return
+        if why:
+            self._tell(f"{because}stopped")
+
+    def _tell(self, text: str) -> None:
+        tell(f"{self._name}: {text}")
+
+    def _command(self, verb: str) -> str:
+        return command_line(verb, self._job.app, self._socket)

@@ -1,0 +1,90 @@
+"""`elf status`: one agent, and what it knows of the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from agent.control_messages import JobStatus, Status, StreamStatus
+from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.client.control_socket import control_socket
+from elf.client.sync_client import SyncClient
+from elf.terminal import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EXAMPLES = """\b
+Examples:
+  elf status
+  elf status --socket /run/elf/control.sock --output json | jq .counters
+"""
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+@click.command(epilog=EXAMPLES, short_help="Describe an agent: members, streams, jobs, counters.")
+@output_option("table", "json")
+@socket_option
+def status(output: str, socket: Path | None) -> None:
+    """Describe the agent: the peers it knows, its streams and their rates, its part in each job, what it counted."""
+    found = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).status()
+    if output == "json":
+        click.echo(msgspec.json.encode(found))
+        return
+    from elf.output import terminal
+
+    console = terminal(sys.stdout)
+    for part in _parts(found):
+        console.print(part)
+
+
+def _parts(found: Status) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    from elf.plain_table import plain_table
+
+    for line in _lines(found):
+        yield Text(printable(line))
+    if found.streams:
+        titles = ["STREAM", "PATHS", "FILES", "EVENTS", "EVENTS/S", "MALFORMED", "BYTES", "AT END"]
+        yield plain_table(titles, [_stream(stream) for stream in found.streams])
+    if found.jobs:
+        titles = ["JOB", "ROLES", "PARENT", "CHILDREN", "UP TO", "VERSION", "EPOCH"]
+        yield plain_table(titles, [_job(job) for job in found.jobs])
+    counted: list[list[str | int | float | None]] = [
+        [name, count] for name, count in sorted(found.counters.items()) if count
+    ]
+    if counted:
+        yield plain_table(["COUNTER", "COUNT"], counted)
+
+
+def _lines(found: Status) -> Iterator[str]:
+    state = "active" if found.active else "joining"
+    yield f"{found.name} of fleet {found.fleet} at {found.address}: {state}"
+    yield f"node id   {found.node_id}"
+    yield f"up        {_duration(found.uptime_s)}, {found.memory_bytes / 2**20:,.0f} MiB"
+    yield f"peers     {found.peers:,} known"
+    yield f"leaf set  {len(found.leaf_set)}: {', '.join(found.leaf_set)}" if found.leaf_set else "leaf set  empty"
+
+
+def _stream(stream: StreamStatus) -> list[str | int | float | None]:
+    at_end = "yes" if stream.at_end else "no"
+    read = (stream.files, stream.events, stream.events_per_s, stream.malformed, stream.bytes_read)
+    return [stream.name, ", ".join(stream.paths), *read, at_end]
+
+
+def _job(job: JobStatus) -> list[str | int | float | None]:
+    children = ", ".join(job.children) or None
+    return [job.app, ", ".join(job.roles), job.parent, children, job.frontier, job.version, job.epoch]
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,109 @@
+"""A job on this terminal: its windows on standard output, what happens around them on standard error."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+import time
+from dataclasses import dataclass
+
+from agent.control_messages import Acknowledged, Ended
+from elf.agent_counts import AgentCounts
+from elf.client.attachment import Disconnected, Reconnected
+from elf.client.result import Result
+from elf.client.sync_client import SyncJob
+from elf.output import result_writer
+from elf.terminal import printable, tell
+
+LOOK_AGAIN_S = 1.0
+"""How often to look whether anybody still reads the output while no window comes."""
+REPEAT_S = 60.0
+"""While an agent stays away, that is said this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to end although the job goes on: after so many windows, or at a time (of `time.monotonic`)."""
+
+    windows: int | None
+    deadline: float
+
+
+class JobView:
+    """Shows one job. `show` returns why it ended: finished, stopped or lost, or "enough" or "timeout" by its limits.
+
+    Raises BrokenPipeError when the reader of standard output has gone, even while there is nothing to write.
+    """
+
+    def __init__(self, job: SyncJob, output: str, limits: Limits) -> None:
+        self._job = job
+        self._limits = limits
+        self._writer = result_writer(output, job.columns)
+        self._counts = AgentCounts(job.app)
+        self._name = printable(job.app)
+        self._windows = 0
+        self._reason_said = ""
+        self._say_again_at = 0.0
+
+    def show(self) -> str:
+        try:
+            return self._show()
+        finally:
+            self._counts.finish()
+
+    def _show(self) -> str:
+        while True:
+            now = time.monotonic()
+            if now >= self._limits.deadline:
+                return "timeout"
+            update = self._job.wait(min(self._limits.deadline, self._counts.settles_at, now + LOOK_AGAIN_S) - now)
+            match update:
+                case Result():
+                    self._write(update)
+                    if self._windows == self._limits.windows:
+                        return "enough"
+                case Acknowledged():
+                    self._counts.change(update, time.monotonic())
+                case Disconnected():
+                    self._tell_of_loss(update)
+                case Reconnected():
+                    self._tell("connected again")
+                case Ended():
+                    return update.reason
+            self._counts.settle(time.monotonic())
+            _raise_if_nobody_reads()
+
+    def _write(self, result: Result) -> None:
+        if sys.stdout.isatty():
+            self._counts.finish()
+        self._writer.write(result)
+        sys.stdout.flush()
+        self._windows += 1
+
+    def _tell_of_loss(self, lost: Disconnected) -> None:
+        """Says it when it happens, when the reason changes, and then once a minute."""
+        now = time.monotonic()
+        if lost.reason == self._reason_said and now < self._say_again_at:
+            return
+        self._reason_said, self._say_again_at = lost.reason, now + REPEAT_S
+        self._tell(f"{lost.reason}; trying again until it answers")
+
+    def _tell(self, text: str) -> None:
+        self._counts.finish()
+        tell(f"{self._name}: {text}")
+
+
+def _raise_if_nobody_reads() -> None:
+    """A pipe without a reader says so only to those who write, and a job may have nothing to write for hours."""
+    try:
+        descriptor = sys.stdout.fileno()
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return
+    except (OSError, ValueError):
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError

@@ -1,0 +1,167 @@
+"""What a plan does and where it does it, in words: what `elf query --explain` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from query import ast
+from query.expression import Call, Literal, Reference
+from query.printer import format_expression, format_name
+from query.timestamps import format_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from query.expression import Expression
+    from query.plan import Plan
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A plan for people: expressions are ELF QL with aliases resolved, `columns` are (name, type).
+
+    `agent`, `tree` and `master` are the steps that run beside each log, on the way up, and where windows are finished.
+    """
+
+    stream: str
+    columns: tuple[tuple[str, str], ...]
+    keys: tuple[str, ...]
+    aggregates: tuple[str, ...]
+    window: str
+    agent: tuple[str, ...]
+    tree: tuple[str, ...]
+    master: tuple[str, ...]
+
+
+def explain(plan: Plan) -> Explanation:
+    """What each part of a fleet does for the plan.
+
+    A column named `*` stands for every column, where they are not known yet.
+
+    >>> from query import Schema, analyze, parse
+    >>> text = "SELECT store, SUM(hits) FROM web WHERE hits > 0 GROUP BY store WINDOWING 90 SECONDS"
+    >>> explained = explain(analyze(parse(text), {"web": Schema({}, open=True)}))
+    >>> explained.keys, explained.aggregates, explained.window
+    (('store',), ('SUM(hits)',), '90 s')
+    >>> explained.agent
+    ('read store, hits', 'keep events WHERE hits > 0', 'aggregate per window and store: SUM(hits)')
+    """
+    events = _Spelling({column.name: _column(column.path) for column in plan.columns})
+    groups = _groups(plan, events)
+    keys = tuple(events(key.expression) for key in plan.keys)
+    aggregates = tuple(groups(Reference(one.name, one.type)) for one in plan.aggregates)
+    shown = groups if plan.kind == "aggregate" else events
+    order = [shown(key.expression) + (" DESC" if key.descending else "") for key in plan.order]
+    steps = _aggregate_steps(plan, keys, aggregates) if plan.kind == "aggregate" else _rows_steps(plan, order)
+    return Explanation(
+        stream=plan.stream,
+        columns=tuple((column.name, column.type) for column in plan.columns),
+        keys=keys,
+        aggregates=aggregates,
+        window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
+        agent=(
+            f"read {', '.join(column.name for column in plan.columns) or 'nothing but times'}",
+            *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
+            steps[0],
+        ),
+        tree=(steps[1],),
+        master=(
+            f"SELECT {', '.join(_outputs(plan, shown))}",
+            *([f"ORDER BY {', '.join(order)}"] if order else []),
+            *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
+            "publish each window" if plan.window_ms else "publish one result",
+        ),
+    )
+
+
+def _aggregate_steps(plan: Plan, keys: tuple[str, ...], aggregates: tuple[str, ...]) -> tuple[str, str]:
+    groups = _listed((*(["window"] if plan.window_ms else []), *keys))
+    per = f" per {groups}" if groups else ""
+    return (
+        f"aggregate{per}: {', '.join(aggregates) or 'nothing but the keys'}",
+        f"merge the agents' partial aggregates{per}",
+    )
+
+
+def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:
+    most = f"the first {plan.limit} events{' of each window' if plan.window_ms else ''}"
+    by = f"by {', '.join(order)}" if order else "by time"
+    return f"keep {most} {by}", f"keep {most} of all agents below"
+
+
+def _outputs(plan: Plan, spelled: _Spelling) -> list[str]:
+    texts = [(spelled(output.expression), output.name) for output in plan.output]
+    return [text if name in (text, text.strip('"')) else f"{text} AS {format_name(name)}" for text, name in texts]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _duration(milliseconds: int) -> str:
+    """In the largest unit that leaves no fraction: 90 s, 5 min."""
+    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
+    return f"{milliseconds // size} {unit}"
+
+
+def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:
+    return ast.Star() if path == ("*",) else ast.Column(path)
+
+
+def _groups(plan: Plan, events: _Spelling) -> _Spelling:
+    """Keys and aggregates stand for what they are made of."""
+    names: dict[str, ast.Expression | ast.Star] = {key.name: events.tree(key.expression) for key in plan.keys}
+    arguments = {argument.name: events.tree(argument.expression) for argument in plan.arguments}
+    for one in plan.aggregates:
+        argument = ast.Star() if one.argument is None else arguments[one.argument]
+        names[one.name] = ast.Call(one.function.upper(), (argument,))
+    return _Spelling(names)
+
+
+class _Spelling:
+    """Expressions of a plan back to ELF QL; names that are not given are the bounds of a window."""
+
+    def __init__(self, names: Mapping[str, ast.Expression | ast.Star]) -> None:
+        self._names = names
+
+    def __call__(self, expression: Expression) -> str:
+        return format_expression(self.tree(expression))
+
+    def tree(self, expression: Expression) -> ast.Expression | ast.Star:
+        match expression:
+            case Literal():
+                return _literal(expression)
+            case Reference(name=name):
+                return self._names.get(name) or ast.Column((name,))
+            case Call(operator=operator, operands=operands):
+                return _operation(operator, tuple(cast("ast.Expression", self.tree(one)) for one in operands))
+
+
+def _literal(literal: Literal) -> ast.Expression:
+    if literal.type == "timestamp" and isinstance(literal.value, int):
+        return ast.Literal(format_timestamp(literal.value) or str(literal.value), "string")
+    return ast.Literal(literal.value, "null" if literal.value is None else literal.type)
+
+
+def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expression:
+    match operator, operands:
+        case "and" | "or", _:
+            return ast.Logical(operator.upper(), operands)
+        case "not", (ast.In() | ast.Like() | ast.IsNull() as predicate,):
+            return replace(predicate, negated=not predicate.negated)
+        case "not", (operand,):
+            return ast.Unary("NOT", operand)
+        case "negate", (operand,):
+            return ast.Unary("-", operand)
+        case "in", (operand, *items):
+            return ast.In(operand, tuple(items))
+        case "like", (operand, pattern):
+            return ast.Like(operand, pattern)
+        case "is_null", (operand,):
+            return ast.IsNull(operand)
+        case _:
+            left, right = operands
+            return ast.Binary(operator, left, right)
