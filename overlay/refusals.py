@@ -1,0 +1,118 @@
+"""Why a connection was refused: a few fixed reasons to count under, and a log that does not drown.
+
+A reason is one of a small set of words; the detail (an address, a library's words) only goes to the log.
+"""
+
+import errno
+import logging
+import ssl
+from collections import Counter
+
+logger = logging.getLogger("elf.overlay")
+
+LOG_PERIOD_S = 60.0
+REASONS_MAX = 64
+OTHER = "other"
+
+_VERIFY_REASONS = {
+    7: "certificate of another authority",  # the authority's name is right and the signature is not
+    9: "certificate not yet valid",
+    10: "certificate expired",
+    18: "certificate self-signed",
+    19: "certificate of another authority",
+    20: "certificate of another authority",
+    21: "certificate of another authority",
+}
+"""By OpenSSL's X509_V_ERR number."""
+
+_TLS_REASONS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no certificate",
+    "HTTP_REQUEST": "not TLS",
+    "HTTPS_PROXY_REQUEST": "not TLS",
+    "WRONG_VERSION_NUMBER": "not TLS",
+    "PACKET_LENGTH_TOO_LONG": "not TLS",
+    "UNEXPECTED_MESSAGE": "not TLS",
+    "UNSUPPORTED_PROTOCOL": "older TLS",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "older TLS",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it says our certificate is expired or not yet valid",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it refused our certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it refused our certificate",
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "it refused our certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "it says our certificate is of another authority",
+    "TLSV1_ALERT_DECRYPT_ERROR": "it refused our certificate",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it refused our certificate",
+}
+"""By OpenSSL's name; the alerts are what the other side said."""
+
+_SYSTEM_REASONS = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "connection reset",
+    errno.EPIPE: "connection reset",
+    errno.ETIMEDOUT: "timed out",
+    errno.EHOSTUNREACH: "no route to the host",
+    errno.ENETUNREACH: "no route to the host",
+    errno.EMFILE: "too many open files",
+    errno.ENFILE: "too many open files",
+    errno.EADDRNOTAVAIL: "no such address",
+}
+
+
+class LinkError(Exception):
+    """A connection did not come about or came to a bad end. `reason` is one of a few words to count it under."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason} ({detail})" if detail else reason)
+        self.reason = reason
+
+
+class ViolationError(LinkError):
+    """A peer that was let in sent what no agent sends."""
+
+
+def explained(error: Exception) -> LinkError:
+    """Return what an error of sockets or TLS means here."""
+    if isinstance(error, LinkError):
+        return error
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return LinkError(_VERIFY_REASONS.get(error.verify_code, "certificate unfit"), error.verify_message)
+    if isinstance(error, ssl.SSLError):
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+            return LinkError("closed by the peer")
+        name = error.reason or "?"
+        return LinkError(_TLS_REASONS.get(name, "TLS failed"), name.lower().replace("_", " "))
+    if isinstance(error, OSError) and error.errno is not None:
+        return LinkError(_SYSTEM_REASONS.get(error.errno, error.strerror or OTHER))
+    return LinkError(OTHER, str(error) or type(error).__name__)
+
+
+class Refusals:
+    """Counts refusals by reason; logs at most one line per reason and minute, with what was left unsaid."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._said: dict[str, tuple[float, int]] = {}
+        """When each reason was logged last, and its count then."""
+
+    def count(self, reason: str, detail: str, now: float) -> None:
+        """Count one refusal; the log gets the detail."""
+        reason = self._bounded(reason)
+        self._counts[reason] += 1
+        self.log(reason, detail, now)
+
+    def log(self, reason: str, detail: str, now: float) -> None:
+        """Log a line unless one of that reason was logged within the last minute."""
+        reason = self._bounded(reason)
+        said, count = self._said.get(reason, (-LOG_PERIOD_S, 0))
+        self._said[reason] = (said, count + 1)
+        if now - said < LOG_PERIOD_S:
+            return
+        self._said[reason] = (now, 0)
+        more = f" ({count} more like it since the last such line)" if count else ""
+        logger.warning("%s%s", detail, more, extra={"event": "connection", "fields": {"reason": reason}})
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the counts so far, by reason."""
+        return dict(self._counts)
+
+    def _bounded(self, reason: str) -> str:
+        return reason if reason in self._said or len(self._said) < REASONS_MAX else OTHER
