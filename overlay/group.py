@@ -76,6 +76,15 @@ class Group:
         self.parent, self.path, self.attached = parent, path, attached
         return left
 
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date."""
+        if peer.node_id in self.children:
+            self.children[peer.node_id] = peer
+        if self.is_parent(peer):
+            self.parent = peer
+        if self.is_candidate(peer):
+            self.candidate = peer
+
     def check(self, own_id: int) -> None:
         """Assert every invariant."""
         assert own_id not in self.children

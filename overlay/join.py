@@ -13,10 +13,15 @@ has answered, none of them still believes the joiner's keys to be its own. Answe
 are probed too if they are near enough; two nodes that join side by side meet through the neighbours both
 have probed. A node that stays silent through PROBE_ATTEMPTS_MAX probes is forgotten.
 
+In all of this the owner may name another contact, should the first be silent. If none of those probed
+answers, the reply came from a ring that is no more: the joiner is back at JOINING, not alone in a new ring.
+
 ACTIVE. No probe is open. Only now the node delivers, is root of groups, and answers join requests; what was
 routed to it before has been held, in bounded room, and is looked at again at this moment. It announces
 itself to everyone in its tables. From now on leaf sets are exchanged with the nearest neighbours
 periodically, which mends what concurrent joins and lost messages left apart.
+
+A node may leave in any state; it is IDLE again then.
 """
 
 from enum import Enum, auto
@@ -24,7 +29,6 @@ from enum import Enum, auto
 JOIN_RETRY_S = 1.0
 PROBE_RETRY_S = 0.5
 PROBE_ATTEMPTS_MAX = 8
-EXCHANGE_PERIOD_S = 5.0
 
 
 class ProtocolError(Exception):
@@ -47,13 +51,21 @@ class JoinEvent(Enum):
     JOIN_CALLED = auto()
     REPLY_RECEIVED = auto()
     ALL_ANSWERED = auto()
+    NOBODY_ANSWERED = auto()
+    LEAVE_CALLED = auto()
 
 
 TRANSITIONS: dict[tuple[JoinState, JoinEvent], JoinState] = {
     (JoinState.IDLE, JoinEvent.START_CALLED): JoinState.ACTIVE,
     (JoinState.IDLE, JoinEvent.JOIN_CALLED): JoinState.JOINING,
     (JoinState.JOINING, JoinEvent.REPLY_RECEIVED): JoinState.PROBING,
+    (JoinState.JOINING, JoinEvent.JOIN_CALLED): JoinState.JOINING,
+    (JoinState.JOINING, JoinEvent.LEAVE_CALLED): JoinState.IDLE,
+    (JoinState.PROBING, JoinEvent.JOIN_CALLED): JoinState.PROBING,
     (JoinState.PROBING, JoinEvent.ALL_ANSWERED): JoinState.ACTIVE,
+    (JoinState.PROBING, JoinEvent.NOBODY_ANSWERED): JoinState.JOINING,
+    (JoinState.PROBING, JoinEvent.LEAVE_CALLED): JoinState.IDLE,
+    (JoinState.ACTIVE, JoinEvent.LEAVE_CALLED): JoinState.IDLE,
 }
 
 
@@ -64,5 +76,6 @@ def next_state(state: JoinState, event: JoinEvent) -> JoinState:
     <JoinState.JOINING: 2>
     """
     if (state, event) not in TRANSITIONS:
-        raise ProtocolError(f"{event.name} in state {state.name}: the node has already started or joined")
+        has = "not started" if state is JoinState.IDLE else "already started or joined"
+        raise ProtocolError(f"{event.name} in state {state.name}: the node has {has}")
     return TRANSITIONS[state, event]

@@ -13,8 +13,8 @@ LEAF_SET_SIZE = 16
 class LeafSet:
     """The `size // 2` nearest peers on either side of the owner, nearest first.
 
-    In a ring of few nodes one peer may stand in both halves; then, and while a half is not full, the leaf set
-    spans the whole ring and the owner can name the node closest to any key.
+    In a ring of few nodes a peer may stand in both halves; then the leaf set spans the whole ring and the owner
+    can name the node closest to any key. Where it does not, the loss of members leaves a half short.
 
     >>> leaves = LeafSet(Peer(100, "me"))
     >>> leaves.offer(Peer(90, "below")), leaves.offer(Peer(120, "above")), leaves.offer(Peer(120, "above"))
@@ -42,8 +42,7 @@ class LeafSet:
         if known == peer or not (known or self.admits(identifier)):
             return False
         before = self._members.keys()
-        self._successors = self._inserted(self._successors, clockwise(self._owner.node_id, identifier), peer)
-        self._predecessors = self._inserted(self._predecessors, clockwise(identifier, self._owner.node_id), peer)
+        self._insert(peer)
         self._index()
         return before != self._members.keys()
 
@@ -51,10 +50,24 @@ class LeafSet:
         """Forget a peer; return whether it was a member."""
         if node_id not in self._members:
             return False
+        spanned_ring = self._spans_ring
         self._successors = [entry for entry in self._successors if entry[1].node_id != node_id]
         self._predecessors = [entry for entry in self._predecessors if entry[1].node_id != node_id]
         self._index()
+        if spanned_ring:
+            self.close_ring()
         return True
+
+    def close_ring(self) -> None:
+        """Take the members for all there are, each half in want of some having them from the other."""
+        for peer in self.members:
+            self._insert(peer)
+        self._index()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether losses have left a half that is not full, with peers beyond it that may not be known."""
+        return not self._spans_ring and min(len(self._successors), len(self._predecessors)) < self._half
 
     def admits(self, node_id: int) -> bool:
         """Say whether a peer of that id, not yet a member, would be taken in."""
@@ -119,7 +132,13 @@ class LeafSet:
         for gap, peer in self._predecessors:
             assert gap == clockwise(peer.node_id, self._owner.node_id) != 0
         assert self._owner.node_id not in self._members
+        assert self._spans_ring or not {*self.successors} & {*self.predecessors}
         assert self._ring == sorted({*self._members, self._owner.node_id})
+
+    def _insert(self, peer: Peer) -> None:
+        identifier = peer.node_id
+        self._successors = self._inserted(self._successors, clockwise(self._owner.node_id, identifier), peer)
+        self._predecessors = self._inserted(self._predecessors, clockwise(identifier, self._owner.node_id), peer)
 
     def _inserted(self, half: list[tuple[int, Peer]], gap: int, peer: Peer) -> list[tuple[int, Peer]]:
         others = [entry for entry in half if entry[0] != gap]
@@ -132,9 +151,9 @@ class LeafSet:
         self._members.update((peer.node_id, peer) for _, peer in self._successors)
         self._everyone = {**self._members, self._owner.node_id: self._owner}
         self._ring = sorted(self._everyone)
-        self._spans_ring = min(len(self._successors), len(self._predecessors)) < self._half or (
-            self._successors[-1][0] + self._predecessors[-1][0] >= ID_SPACE
-        )
+        # The halves of a leaf set that knows the whole ring meet or overlap on the other side of it.
+        reach = sum(half[-1][0] for half in (self._successors, self._predecessors) if half)
+        self._spans_ring = reach >= ID_SPACE or not self._members
         self._highest = self._successors[-1][1].node_id if self._successors else self._owner.node_id
         self._lowest = self._predecessors[-1][1].node_id if self._predecessors else self._owner.node_id
 

@@ -148,6 +148,20 @@ class GroupDigest(_Tagged, frozen=True, tag=16):
     parents: GroupPaths
 
 
+class Ping(_Tagged, frozen=True, tag=17):
+    """From an active node: are you there? `wants_digest`: and what do you take our common tree edges to be?"""
+
+    wants_digest: bool
+
+
+class Pong(_Tagged, frozen=True, tag=18):
+    """The answer to a ping."""
+
+
+class Leaving(_Tagged, frozen=True, tag=19):
+    """The sender leaves the overlay, now."""
+
+
 OverlayMessage = (
     JoinRequest
     | JoinReply
@@ -165,4 +179,7 @@ OverlayMessage = (
     | GroupRefused
     | GroupLeave
     | GroupDigest
+    | Ping
+    | Pong
+    | Leaving
 )

@@ -29,6 +29,11 @@ class Neighbourhood:
         if len(self._measured) > self._size:
             del self._measured[max(self._measured, key=lambda node_id: (self._measured[node_id][0], node_id))]
 
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date if the peer is a member."""
+        if peer.node_id in self._measured:
+            self._measured[peer.node_id] = (self._measured[peer.node_id][0], peer)
+
     def remove(self, node_id: int) -> None:
         """Forget a peer."""
         self._measured.pop(node_id, None)

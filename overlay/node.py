@@ -6,17 +6,16 @@ whatever clock the caller keeps, randomness is given: the same calls with the sa
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
-import msgspec
-
-from overlay.events import Delivered, Event, LeafSetChanged, MessageReceived, PeerFailed
+from overlay.events import Delivered, Event, LeafSetChanged, MessageReceived, PeerFailed, PeerLeft
+from overlay.forwarding import Forwarding
 from overlay.ids import Id, checked_id
 from overlay.join import ProtocolError
 from overlay.leaf_set import LeafSet
 from overlay.membership import Membership
 from overlay.messages import (
-    HOPS_MAX,
     Announcement,
     Direct,
     Disseminate,
@@ -29,7 +28,10 @@ from overlay.messages import (
     JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
+    Leaving,
     OverlayMessage,
+    Ping,
+    Pong,
     Publish,
     Route,
     RowAnswer,
@@ -38,15 +40,15 @@ from overlay.messages import (
 from overlay.outbox import CODEC, Outbox
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
-from overlay.recent import RecentIds
+from overlay.repair import Repair
 from overlay.routing_table import RoutingTable
 from overlay.scribe import Scribe
 from overlay.statistics import Statistics
+from overlay.tables import Tables
+from overlay.watch import Watch
 from overlay.wire import WIRE_BYTES_MAX, WireError
 
 PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 12)
-HELD_MESSAGES_MAX = 1024
-HELD_BYTES_MAX = WIRE_BYTES_MAX
 
 Handler = Callable[[Peer, Any, float], None]
 
@@ -61,30 +63,36 @@ class Node:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        self._membership = Membership(peer, self._outbox, random)
+        self._tables = Tables(peer)
+        self._watch = Watch(peer, self._outbox, random)
+        self._membership = Membership(self._tables, self._watch, self._outbox, random)
+        self._repair = Repair(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._membership, self._outbox, random)
-        self._recent = RecentIds()
-        self._held: list[tuple[Peer, JoinRequest | Route | Publish]] = []
-        self._held_bytes = 0
+        self._forwarding = Forwarding(self._membership, self._watch, self._scribe.multicast, self._outbox)
+        # What of the parts has been acted upon: see `_settle` and `_refresh_watch`.
         self._revision = 0
         self._leaf_set_revision = 0
+        self._watched_revision = (0, 0)
         self._handlers: dict[type[OverlayMessage], Handler] = {
-            JoinRequest: self._handle_join_request,
+            JoinRequest: self._forwarding.handle_join_request,
             JoinReply: self._membership.handle_join_reply,
             LeafSetProbe: self._membership.handle_probe,
             LeafSetAnswer: self._membership.handle_answer,
             Announcement: self._membership.handle_announcement,
-            RowRequest: self._membership.handle_row_request,
-            RowAnswer: self._membership.handle_row_answer,
-            Route: self._handle_route,
+            RowRequest: self._repair.handle_row_request,
+            RowAnswer: self._repair.handle_row_answer,
+            Route: self._forwarding.handle_route,
             Direct: self._handle_direct,
-            Publish: self._handle_publish,
-            Disseminate: self._scribe.handle_disseminate,
+            Publish: self._forwarding.handle_publish,
+            Disseminate: self._scribe.multicast.handle_disseminate,
             GroupJoin: self._scribe.handle_join,
             GroupJoined: self._scribe.handle_joined,
             GroupRefused: self._scribe.handle_refused,
             GroupLeave: self._scribe.handle_leave,
             GroupDigest: self._scribe.handle_digest,
+            Ping: self._handle_ping,
+            Pong: self._handle_pong,
+            Leaving: self._handle_leaving,
         }
 
     # The owner's calls.
@@ -95,8 +103,28 @@ class Node:
         self._settle(now)
 
     def join(self, contact: Peer, now: float) -> None:
-        """Join the overlay the contact is in; `Joined` follows. ProtocolError if it is in one already."""
+        """Join the overlay the contact is in; `Joined` follows. ProtocolError if the node is in one already.
+
+        May be called again before that, with another contact.
+        """
         self._membership.join(contact, now)
+        self._settle(now)
+
+    def meet(self, peer: Peer, now: float) -> None:  # noqa: ARG002 - every call takes the time
+        """Try a peer that may be in another ring: if it answers, the two rings become one. Only when active."""
+        self._repair.meet(peer)
+
+    def leave(self, now: float) -> None:
+        """Say goodbye to everyone who knows this node, and be in no overlay and no tree. It may join again."""
+        if self._membership.is_idle:
+            return
+        known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set)} | self._scribe.neighbours()
+        self._outbox.send_all(known.values(), Leaving())
+        self._membership.leave()
+        self._scribe.clear()
+        self._watch.clear()
+        self._tables.clear()
+        self._forwarding.clear()
         self._settle(now)
 
     def route(self, key: int, payload: bytes, now: float) -> None:
@@ -108,7 +136,7 @@ class Node:
             hops=0,
             payload=_checked_payload(payload),
         )
-        self._handle_route(self.peer, message, now)
+        self._forwarding.handle_route(self.peer, message, now)
 
     def send(self, peer: Peer, payload: bytes, now: float) -> None:
         """Send a payload straight to a peer, which raises `MessageReceived`."""
@@ -134,7 +162,7 @@ class Node:
             hops=0,
             payload=_checked_payload(payload),
         )
-        self._handle_publish(self.peer, message, now)
+        self._forwarding.handle_publish(self.peer, message, now)
 
     # The shell's calls.
 
@@ -151,37 +179,51 @@ class Node:
         except WireError:
             counters.malformed += 1
             return
+        if self._membership.is_idle:
+            counters.refused += 1
+            return
+        if not isinstance(message, Leaving):
+            self._hear(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._settle(now)
 
     def unreachable(self, peer: Peer, now: float) -> None:
-        """The transport could not connect to a peer: it has failed."""
-        known = self._scribe.forget(peer.node_id, now)
-        known |= self._membership.forget(peer.node_id, now)
-        if known:
-            self._outbox.emit(PeerFailed(peer))
-        self._settle(now)
+        """The transport could not connect to a peer: it has failed, unless it has another address by now."""
+        if self._membership.is_idle or peer.node_id == self.peer.node_id:
+            return
+        known = self._known(peer.node_id)
+        if known is None or known.address == peer.address:
+            self._fail(peer, now, by_address=True)
+            self._settle(now)
 
     def disconnected(self, peer: Peer, now: float) -> None:
-        """A link to a peer broke: it may have failed."""
+        """A link to a peer broke: if it matters, the transport has to connect anew, or say `unreachable`."""
+        if self.is_active and self._known(peer.node_id) is not None:
+            self._watch.ask(peer, now)
 
     def restarted(self, peer: Peer, now: float) -> None:
         """Another process answers for the peer: what was shared with the one before is gone."""
+        if self._membership.is_idle or peer.node_id == self.peer.node_id:
+            return
         self._scribe.forget(peer.node_id, now)
-        self._membership.renew(peer)
+        self._hear(peer, now)
         self._settle(now)
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` wants to be called; None: not at all."""
-        membership, scribe = self._membership.next_timer(), self._scribe.next_timer()
-        if membership is None or scribe is None:
-            return scribe if membership is None else membership
-        return min(membership, scribe)
+        parts = (self._membership, self._repair, self._scribe, self._watch)
+        return min((timer for part in parts if (timer := part.next_timer()) is not None), default=None)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling too early does nothing."""
-        self._membership.handle_timer(now)
+        for peer in self._membership.handle_timer(now):
+            self._fail(peer, now)
+        self._repair.handle_timer(now)
         self._scribe.handle_timer(now)
+        if self._watch.is_due(now):
+            self._refresh_watch(now)
+            for peer in self._watch.tick(now):
+                self._fail(peer, now)
         self._settle(now)
 
     def messages_to_send(self) -> list[tuple[Peer, bytes]]:
@@ -202,12 +244,12 @@ class Node:
     @property
     def leaf_set(self) -> LeafSet:
         """The numerically nearest peers."""
-        return self._membership.leaf_set
+        return self._tables.leaf_set
 
     @property
     def routing_table(self) -> RoutingTable:
         """The peers by prefix."""
-        return self._membership.routing_table
+        return self._tables.routing_table
 
     @property
     def groups(self) -> tuple[Id, ...]:
@@ -216,7 +258,15 @@ class Node:
 
     def is_root(self, key: int) -> bool:
         """Say whether this node is active and the closest to the key it knows of: root of its group."""
-        return self.is_active and self.leaf_set.closest(key).node_id == self.peer.node_id
+        return self.is_active and self._tables.next_hop(key) is None
+
+    def closest(self, key: int) -> Peer:
+        """Return the peer numerically closest to the key, as far as this node knows. It may be itself."""
+        return self._tables.closest(checked_id(key))
+
+    def replicas(self, count: int) -> tuple[Peer, ...]:
+        """Return the numerically nearest peers of the leaf set, the nearest first."""
+        return self._tables.replicas(count)
 
     def is_attached(self, group: int) -> bool:
         """Say whether the node has an acknowledged path to the group's root, or is the root."""
@@ -236,75 +286,104 @@ class Node:
 
     def check(self) -> None:
         """Assert every invariant of every part."""
-        self._membership.check()
-        self._scribe.check()
-        assert not self._held or not self.is_active
-        assert len(self._held) <= HELD_MESSAGES_MAX
-        assert self._held_bytes <= HELD_BYTES_MAX
-
-    # Messages that are routed hop by hop.
-
-    def _handle_join_request(self, sender: Peer, message: JoinRequest, now: float) -> None:
-        if self.is_active:
-            self._membership.handle_join_request(sender, message, now)
-        else:
-            self._hold(sender, message, 0)
-
-    def _handle_route(self, sender: Peer, message: Route, _now: float) -> None:
+        for part in (self._tables, self._membership, self._repair, self._scribe, self._watch, self._forwarding):
+            part.check()
         if not self.is_active:
-            self._hold(sender, message, len(message.payload))
             return
-        hop = self._membership.next_hop(message.key)
-        if hop is not None:
-            self._pass_on(hop, message)
-        elif self._recent.add(message.message_id):
-            self._outbox.counters.delivered += 1
-            self._outbox.counters.delivered_hops += message.hops
-            self._outbox.emit(Delivered(message.key, message.payload, message.origin))
-        else:
-            self._outbox.counters.duplicates += 1
-
-    def _handle_publish(self, sender: Peer, message: Publish, _now: float) -> None:
-        if not self.is_active:
-            self._hold(sender, message, len(message.payload))
-            return
-        hop = self._membership.next_hop(message.group)
-        if hop is not None:
-            self._pass_on(hop, message)
-        else:
-            self._scribe.publish(message)
-
-    def _pass_on(self, hop: Peer, message: Route | Publish) -> None:
-        if message.hops >= HOPS_MAX:
-            self._outbox.counters.refused += 1
-            return
-        self._outbox.counters.routed += 1
-        self._outbox.send(hop, msgspec.structs.replace(message, hops=message.hops + 1))
+        tree = self._scribe.neighbours()
+        assert all(not self._tables.departed.is_gone(node_id) for node_id in tree), "a tree edge to a peer that failed"
+        assert self._watch.is_armed or not (tree or self.leaf_set)
+        if self._watched_revision == (self._membership.revision, self._scribe.revision):
+            assert all(peer.node_id in self._watch for peer in chain(tree.values(), self.leaf_set))
 
     def _handle_direct(self, sender: Peer, message: Direct, _now: float) -> None:
         self._outbox.emit(MessageReceived(sender, message.payload))
 
-    def _hold(self, sender: Peer, message: JoinRequest | Route | Publish, payload_bytes: int) -> None:
-        """Keep a routed message until this node is active; what finds no room is counted and gone."""
-        if len(self._held) >= HELD_MESSAGES_MAX or self._held_bytes + payload_bytes > HELD_BYTES_MAX:
-            self._outbox.counters.dropped += 1
+    # Peers that live, fail, leave and come back.
+
+    def _handle_ping(self, sender: Peer, message: Ping, _now: float) -> None:
+        if not self._membership.hear_ping(sender):
             return
-        self._held.append((sender, message))
-        self._held_bytes += payload_bytes
+        self._outbox.send(sender, Pong())
+        if message.wants_digest:
+            self._scribe.send_digests(only=sender)
+
+    def _handle_pong(self, _sender: Peer, _message: Pong, _now: float) -> None:
+        """That it came is all it says."""
+
+    def _handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
+        if self._drop(sender, now):
+            self._outbox.emit(PeerLeft(sender))
+        self._tables.departed.bury(sender, now, is_gone=False)
+
+    def _known(self, node_id: int) -> Peer | None:
+        return self._watch.peer(node_id) or self._tables.known(node_id)
+
+    def _hear(self, sender: Peer, now: float) -> None:
+        """Note that a peer is alive; follow it to a new address; take it back if it was believed not to be there."""
+        if not self._watch.heard(sender, now):
+            known = self._known(sender.node_id)
+            if known is not None and known.address != sender.address:
+                self._watch.renew(sender)
+                self._tables.renew(sender)
+                self._scribe.renew(sender)
+        if sender.node_id not in self._tables.departed:
+            return
+        was_gone = self._tables.departed.take_back(sender.node_id)
+        self._outbox.counters.returned += 1
+        if self.is_active:
+            # What it knows, and which tree edges it still believes in; it may not know that it was missed.
+            self._membership.probe(sender, now)
+            self._outbox.send(sender, Ping(wants_digest=True))
+            if was_gone:
+                self._repair.look_for_gone(now, soon=True)
+
+    def _fail(self, peer: Peer, now: float, *, by_address: bool = False) -> None:
+        """Take a peer for dead. Of one that is only known by address, or not at all, the owner may want to know."""
+        is_news = by_address and peer.node_id not in self._tables.departed
+        is_known = self._drop(peer, now)
+        is_gone = is_known or self._tables.departed.is_gone(peer.node_id)
+        self._tables.departed.bury(peer, now, is_gone=is_gone)
+        self._repair.look_for_gone(now)
+        if is_known or is_news:
+            self._outbox.counters.failed += 1
+            self._outbox.emit(PeerFailed(peer))
+
+    def _drop(self, peer: Peer, now: float) -> bool:
+        """Take a peer out of every table and tree; return whether it was in one."""
+        self._watch.forget(peer.node_id)
+        in_tables = self._membership.forget(peer.node_id, now)
+        return self._scribe.forget(peer.node_id, now) or in_tables
+
+    def _refresh_watch(self, now: float) -> None:
+        """Watch the leaf set and whoever is next in a tree, if those have changed."""
+        revision = (self._membership.revision, self._scribe.revision)
+        if revision != self._watched_revision:
+            self._watched_revision = revision
+            near = self._scribe.neighbours()
+            for peer in (*self.leaf_set.successors[:1], *self.leaf_set.predecessors[:1]):
+                near[peer.node_id] = peer
+            far: dict[int, Peer] = {peer.node_id: peer for peer in self.leaf_set if peer.node_id not in near}
+            self._watch.keep(near, far, now)
 
     def _settle(self, now: float) -> None:
-        """After any change of the tables: trees may want other roots, held messages may now be handled."""
-        if self._revision == self._membership.revision:
-            return
-        self._revision = self._membership.revision
-        if self.is_active and self._leaf_set_revision != self._membership.leaf_set_revision:
-            self._leaf_set_revision = self._membership.leaf_set_revision
+        """After any change: trees may want other roots, held messages may now be handled, others be watched."""
+        if self._revision != self._membership.revision:
+            self._revision = self._membership.revision
+            self._repair.tables_changed(now)
+            self._scribe.tables_changed(now)
+            if self.is_active:
+                self._become_settled(now)
+        if not self._watch.is_armed and self.is_active:
+            changed = self._watched_revision != (self._membership.revision, self._scribe.revision)
+            if changed and (len(self.leaf_set) > 0 or self._scribe.neighbours()):
+                self._watch.arm(now)
+
+    def _become_settled(self, now: float) -> None:
+        if self._leaf_set_revision != self._tables.leaf_set_revision:
+            self._leaf_set_revision = self._tables.leaf_set_revision
             self._outbox.emit(LeafSetChanged())
-        self._scribe.tables_changed(now)
-        if self.is_active and self._held:
-            held, self._held, self._held_bytes = self._held, [], 0
-            for sender, message in held:
-                self._handlers[type(message)](sender, message, now)
+        self._forwarding.release(now)
 
 
 def _checked_payload(payload: bytes) -> bytes:

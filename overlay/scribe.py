@@ -21,41 +21,41 @@ Leaving. A node with neither children nor a subscription leaves its parent. Requ
 repeated. Edges on which two peers disagree after lost messages are mended by the periodic exchange: each
 tells the other what it takes their common edges to be (GroupDigest).
 
-Multicast. Only the root disseminates; a payload published elsewhere is first routed to it. Every node
-passes a message on to its children once, and raises it once if it is subscribed, whoever of its neighbours
-in the tree it got it from: while a node changes parents both may send it. It takes none from others.
+Failures. A peer that failed is nobody's child or parent. Who has lost its parent asks its next hop, as at the
+beginning, after up to REJOIN_JITTER_S, so that many orphans do not come at the same moment; its own subtree
+stays with it.
+
+Multicasts go down these trees: `overlay.multicast`.
 """
 
-from overlay.events import Attached, ChildAdded, ChildRemoved, MulticastReceived, ParentChanged
+from overlay.digest import edge_digests
+from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
 from overlay.group import Group, path_checksum
 from overlay.ids import Id
 from overlay.membership import Membership
 from overlay.messages import (
-    GROUPS_PER_DIGEST_MAX,
-    HOPS_MAX,
     PATH_LENGTH_MAX,
-    Disseminate,
     GroupDigest,
     GroupJoin,
     GroupJoined,
     GroupLeave,
     GroupRefused,
-    Publish,
 )
+from overlay.multicast import Multicast
 from overlay.outbox import Outbox
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered
-from overlay.recent import RecentIds
 
 GROUPS_MAX = 16_384
 CHILDREN_MAX = 4_096
 REDIRECTS_MAX = 16
 GROUP_RETRY_S = 1.0
 GROUP_EXCHANGE_PERIOD_S = 5.0
+REJOIN_JITTER_S = 0.3
 
 
 class Scribe:
-    """The groups of one node."""
+    """The groups of one node. `revision` grows whenever this node may have got another neighbour in a tree."""
 
     def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
         self._membership = membership
@@ -64,9 +64,12 @@ class Scribe:
         self._random = random
         self._groups: dict[Id, Group] = {}
         self._unsettled: dict[Id, Group] = {}
-        self._recent = RecentIds()
+        self._orphans: dict[Id, Group] = {}
+        self.multicast = Multicast(self._peer, self._groups, outbox)
         self._retry_at: float | None = None
         self._exchange_at: float | None = None
+        self._orphans_at: float | None = None
+        self.revision = 0
 
     def subscribe(self, key: Id, now: float) -> None:
         """Become a member: multicasts are raised from the moment the node is attached."""
@@ -101,35 +104,6 @@ class Scribe:
         """The keys of all groups whose trees the node is in."""
         return tuple(self._groups)
 
-    def publish(self, message: Publish) -> None:
-        """At the root: send a multicast down the tree."""
-        if not self._recent.add(message.message_id):
-            self._outbox.counters.duplicates += 1
-        elif message.group not in self._groups:
-            self._outbox.counters.dropped += 1
-        else:
-            self._spread(self._groups[message.group], message, hops=0, source=self._peer)
-
-    def handle_disseminate(self, sender: Peer, message: Disseminate, _now: float) -> None:
-        """Raise a multicast and pass it on; tell a sender that is not the parent so."""
-        group = self._groups.get(message.group)
-        if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
-            self._outbox.send(sender, GroupLeave(group=message.group))
-        if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX:
-            self._outbox.counters.refused += 1
-        elif not self._recent.add(message.message_id):
-            self._outbox.counters.duplicates += 1
-        else:
-            self._spread(group, message, hops=message.hops, source=sender)
-
-    def _spread(self, group: Group, message: Publish | Disseminate, hops: int, source: Peer) -> None:
-        receivers = [child for child in group.children.values() if child.node_id != source.node_id]
-        if receivers:
-            onward = Disseminate(message_id=message.message_id, group=group.key, hops=hops + 1, payload=message.payload)
-            self._outbox.send_all(receivers, onward)
-        if group.subscribed:
-            self._outbox.emit(MulticastReceived(group.key, message.payload))
-
     def handle_join(self, sender: Peer, message: GroupJoin, now: float) -> None:
         """Take the sender as a child, and see to it that this node has a path to the root."""
         group = self._groups.get(message.group)
@@ -149,6 +123,7 @@ class Scribe:
         is_new = child.node_id not in group.children
         group.children[child.node_id] = child
         if is_new:
+            self.revision += 1
             self._outbox.emit(ChildAdded(group.key, child))
         if not group.attached:
             self._settle(group, now)
@@ -176,6 +151,7 @@ class Scribe:
             group.redirects = 0
             self._unsettled.pop(group.key, None)
         left = group.move_to(parent, path, attached=True)
+        self.revision += is_new
         for node_id in set(path) & group.children.keys():
             self._drop_child(group, node_id)
         if is_new:
@@ -220,19 +196,62 @@ class Scribe:
             elif group.attached and path_checksum(group.path) != checksum:
                 self._outbox.send(sender, GroupJoined(group=key, path=group.path))
 
+    def send_digests(self, only: Peer | None = None) -> None:
+        """Tell every neighbour in any tree, or one, which edges this node believes to share with it. O(edges)."""
+        for peer, digest in edge_digests(self._groups.values(), only):
+            self._outbox.send(peer, digest)
+
     def forget(self, node_id: int, now: float) -> bool:
         """Drop every tree edge shared with a peer, and seek new parents; return whether there was one. O(groups)."""
         found = False
         for group in list(self._groups.values()):
+            if group.previous is not None and group.previous.node_id == node_id:
+                group.previous = None
+            is_above = any(one is not None and one.node_id == node_id for one in (group.parent, group.candidate))
+            if is_above:
+                self._orphan(group, node_id, now)
             if node_id in group.children:
-                found = True
                 self._drop_child(group, node_id)
-            lost = [one for one in (group.parent, group.candidate) if one is not None and one.node_id == node_id]
-            if lost:
-                found = True
-                self._lose(group, lost[0], now)
-            self._prune(group)
+                self._prune(group)
+            found = found or is_above
         return found
+
+    def _orphan(self, group: Group, node_id: int, now: float) -> None:
+        """Go without a peer above that is no more, and ask another soon: not all that lost it at once."""
+        if group.candidate is not None and group.candidate.node_id == node_id:
+            group.candidate = None
+            self._unsettled.pop(group.key, None)
+        if group.parent is not None and group.parent.node_id == node_id:
+            group.move_to(None, (), attached=False)
+            group.previous = None
+            self._outbox.emit(ParentChanged(group.key, None))
+        if group.candidate is None and group.parent is None:
+            self._orphans[group.key] = group
+            if self._orphans_at is None:
+                self._orphans_at = now + REJOIN_JITTER_S * self._random.random()
+
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date in every tree. O(groups)."""
+        for group in self._groups.values():
+            group.renew(peer)
+
+    def neighbours(self) -> dict[int, Peer]:
+        """Return whoever is next to this node in any tree, or asked to be. O(edges)."""
+        found: dict[int, Peer] = {}
+        for group in self._groups.values():
+            found.update(group.children)
+            for above in (group.parent, group.candidate):
+                if above is not None:
+                    found[above.node_id] = above
+        return found
+
+    def clear(self) -> None:
+        """Be in no tree."""
+        self._groups.clear()
+        self._unsettled.clear()
+        self._orphans.clear()
+        self._retry_at = self._exchange_at = self._orphans_at = None
+        self.revision += 1
 
     def tables_changed(self, now: float) -> None:
         """See after every tree whose root may now be another node. O(groups)."""
@@ -245,12 +264,16 @@ class Scribe:
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` is due."""
-        if self._retry_at is None or self._exchange_at is None:
-            return self._exchange_at if self._retry_at is None else self._retry_at
-        return min(self._retry_at, self._exchange_at)
+        timers = (self._retry_at, self._exchange_at, self._orphans_at)
+        return min((timer for timer in timers if timer is not None), default=None)
 
     def handle_timer(self, now: float) -> None:
         """Ask again where nobody answered; tell tree neighbours what edges are shared with them."""
+        if self._orphans_at is not None and now >= self._orphans_at:
+            self._orphans_at = None
+            orphans, self._orphans = self._orphans, {}
+            for group in orphans.values():
+                self._settle(group, now)
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             for group in list(self._unsettled.values()):
@@ -259,7 +282,7 @@ class Scribe:
             self._arm_retry(now)
         if self._exchange_at is not None and now >= self._exchange_at:
             self._exchange_at = now + jittered(GROUP_EXCHANGE_PERIOD_S, self._random)
-            self._send_digests()
+            self.send_digests()
 
     def _group(self, key: Id) -> Group:
         if key not in self._groups:
@@ -273,11 +296,12 @@ class Scribe:
         hop = self._membership.next_hop(group.key)
         if hop is None:
             self._become_root(group)
-        elif group.parent is None and group.candidate is None:
+        elif group.parent is None and group.candidate is None and group.key not in self._orphans:
             group.attached = False
             self._ask(group, hop, now)
 
     def _become_root(self, group: Group) -> None:
+        self._orphans.pop(group.key, None)
         self._drop_candidate(group)
         if group.is_root:
             return
@@ -291,6 +315,8 @@ class Scribe:
         self._tell_children(group)
 
     def _ask(self, group: Group, peer: Peer, now: float) -> None:
+        self.revision += 1
+        self._orphans.pop(group.key, None)
         group.candidate = peer
         group.asked_at = now
         self._unsettled[group.key] = group
@@ -333,6 +359,7 @@ class Scribe:
             self._outbox.send_all(group.children.values(), GroupJoined(group=group.key, path=group.path))
 
     def _drop_child(self, group: Group, node_id: int) -> None:
+        self.revision += 1
         self._outbox.emit(ChildRemoved(group.key, group.children.pop(node_id)))
 
     def _prune(self, group: Group) -> None:
@@ -342,22 +369,9 @@ class Scribe:
         self._drop_candidate(group)
         if group.parent is not None:
             self._outbox.send(group.parent, GroupLeave(group=group.key))
+        self._orphans.pop(group.key, None)
         del self._groups[group.key]
-
-    def _send_digests(self) -> None:
-        """Tell every neighbour in any tree which edges this node believes to share with it."""
-        children: dict[Peer, list[Id]] = {}
-        parents: dict[Peer, list[tuple[Id, int]]] = {}
-        for group in self._groups.values():
-            for child in group.children.values():
-                children.setdefault(child, []).append(group.key)
-            if group.parent is not None:
-                parents.setdefault(group.parent, []).append((group.key, path_checksum(group.path[1:])))
-        for peer in {**children, **parents}:
-            below, above = children.get(peer, []), parents.get(peer, [])
-            for first in range(0, max(len(below), len(above)), GROUPS_PER_DIGEST_MAX):
-                part = slice(first, first + GROUPS_PER_DIGEST_MAX)
-                self._outbox.send(peer, GroupDigest(children=tuple(below[part]), parents=tuple(above[part])))
+        self.revision += 1
 
     def check(self) -> None:
         """Assert every invariant."""
@@ -368,5 +382,8 @@ class Scribe:
             assert len(group.children) <= CHILDREN_MAX
             group.check(self._peer.node_id)
             assert group.candidate is None or self._unsettled.get(key) is group
-        assert all(self._groups.get(key) is group for key, group in self._unsettled.items())
+            assert key not in self._orphans or (group.parent is None and group.candidate is None)
+        for waiting in (self._unsettled, self._orphans):
+            assert all(self._groups.get(key) is group for key, group in waiting.items())
+        assert self._orphans_at is not None or not self._orphans
         assert self._retry_at is not None or not self._unsettled

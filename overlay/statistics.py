@@ -27,6 +27,10 @@ class Statistics:
     """Routed messages delivered here."""
     delivered_hops: int
     """Hops those took, summed."""
+    failed: int
+    """Times a peer was taken for failed."""
+    returned: int
+    """Times a peer that had failed or left was heard of again."""
 
 
 class Counters:
@@ -38,6 +42,7 @@ class Counters:
         self.sent = self.sent_bytes = self.received = self.received_bytes = 0
         self.malformed = self.refused = self.duplicates = self.dropped = 0
         self.routed = self.delivered = self.delivered_hops = 0
+        self.failed = self.returned = 0
 
     def snapshot(self) -> Statistics:
         """Return the counts so far."""

@@ -22,7 +22,10 @@ from overlay.messages import (
     JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
+    Leaving,
     OverlayMessage,
+    Ping,
+    Pong,
     Publish,
     Route,
     RowAnswer,
@@ -43,6 +46,9 @@ messages = st.one_of(
     st.builds(LeafSetProbe, leaves=peer_lists),
     st.builds(LeafSetAnswer, leaves=peer_lists),
     st.builds(Announcement),
+    st.builds(Ping, wants_digest=st.booleans()),
+    st.builds(Pong),
+    st.builds(Leaving),
     st.builds(RowRequest, row=st.integers(0, 31)),
     st.builds(RowAnswer, peers=peer_lists),
     st.builds(Route, message_id=small, key=keys, origin=peers, hops=hops, payload=payloads),
@@ -75,16 +81,23 @@ def node_in(state: str) -> Node:
 @pytest.mark.fuzz
 @given(
     st.sampled_from(["idle", "joining", "active"]),
-    st.lists(st.tuples(peers, messages | st.just(None)), min_size=1, max_size=30),
+    st.lists(
+        st.tuples(peers, messages | st.sampled_from(["unreachable", "disconnected", "restarted", "meet"]) | st.none()),
+        min_size=1,
+        max_size=30,
+    ),
 )
 def test_well_formed_messages_in_any_order_keep_every_invariant(
-    state: str, script: list[tuple[Peer, OverlayMessage | None]]
+    state: str, script: list[tuple[Peer, OverlayMessage | str | None]]
 ) -> None:
+    """Whatever the transport tells of peers in between."""
     node, now = node_in(state), 0.0
     for sender, message in script:
         if message is None:
             now = max(now, node.next_timer() or now)
             node.handle_timer(now)
+        elif isinstance(message, str):
+            getattr(node, message)(sender, now)
         else:
             node.receive(sender, CODEC.encode(message), now)
         node.check()

@@ -14,6 +14,7 @@ from overlay import (
     ProtocolError,
     closest,
 )
+from overlay.held import HELD_MESSAGES_MAX
 from overlay.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 from overlay.messages import (
     Announcement,
@@ -24,7 +25,6 @@ from overlay.messages import (
     RowAnswer,
     RowRequest,
 )
-from overlay.node import HELD_MESSAGES_MAX
 from overlay.outbox import CODEC
 
 
@@ -219,7 +219,10 @@ def test_the_table_of_states_refuses_what_is_not_in_it() -> None:
             if (state, event) not in TRANSITIONS:
                 with pytest.raises(ProtocolError, match=event.name):
                     next_state(state, event)
-    assert set(TRANSITIONS.values()) == set(JoinState) - {JoinState.IDLE}
+    assert set(TRANSITIONS.values()) == set(JoinState)
+    assert {event for state, event in TRANSITIONS if TRANSITIONS[state, event] is JoinState.IDLE} == {
+        JoinEvent.LEAVE_CALLED
+    }
 
 
 def test_a_node_starts_or_joins_once() -> None:

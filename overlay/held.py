@@ -1,0 +1,45 @@
+"""Routed messages that came before their node was active, in bounded room."""
+
+from overlay.messages import JoinRequest, Publish, Route
+from overlay.outbox import Outbox
+from overlay.peer import Peer
+from overlay.wire import WIRE_BYTES_MAX
+
+HELD_MESSAGES_MAX = 1024
+HELD_BYTES_MAX = WIRE_BYTES_MAX
+
+Routed = JoinRequest | Route | Publish
+
+
+class Held:
+    """Keeps messages in the order they came; what finds no room is counted and gone."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._messages: list[tuple[Peer, Routed]] = []
+        self._bytes = 0
+
+    def keep(self, sender: Peer, message: Routed, payload_bytes: int) -> None:
+        """Keep a message if there is room for it."""
+        if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + payload_bytes > HELD_BYTES_MAX:
+            self._outbox.counters.dropped += 1
+            return
+        self._messages.append((sender, message))
+        self._bytes += payload_bytes
+
+    def drain(self) -> list[tuple[Peer, Routed]]:
+        """Return what was kept, and keep it no longer."""
+        messages, self._messages, self._bytes = self._messages, [], 0
+        return messages
+
+    def clear(self) -> None:
+        """Give up what was kept."""
+        self._outbox.counters.dropped += len(self.drain())
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._messages) <= HELD_MESSAGES_MAX
+        assert self._bytes <= HELD_BYTES_MAX
