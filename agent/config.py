@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from agent.config_faults import RULE, Fault, line_of, place, struct_faults
-from agent.config_rules import EVERY_INTERFACE, check_name, check_path, check_reachable, check_stream, parse_address
+from agent.config_rules import EVERY_INTERFACE, check_address, check_name, check_path, check_reachable, check_stream
 from agent.toml_lines import KeyPath, key_lines
+from overlay import parse_address
 
 CONFIG_BYTES_MAX = 1 << 20
 CONTROL_SOCKET = "control.sock"
@@ -27,7 +28,7 @@ SOCKET_PATH_BYTES_MAX = 107
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
-Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: parse_address})]
+Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
 PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RULE: check_path})]
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]

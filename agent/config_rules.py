@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import re
 
-EVERY_INTERFACE = ("0.0.0.0", "::", "*")
+from overlay import parse_address
+
+EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port` or `[host]:port`; ValueError says what is wrong.
-
-    >>> parse_address("[::1]:7705")
-    ('::1', 7705)
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not host:
-        raise ValueError(f"{text!r} is no address: write it like 127.0.0.1:7700")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text!r}: write an IPv6 address in brackets, like [::1]:7700")
-    if not host or not host.isprintable() or any(character in host for character in " /[]@"):
-        raise ValueError(f"{text!r} names no host")
-    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535):
-        raise ValueError(f"{text!r}: the port must be a number from 1 to 65535")
-    return host, int(port)
+def check_address(address: str) -> None:
+    """Where an agent listens. Port 0, which the system would choose, is one that nobody could know."""
+    _, port = parse_address(address)
+    if port == 0:
+        raise ValueError(f"{address!r}: a port is a number from 1 to 65535")
 
 
 def check_reachable(address: str) -> None:
     """An address that others can use."""
+    check_address(address)
     host, _ = parse_address(address)
     if host in EVERY_INTERFACE:
         raise ValueError(f"{host} stands for every interface: name an address that others can reach")

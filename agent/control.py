@@ -123,10 +123,18 @@ class ControlServer:
         self._clients_max = clients_max
         self._request_timeout_s = request_timeout_s
         self._clients = 0
+        self._bound: tuple[trio.SocketListener, tuple[int, int]] | None = None
+
+    async def bind(self) -> None:
+        """Takes the socket, which `serve` does otherwise. StartError, one line."""
+        self._bound = await bind_control_socket(self._path)
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Binds (StartError), says so through `task_status`, and serves until cancelled."""
-        listener, identity = await bind_control_socket(self._path)
+        if self._bound is None:
+            await self.bind()
+        assert self._bound is not None
+        (listener, identity), self._bound = self._bound, None
         with no_longer_there(self._path, identity):
             async with listener, trio.open_nursery() as nursery:
                 task_status.started()

@@ -67,8 +67,10 @@ class JsonFormatter(logging.Formatter):
             .isoformat(timespec="milliseconds")
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "event": _cut(record.getMessage()),
+            "event": _cut(getattr(record, "event", None) or record.getMessage()),
         }
+        if hasattr(record, "event"):
+            line["message"] = _cut(record.getMessage())
         if record.name != AGENT_LOG.name:
             line["logger"] = record.name
         for key, value in getattr(record, "fields", {}).items():

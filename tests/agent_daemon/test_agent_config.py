@@ -83,14 +83,14 @@ def test_the_example_is_a_good_file() -> None:
          "beginning with a letter or digit"),
         ('"agent-5"', '""', ":2: name: must not be empty"),
         ('"agent-5"', f'"{"a" * 65}"', ":2: name: may have at most 64 characters"),
-        ('"127.0.0.1:7705"', '"7705"', ":3: listen: '7705' is no address: write it like 127.0.0.1:7700"),
-        ('"127.0.0.1:7705"', '"::1:7705"', ":3: listen: '::1:7705': write an IPv6 address in brackets, "
-         "like [::1]:7700"),
-        (":7705", ":70000", ":3: listen: '127.0.0.1:70000': the port must be a number from 1 to 65535"),
-        (":7705", ":0", ":3: listen: '127.0.0.1:0': the port must be a number from 1 to 65535"),
+        ('"127.0.0.1:7705"', '"7705"', ":3: listen: '7705' is not host:port"),
+        ('"127.0.0.1:7705"', '"::1:7705"', ":3: listen: '::1:7705': an IPv6 address stands in brackets, "
+         "as in [::1]:7705"),
+        (":7705", ":70000", ":3: listen: '127.0.0.1:70000': a port is 0 to 65535, not '70000'"),
+        (":7705", ":0", ":3: listen: '127.0.0.1:0': a port is a number from 1 to 65535"),
         ("127.0.0.1:7705", "0.0.0.0:7705", ":3: listen: 0.0.0.0 stands for every interface: set advertise to an "
          "address others can reach"),
-        (":7702", "", ":4: seeds[1]: '[::1]': write an IPv6 address in brackets, like [::1]:7700"),
+        (":7702", "", ":4: seeds[1]: '[::1]': an IPv6 address stands in brackets, as in [::1]:7705"),
         ('"data"', '["a"]', ":5: data_directory: must be text in quotes, not a list"),
         ("[identity]", 'log_level = "loud"\n', ":7: log_level: 'loud' is none of debug, info, warning, error"),
         ("[identity]", "[identities]", ":7: identities: unknown key (did you mean identity?)"),

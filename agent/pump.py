@@ -1,0 +1,166 @@
+"""The pump: carries everything between the transport, the agent's core and the clients, and keeps the timers.
+
+All calls are synchronous and end with the core at rest: events processed, messages handed to the transport, notices to
+whom they concern. A call that comes while another is at work (a transport may report a peer in the middle of `send`)
+waits for its end. The core is one piece: if it raises, nothing it holds can be trusted any more, and the agent ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import polars as pl
+import trio
+
+from agent import log
+from agent.agent import Agent
+from agent.notices import Notice
+from overlay import Node, Peer
+
+Action = Callable[[float], object]
+TIMER_SLACK_S = 0.005
+"""Timers are handled this late, so that those which are close are handled together."""
+STUCK_TIMER_S = 0.05
+"""A timer that is due again at once is still not asked for more often than this."""
+
+
+class Pump:
+    """One agent's. `send` is the transport's; `notice` gets what the core tells clients; `settled` follows each step.
+
+    It is the transport's `Receiver`.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        agent: Agent,
+        *,
+        wall_ms: Callable[[], int],
+        send: Callable[[Peer, bytes], None],
+        notice: Callable[[Notice], None],
+        settled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.node = node
+        self.agent = agent
+        self.failure: BaseException | None = None
+        self.failed = trio.Event()
+        self._wall_ms = wall_ms
+        self._send = send
+        self._notice = notice
+        self._settled = settled
+        self._waiting: deque[Action] = deque()
+        self._busy = False
+        self._timer = trio.CancelScope()
+        self._work = trio.Event()
+        self._awaited: list[tuple[Callable[[], bool], trio.Event]] = []
+
+    # The transport's calls.
+
+    def received(self, peer: Peer, data: bytes) -> None:
+        self.do(partial(self.node.receive, peer, data))
+
+    def unreachable(self, peer: Peer, reason: str) -> None:
+        log.debug("peer unreachable", peer=peer.address, reason=reason)
+        self.do(partial(self.node.unreachable, peer))
+
+    def disconnected(self, peer: Peer) -> None:
+        self.do(partial(self.node.disconnected, peer))
+
+    def restarted(self, peer: Peer) -> None:
+        self.do(partial(self.node.restarted, peer))
+
+    # Everybody's.
+
+    def do(self, action: Action) -> None:
+        """Calls `action(now)`, which may change node and agent, and carries what comes of it. Never raises."""
+        self._waiting.append(action)
+        if self._busy or self.failure is not None:
+            return
+        self._busy = True
+        try:
+            while self._waiting:
+                self._waiting.popleft()(trio.current_time())
+                self._carry()
+            self._set_timer()
+            self._tell_waiting()
+            self._settled()
+        except (Exception, pl.exceptions.PanicException) as error:
+            self.fail(error)
+        finally:
+            self._busy = False
+
+    def settle(self) -> None:
+        """Carries what came of calls that somebody made on the agent directly."""
+        self.do(lambda _now: None)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for something about the core to become true."""
+        if not condition():
+            came = trio.Event()
+            entry = (condition, came)
+            self._awaited.append(entry)
+            try:
+                await came.wait()
+            finally:
+                self._awaited.remove(entry)
+
+    def _tell_waiting(self) -> None:
+        for condition, came in self._awaited:
+            if condition():
+                came.set()
+
+    def fail(self, error: BaseException, *, part: str = "core") -> None:
+        """The agent cannot go on: says so, and calls the core no more."""
+        if self.failure is None:
+            self.failure = error
+            self.failed.set()
+            log.failed("agent failed", error, part=part)
+
+    def _carry(self) -> None:
+        now, wall_ms = trio.current_time(), self._wall_ms()
+        self.agent.process_events(now, wall_ms)
+        if self.agent.work(now, wall_ms):
+            self._work.set()
+        for peer, data in self.node.messages_to_send():
+            self._send(peer, data)
+        for notice in self.agent.notices():
+            self._notice(notice)
+
+    # Tasks.
+
+    async def run_timers(self) -> None:
+        """Calls the core when it asked to be called."""
+        while True:
+            with trio.CancelScope() as self._timer:
+                self._set_timer()
+                await trio.sleep_forever()
+            asked = trio.current_time()
+            self.do(self._handle_timers)
+            if self._next_timer() <= asked:
+                await trio.sleep(STUCK_TIMER_S)
+
+    async def run_work(self) -> None:
+        """Goes on with long work of the core, a slice at a time, with the loop's other tasks in between."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            self.settle()
+            await trio.lowlevel.checkpoint()
+
+    def _handle_timers(self, now: float) -> None:
+        timer = self.node.next_timer()
+        if timer is not None and timer <= now:
+            self.node.handle_timer(now)
+        timer = self.agent.next_timer()
+        if timer is not None and timer <= now:
+            self.agent.handle_timer(now, self._wall_ms())
+
+    def _set_timer(self) -> None:
+        self._timer.deadline = self._next_timer() + TIMER_SLACK_S
+
+    def _next_timer(self) -> float:
+        timers = (self.node.next_timer(), self.agent.next_timer())
+        return min((timer for timer in timers if timer is not None), default=math.inf)
