@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.agent import Agent, stream_group
+    from agent.config import Config, ConfigError, load_config
+    from agent.daemon import run_agent
     from agent.embedded import EmbeddedFleet
+    from agent.errors import StartError
     from agent.feeds_wanted import Feed, StreamOptions
     from agent.master import Master
     from agent.messages import Submit
     from agent.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
+    from agent.own_identity import load_identity
     from agent.result import Result
     from agent.status import AgentStatus, JobListing, PartStatus
 else:
@@ -19,6 +23,8 @@ else:
         "Acknowledged": "agent.notices",
         "Agent": "agent.agent",
         "AgentStatus": "agent.status",
+        "Config": "agent.config",
+        "ConfigError": "agent.config",
         "EmbeddedFleet": "agent.embedded",
         "Ended": "agent.notices",
         "Feed": "agent.feeds_wanted",
@@ -28,10 +34,14 @@ else:
         "PartStatus": "agent.status",
         "Published": "agent.notices",
         "Result": "agent.result",
+        "StartError": "agent.errors",
         "StopAnswered": "agent.notices",
         "StreamOptions": "agent.feeds_wanted",
         "Submit": "agent.messages",
         "SubmitRefused": "agent.notices",
+        "load_config": "agent.config",
+        "load_identity": "agent.own_identity",
+        "run_agent": "agent.daemon",
         "stream_group": "agent.agent",
     }
 
@@ -46,6 +56,8 @@ __all__ = [
     "Acknowledged",
     "Agent",
     "AgentStatus",
+    "Config",
+    "ConfigError",
     "EmbeddedFleet",
     "Ended",
     "Feed",
@@ -55,9 +67,13 @@ __all__ = [
     "PartStatus",
     "Published",
     "Result",
+    "StartError",
     "StopAnswered",
     "StreamOptions",
     "Submit",
     "SubmitRefused",
+    "load_config",
+    "load_identity",
+    "run_agent",
     "stream_group",
 ]

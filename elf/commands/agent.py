@@ -28,12 +28,14 @@ def agent(file: Path) -> None:
     """
     os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
     # Only now: the number of threads counts when Polars is loaded.
-    from agent import ConfigError, StartError, load_config, run_agent
+    from agent import ConfigError, StartError, load_config
 
     try:
         config = load_config(file)
     except ConfigError as error:
         raise UsageError("\n".join(error.lines)) from error
+    from agent import run_agent  # and with it all the rest
+
     try:
         code = run_agent(config)
     except StartError as error:
