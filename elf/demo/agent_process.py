@@ -16,6 +16,8 @@ from .errors import DemoError
 _LOG_BYTES_MAX = 16 << 20
 """How much of an agent's log is looked at; the agents themselves write a line per reason and minute."""
 _PORT_TAKEN = "in use"
+_FAULT_LEVELS = ("error", "critical")
+_FAULT = {"level": "error"}
 
 
 class PortTakenError(DemoError):
@@ -113,9 +115,9 @@ class AgentProcess:
         """The structured lines of its log since its last start."""
         return [event for line in self._lines(self._log_offset) if (event := _structured(line)) is not None]
 
-    def odd_lines(self) -> list[str]:
-        """Lines of its whole log that are not structured, such as those of a traceback."""
-        return [line for line in self._lines(0) if _structured(line) is None]
+    def faults(self) -> list[str]:
+        """Lines of its whole log that should not be there: errors, and what is not structured, as a traceback."""
+        return [line for line in self._lines(0) if (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS]
 
     def last_words(self) -> str:
         """Why it ended, as far as it said."""
@@ -178,7 +180,7 @@ def _structured(line: str) -> dict[str, Any] | None:
         found = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and "level" in found else None
 
 
 def _table(values: Mapping[str, str | list[str]]) -> str:

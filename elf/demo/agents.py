@@ -142,9 +142,9 @@ class AgentFleet:
     def is_running(self, name: str) -> bool:
         return self._processes[name].is_running()
 
-    def odd_lines(self) -> list[str]:
-        """Whatever the agents wrote to standard error that is no structured log line: there should be nothing."""
-        return [f"{name}: {line}" for name, process in self._processes.items() for line in process.odd_lines()]
+    def faults(self) -> list[str]:
+        """What the agents logged that should not be there: errors, and lines that are no structured log."""
+        return [f"{name}: {line}" for name, process in self._processes.items() for line in process.faults()]
 
     def stop(self, *, at_once: bool = False) -> None:
         """Ends all agents, by force after a while; `at_once` does not wait for their farewells."""
