@@ -10,6 +10,8 @@ from elf.terminal import printable, tell
 
 SETTLED_S = 0.5
 """A count that has not changed for this long is worth a line of its own."""
+COLUMNS_UNTOLD = 80
+"""Some terminals do not say how wide they are."""
 _TO_START_OF_LINE, _ERASE_REST = "\r", "\x1b[K"
 
 
@@ -52,6 +54,7 @@ class AgentCounts:
 
     def _fitting(self) -> str:
         """The line, its name cut where the terminal would wrap it: what is wrapped cannot be replaced."""
-        room = os.get_terminal_size(sys.stderr.fileno()).columns - len(self._text) - 3
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS_UNTOLD
+        room = columns - len(self._text) - 3
         name = self._app if len(self._app) <= room else self._app[: max(room - 1, 0)] + "…"
         return f"{name}: {self._text}"

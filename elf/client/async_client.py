@@ -112,7 +112,6 @@ class AsyncJob(AttachedJob):
         super().__init__(attachment)
         self._client = client
         self._stream: trio.SocketStream | None = None
-        self._closed = False
 
     async def __aenter__(self) -> AsyncJob:
         try:
@@ -150,8 +149,7 @@ class AsyncJob(AttachedJob):
     async def wait(self) -> Update:
         """The next update; nothing is lost if it is cancelled. At the end it is `Ended`, again and again."""
         await trio.lowlevel.checkpoint()
-        if self._closed:
-            raise ClientError(f"{self.app}: this job is closed")
+        self._check_open()
         while (update := self._core.next_update(trio.current_time())) is None:
             await self._advance()
         return update

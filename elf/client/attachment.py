@@ -211,6 +211,7 @@ class AttachedJob:
 
     def __init__(self, attachment: Attachment) -> None:
         self._core = attachment
+        self._closed = False
 
     @property
     def app(self) -> str:
@@ -246,6 +247,11 @@ class AttachedJob:
     def ended(self) -> str | None:
         """Why there will be no further window: "finished", "stopped" or "lost"; None while there may be one."""
         return self._core.ended.reason if self._core.ended else None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientError(f"{self.app}: this job's connection is closed")
+        assert self._accepted
 
     @property
     def _accepted(self) -> Accepted:

@@ -67,7 +67,7 @@ def _who_may(path: str) -> str:
     try:
         group_may = stat.S_IMODE(socket_path.stat().st_mode) & stat.S_IWGRP
         owner, group = socket_path.owner(), socket_path.group()
-    except (OSError, KeyError):
+    except (OSError, KeyError, NotImplementedError):
         return "ask as the user of the agent, or join its group"
     return f"only {owner}{f' and the group {group}' if group_may else ''} may ask this agent"
 

@@ -115,7 +115,6 @@ class SyncJob(AttachedJob):
         super().__init__(attachment)
         self._client = client
         self._socket: socket.socket | None = None
-        self._closed = False
 
     def __enter__(self) -> SyncJob:
         try:
@@ -159,8 +158,7 @@ class SyncJob(AttachedJob):
 
     def wait(self, timeout_s: float = NEVER) -> Update | None:
         """The next update; None if there is none within `timeout_s`. At the end it is `Ended`, again and again."""
-        if self._closed:
-            raise ClientError(f"{self.app}: this job is closed")
+        self._check_open()
         deadline = time.monotonic() + timeout_s
         while (update := self._core.next_update(time.monotonic())) is None:
             if time.monotonic() >= deadline:

@@ -57,6 +57,9 @@ def follow(app: str, windows: int | None, timeout_s: float | None, output: str, 
                 raise
             tell(f"elf: {error}")
             return 124
+        except KeyboardInterrupt:
+            tell("elf: interrupted")
+            return 130
 
 
 def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socket: Path | None) -> int:

@@ -87,6 +87,9 @@ def query(
                 raise
             tell(f"elf: {error}")
             return 124
+        except KeyboardInterrupt:
+            tell("elf: interrupted" + ("; elf jobs says whether the job was submitted before that" if detach else ""))
+            return 130
 
 
 class _Session:

@@ -1,0 +1,268 @@
+"""`elf jobs`, `elf status`, `elf stop`, and what every command says when nobody answers."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from asking_process import ask
+from scripted_agent import ACCEPTED, Conversation, ScriptedAgent
+
+from agent.control_messages import (
+    Ended,
+    GetJobs,
+    Job,
+    Jobs,
+    JobStatus,
+    Status,
+    Stop,
+    Stopped,
+    StreamStatus,
+    Window,
+)
+from elf.client import AgentUnreachableError, connect_sync
+
+COMMANDS = [("query", "SELECT 1 FROM web"), ("follow", "shop"), ("jobs",), ("stop", "shop"), ("status",)]
+LIVE = Job(
+    "shop", "ab" * 16, "web", "SELECT COUNT(*) FROM web WINDOWING 1 MINUTE", "agent-3", 2, 1, 7, 8, False,
+    "2026-01-02T03:04:00Z",
+)  # fmt: skip
+ONCE = Job("once-1", "cd" * 16, "*", "SELECT COUNT(*) FROM *", "agent-1", 1, 1, 8, 8, True, None)
+STATUS = Status(
+    name="agent-5", fleet="shop", node_id="ef" * 16, address="127.0.0.1:7705", active=True, uptime_s=5400.0,
+    memory_bytes=96 << 20, leaf_set=["agent-1", "agent-2"], peers=7,
+    streams=[StreamStatus("web", ["/var/log/nginx/*.log"], 2, 123456, 3, 9_876_543, 1234.56, True)],
+    jobs=[JobStatus("shop", "ab" * 16, ["worker", "combiner"], "agent-3", ["agent-6", "agent-7"], 1, 2,
+                    "2026-01-02T03:04:00Z")],
+    counters={"frames_in": 12345, "refused": 0},
+)  # fmt: skip
+
+
+@contextmanager
+def answering(path: Path, answer: Jobs | Status | Stopped) -> Iterator[ScriptedAgent]:
+    with ScriptedAgent(path, lambda conversation: conversation.send(answer)) as server:
+        yield server
+
+
+def test_jobs_are_a_table_for_people(socket_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    with answering(socket_path, Jobs([LIVE, ONCE])) as server:
+        finished = ask("jobs", socket=socket_path)
+    assert (finished.code, finished.err) == (0, "")
+    title, _, live, once = (line.split() for line in finished.out.splitlines() if line.strip())
+    assert title == ["APP", "STREAM", "KIND", "AGENTS", "UP", "TO", "MASTER", "QUERY"]
+    assert live[:4] + live[6:8] == ["shop", "web", "live", "7", "2026-01-02T03:04:00Z", "agent-3"]
+    assert once[:3] == ["once-1", "*", "once"]
+    assert server.requests == [GetJobs()]
+
+
+def test_jobs_are_lines_for_programs(socket_path: Path) -> None:
+    with answering(socket_path, Jobs([LIVE, ONCE])):
+        finished = ask("jobs", "--output", "json", socket=socket_path)
+    assert [json.loads(line) for line in finished.out.splitlines()] == [
+        msgspec.to_builtins(LIVE),
+        msgspec.to_builtins(ONCE),
+    ]
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_fleet_without_jobs_prints_none(socket_path: Path, output: str) -> None:
+    with answering(socket_path, Jobs([])):
+        finished = ask("jobs", "--output", output, socket=socket_path)
+    assert (finished.code, finished.out) == (0, "")
+    assert ("no jobs" in finished.err) == (output == "table")
+
+
+def test_status_shows_members_streams_jobs_and_counters(socket_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    with answering(socket_path, STATUS):
+        finished = ask("status", socket=socket_path)
+    assert finished.code == 0
+    lines = [" ".join(line.split()) for line in finished.out.splitlines()]
+    for expected in (
+        "agent-5 of fleet shop at 127.0.0.1:7705: active",
+        "up 1.5 h, 96 MiB",
+        "leaf set 2: agent-1, agent-2",
+        "peers 7 known",
+        "web /var/log/nginx/*.log 2 123,456 1,234.6 3 9,876,543 yes",
+        "shop worker, combiner agent-3 agent-6, agent-7 2026-01-02T03:04:00Z 1 2",
+        "frames_in 12,345",
+    ):
+        assert expected in lines
+    assert "refused" not in finished.out
+
+
+def test_status_is_one_object_for_programs(socket_path: Path) -> None:
+    with answering(socket_path, STATUS):
+        finished = ask("status", "--output", "json", socket=socket_path)
+    assert json.loads(finished.out) == msgspec.to_builtins(STATUS)
+
+
+def test_what_agents_call_themselves_is_made_safe(socket_path: Path) -> None:
+    evil = msgspec.structs.replace(STATUS, name="\x1b[2J", leaf_set=["\u202egent"], counters={"\x9b": 1})
+    with answering(socket_path, evil):
+        shown = ask("status", socket=socket_path).out
+    job = msgspec.structs.replace(LIVE, app="[red]a\x1b[2J", query="SELECT '\x07'")
+    socket_path.unlink()
+    with answering(socket_path, Jobs([job])):
+        shown += ask("jobs", socket=socket_path).out
+    assert shown.replace("\n", "").isprintable()
+    assert "[red]" in shown
+
+
+def test_stop_says_what_it_has_stopped(socket_path: Path) -> None:
+    with answering(socket_path, Stopped("shop")) as server:
+        assert ask("stop", "shop", socket=socket_path).out == "shop: stopped\n"
+        said = ask("stop", "shop", "--output", "json", "--socket", str(socket_path)).out
+    assert json.loads(said) == {"type": "stopped", "app": "shop"}
+    assert server.requests == [Stop("shop")] * 2
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_socket_that_is_not_there_is_told_with_the_next_step(command: tuple[str, ...], socket_path: Path) -> None:
+    finished = ask(*command, socket=socket_path)
+    assert (finished.code, finished.out) == (1, "")
+    assert finished.err.startswith(f"elf: {socket_path}: there is no such socket")
+    assert "elf agent --config" in finished.err
+    assert "--socket" in finished.err
+    assert len(finished.err.splitlines()) == 1
+
+
+def refusal(path: Path | str) -> str:
+    with pytest.raises(AgentUnreachableError) as caught, connect_sync(path):
+        pass
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+def test_every_way_not_to_reach_an_agent_has_its_own_words(socket_path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(socket_path))
+    left.close()
+    assert "nobody listens" in refusal(socket_path)
+    assert "elf agent --config" in refusal(socket_path)
+    plain = socket_path.with_name("plain")
+    plain.touch()
+    assert "no socket" in refusal(plain)
+    assert "no such socket" in refusal(plain / "control.sock")
+    assert "too long" in refusal("/tmp/" + "x" * 200)
+    assert "\\x1b" in refusal("gone\x1b[31m")
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without root's rights, where the tests have them; names of users are looked up by modules read before."""
+    assert grp.getgrgid(0)
+    assert pwd.getpwuid(0)
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_socket_that_is_not_permitted_says_who_may(socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path))
+        listener.listen()
+        socket_path.chmod(0)
+        socket_path.parent.chmod(0o755)
+        with as_nobody():
+            text = refusal(socket_path)
+    assert "not permitted" in text
+    assert socket_path.owner() in text
+
+
+def test_an_agent_whose_queue_is_full_is_waited_for(socket_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path))
+        listener.listen(0)
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(str(socket_path))
+            with (
+                pytest.raises(AgentUnreachableError, match="takes no connections"),
+                connect_sync(socket_path, timeout_s=0.2),
+            ):
+                pass
+
+
+@pytest.mark.parametrize("output", ["csv", "table"])
+def test_windows_look_as_those_of_elf_local(tmp_path: Path, socket_path: Path, output: str) -> None:
+    """The same writers for what was computed here and what came over the wire."""
+    events = [
+        {"ts": 1767323045, "name": "\x1b[31mred", "n": 2**62}, {"ts": 1767323046, "name": "a,b", "n": 2**62},
+        {"ts": 1767323047, "name": None, "n": 0.1}, {"ts": 1767323058, "name": "☃", "n": 1e300},
+    ]  # fmt: skip
+    log = tmp_path / "events.json"
+    log.write_text("".join(json.dumps(event) + "\n" for event in events) + "no event\n")
+    query = "SELECT name, COUNT(*) AS events, SUM(n) AS s, MAX(n) AS m FROM logs GROUP BY name WINDOWING 10 SECONDS"
+    expected = ask("local", "--output", output, query, str(log))
+    lines = ask("local", "--output", "json", query, str(log)).out.splitlines()
+    accepted = msgspec.structs.replace(ACCEPTED, columns=["name", "events", "s", "m"])
+
+    def script(conversation: Conversation) -> None:
+        windows = [Window(number, msgspec.Raw(line.encode())) for number, line in enumerate(lines)]
+        conversation.send(accepted, *windows, Ended("finished"))
+
+    with ScriptedAgent(socket_path, script):
+        finished = ask("query", "--output", output, query, socket=socket_path)
+    assert (finished.code, finished.out) == (0, expected.out)
+    assert len(lines) == 2
+
+
+def test_explain_needs_no_agent_and_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    query = (
+        "select product as p, sum(clicks) as n from web where store == `video` and not ts in (1, 2) group by p "
+        "sort by n desc limit 3 windowing 90 seconds"
+    )
+    finished = ask("query", "--explain", query, socket=Path("nowhere.sock"))
+    assert (finished.code, finished.err) == (0, "")
+    for words in (
+        "WINDOWING 90 SECONDS", "product (any), clicks (number), store (string), ts (number)", "live: until",
+        "keep events WHERE store = 'video' AND ts NOT IN (1, 2)", "aggregate per window and product: SUM(clicks)",
+        "merge", "SELECT product AS p, SUM(clicks) AS n", "ORDER BY SUM(clicks) DESC", "LIMIT 3",
+    ):  # fmt: skip
+        assert words in finished.out
+    explained = json.loads(ask("query", "--explain", "--once", "--output", "json", query).out)
+    assert explained["keys"] == ["product"]
+    assert explained["aggregates"] == ["SUM(clicks)"]
+    assert (explained["stream"], explained["runs"], explained["window"]) == ("web", "once", "90 s")
+    every = json.loads(ask("query", "--explain", "--output", "json", "SELECT *").out)
+    assert (every["stream"], every["master"][0], every["columns"]) == (None, "SELECT *", {})
+
+
+def test_explain_refuses_what_no_agent_would_take() -> None:
+    finished = ask("query", "--explain", "SELECT a, COUNT(*) FROM web")
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.startswith("elf: line 1, column 8: a is neither grouped nor aggregated\n")
+
+
+@pytest.mark.parametrize("command", ["query", "follow", "jobs", "stop", "status"])
+def test_help_shows_examples(command: str) -> None:
+    text = ask(command, "--help").out
+    assert f"elf {command}" in text
+    assert "Examples:" in text
+
+
+def test_asking_loads_no_engine() -> None:
+    """Commands that only ask must start at once: Polars alone takes longer than an answer."""
+    code = (
+        "import sys; import elf.commands.query, elf.commands.follow, elf.commands.jobs, elf.commands.status;"
+        "import elf; elf.connect_sync; print(sorted({'polars', 'trio', 'lark', 'rich', 'numpy'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert loaded.stdout == "[]\n"
