@@ -123,7 +123,7 @@ def _read_pem(path: Path) -> str:
     """Read a file of certificates; IdentityError when that fails."""
     try:
         with path.open("rb") as file:
-            return file.read(CERTIFICATE_BYTES_MAX).decode("ascii", errors="replace")
+            return file.read(CERTIFICATE_BYTES_MAX).decode("ascii", errors="ignore")
     except OSError as error:
         raise IdentityError(f"{path}: {error.strerror}") from error
 
