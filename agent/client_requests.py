@@ -62,16 +62,17 @@ class ClientRequests:
         self,
         streams: tuple[StreamConfig, ...],
         pump: Pump,
+        agent: Agent,
         *,
         wall_ms: Callable[[], int],
         status: Callable[[], control.Status],
     ) -> None:
         self._streams = streams
         self._pump = pump
-        self._agent = pump.agent
+        self._agent = agent
         self._wall_ms = wall_ms
         self._status = status
-        self._audiences = Audiences(_Core(pump, pump.agent))
+        self._audiences = Audiences(_Core(pump, agent))
         self._submissions: dict[int, _Expected] = {}
         self._stops: dict[int, list[_Expected]] = {}
 

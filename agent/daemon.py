@@ -78,12 +78,12 @@ class Daemon:
         chance = random.Random()
         node = Node(Peer(identity.node_id, address), random=chance)
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
-        agent = Agent(config.name, node, options)
+        self._agent = agent = Agent(config.name, node, options)
         self._pump = Pump(node, agent, wall_ms=wall_ms, send=self._send, notice=self._notice, settled=self._settled)
         self._transport = Transport(
             identity, config.listen, advertise=config.advertise, incarnation=incarnation, receiver=self._pump
         )
-        self._requests = ClientRequests(config.streams, self._pump, wall_ms=wall_ms, status=self._status)
+        self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
@@ -134,14 +134,14 @@ class Daemon:
         self._requests.notice(notice)
 
     def _settled(self) -> None:
-        self._feeds.wake()
+        self._feeds.reconcile()
 
     # Its start and its end.
 
     async def _say_ready(self) -> None:
         node = self._pump.node
         await self._pump.until(lambda: node.is_active)
-        self._pump.do(self._pump.agent.start)
+        self._pump.do(self._agent.start)
         log.info(
             "ready",
             listen=node.peer.address,
@@ -169,7 +169,7 @@ class Daemon:
 
     async def _leave(self, everything: trio.CancelScope) -> None:
         """Hands over what others rely on, says goodbye, and ends everything."""
-        agent, pump = self._pump.agent, self._pump
+        agent, pump = self._agent, self._pump
         pump.do(lambda now: agent.leave(now, wall_ms()))
         with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
             await pump.until(lambda: agent.has_left)
@@ -181,7 +181,7 @@ class Daemon:
 
     def _status(self) -> control_messages.Status:
         transport = self._transport.statistics()
-        agent = self._pump.agent.status()
+        agent = self._agent.status()
         counters = transport_counters(transport)
         counters["agent.refused"] = agent.refused
         counters |= {f"control.{name}": count for name, count in self._control.counters.items()}

@@ -11,12 +11,12 @@ import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import polars as pl
 import trio
 
 from agent import log
-from agent.agent import Agent
 from agent.notices import Notice
 from overlay import Node, Peer
 
@@ -25,6 +25,16 @@ TIMER_SLACK_S = 0.005
 """Timers are handled this late, so that those which are close are handled together."""
 STUCK_TIMER_S = 0.05
 """A timer that is due again at once is still not asked for more often than this."""
+
+
+class Core(Protocol):
+    """What is called of the agent's core; see `agent.Agent`."""
+
+    def process_events(self, now: float, wall_ms: int) -> bool: ...
+    def work(self, now: float, wall_ms: int) -> bool: ...
+    def notices(self) -> list[Notice]: ...
+    def next_timer(self) -> float | None: ...
+    def handle_timer(self, now: float, wall_ms: int) -> None: ...
 
 
 class Pump:
@@ -36,7 +46,7 @@ class Pump:
     def __init__(
         self,
         node: Node,
-        agent: Agent,
+        core: Core,
         *,
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
@@ -44,7 +54,7 @@ class Pump:
         settled: Callable[[], None] = lambda: None,
     ) -> None:
         self.node = node
-        self.agent = agent
+        self.core = core
         self.failure: BaseException | None = None
         self.failed = trio.Event()
         self._wall_ms = wall_ms
@@ -121,12 +131,12 @@ class Pump:
 
     def _carry(self) -> None:
         now, wall_ms = trio.current_time(), self._wall_ms()
-        self.agent.process_events(now, wall_ms)
-        if self.agent.work(now, wall_ms):
+        self.core.process_events(now, wall_ms)
+        if self.core.work(now, wall_ms):
             self._work.set()
         for peer, data in self.node.messages_to_send():
             self._send(peer, data)
-        for notice in self.agent.notices():
+        for notice in self.core.notices():
             self._notice(notice)
 
     # Tasks.
@@ -154,13 +164,13 @@ class Pump:
         timer = self.node.next_timer()
         if timer is not None and timer <= now:
             self.node.handle_timer(now)
-        timer = self.agent.next_timer()
+        timer = self.core.next_timer()
         if timer is not None and timer <= now:
-            self.agent.handle_timer(now, self._wall_ms())
+            self.core.handle_timer(now, self._wall_ms())
 
     def _set_timer(self) -> None:
         self._timer.deadline = self._next_timer() + TIMER_SLACK_S
 
     def _next_timer(self) -> float:
-        timers = (self.node.next_timer(), self.agent.next_timer())
+        timers = (self.node.next_timer(), self.core.next_timer())
         return min((timer for timer in timers if timer is not None), default=math.inf)

@@ -19,6 +19,7 @@ Examples:
   elf ca show web-5/agent.pem
 """
 AGENT_DAYS = 365.0
+DAYS_MAX = 36_500.0
 AUTHORITY = "ca.pem"
 CERTIFICATE = "agent.pem"
 KEY = "agent.key"
@@ -52,7 +53,7 @@ def init(directory: Path, fleet: str) -> None:
 @click.argument("directory", metavar="DIR", type=DIRECTORY)
 @click.argument("name")
 @click.option("--out", metavar="DIR", type=DIRECTORY, required=True, help="Where the agent's three files go.")
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=AGENT_DAYS, show_default=True,
+@click.option("--days", type=click.FloatRange(0, DAYS_MAX, min_open=True), default=AGENT_DAYS, show_default=True,
               help="How long the certificate is valid.")  # fmt: skip
 @click.option("--node-id", metavar="ID", help="The agent's id (32 hexadecimal digits), to renew a certificate.")
 def issue(directory: Path, name: str, out: Path, days: float, node_id: str | None) -> None:
@@ -71,7 +72,7 @@ def issue(directory: Path, name: str, out: Path, days: float, node_id: str | Non
         out.mkdir(parents=True, exist_ok=True)
         credentials.save(out / CERTIFICATE, out / KEY)
         (out / AUTHORITY).write_bytes(authority.certificate_pem)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise UsageError(str(error)) from error
     except AuthorityError as error:
         raise ElfError(str(error)) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from agent import ConfigError, load_config, load_identity
-from elf.errors import UsageError
+from elf.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:
@@ -31,5 +31,7 @@ def check(file: Path) -> None:
     try:
         load_identity(load_config(file))
     except ConfigError as error:
-        raise UsageError("\n".join(error.lines)) from error
+        for line in error.lines:  # as compilers write them, for editors
+            tell(printable(line))
+        raise click.exceptions.Exit(2) from error
     click.echo("ok")

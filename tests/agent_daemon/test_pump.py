@@ -1,0 +1,103 @@
+"""The pump: calls that come in the middle of others wait, broken cores end, conditions are told."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from memory_fleet import IdleCore, MemoryFleet
+
+pytestmark = pytest.mark.trio
+
+
+async def test_a_call_in_the_middle_of_another_waits_for_its_end() -> None:
+    async with trio.open_nursery() as nursery:
+        pump = MemoryFleet(nursery).add("a:1")
+        order: list[str] = []
+
+        def outer(_now: float) -> None:
+            pump.do(lambda _now: order.append("inner"))
+            order.append("outer")
+
+        pump.do(outer)
+        assert order == ["outer", "inner"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_core_that_raises_is_called_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[float] = []
+
+    class Broken(IdleCore):
+        def process_events(self, now: float, _wall_ms: int) -> bool:
+            calls.append(now)
+            raise ValueError("cannot go on")
+
+    async with trio.open_nursery() as nursery:
+        pump = MemoryFleet(nursery).add("a:1", Broken)
+        pump.settle()
+        pump.settle()
+        with trio.fail_after(5):
+            await pump.failed.wait()
+        assert len(calls) == 1
+        assert isinstance(pump.failure, ValueError)
+        (record,) = [record for record in caplog.records if record.message == "agent failed"]
+        assert record.exc_info
+        nursery.cancel_scope.cancel()
+
+
+async def test_timers_are_handled_when_they_are_due(autojump_clock: trio.testing.MockClock) -> None:  # noqa: ARG001
+    due: list[float] = []
+
+    class Ticking(IdleCore):
+        def next_timer(self) -> float | None:
+            return 10.0 * (len(due) + 1)
+
+        def handle_timer(self, now: float, _wall_ms: int) -> None:
+            due.append(now)
+
+    async with trio.open_nursery() as nursery:
+        pump = MemoryFleet(nursery).add("a:1", Ticking)
+        with trio.fail_after(60):
+            await pump.until(lambda: len(due) == 3)
+        assert due == pytest.approx([10, 20, 30], abs=0.1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_timer_that_stays_due_does_not_take_the_whole_loop(
+    autojump_clock: trio.testing.MockClock,  # noqa: ARG001
+) -> None:
+    asked: list[float] = []
+
+    class Stuck(IdleCore):
+        def next_timer(self) -> float | None:
+            return 0.0
+
+        def handle_timer(self, now: float, _wall_ms: int) -> None:
+            asked.append(now)
+
+    async with trio.open_nursery() as nursery:
+        MemoryFleet(nursery).add("a:1", Stuck)
+        await trio.sleep(10)
+        assert len(asked) <= 201
+        nursery.cancel_scope.cancel()
+
+
+async def test_long_work_leaves_room_for_others() -> None:
+    class Working(IdleCore):
+        slices = 0
+
+        def work(self, _now: float, _wall_ms: int) -> bool:
+            self.slices += 1
+            return self.slices < 100
+
+    async with trio.open_nursery() as nursery:
+        pump = MemoryFleet(nursery).add("a:1", Working)
+        core = pump.core
+        assert isinstance(core, Working)
+        turns = 0
+        pump.settle()
+        with trio.fail_after(5):
+            while core.slices < 100:
+                turns += 1
+                await trio.lowlevel.checkpoint()
+        assert turns > 50
+        nursery.cancel_scope.cancel()
