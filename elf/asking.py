@@ -14,8 +14,8 @@ import click
 
 from elf.terminal import printable
 
-ANSWER_TIMEOUT_S = 10.0
-"""An agent that says nothing to a request for this long is not going to."""
+ANSWER_TIMEOUT_S = 15.0
+"""Longer than an agent waits for its fleet, so that it can say what it waited for."""
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 socket_option = click.option(

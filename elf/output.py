@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from elf.terminal import printable
+from elf.terminal import printable, printable_json
 
 if TYPE_CHECKING:
     import agent
@@ -59,29 +59,36 @@ class _Terminal(Console):
 
 
 class JsonWriter:
-    """One result a line, as DESIGN's result line says it."""
+    """One result a line, as DESIGN's result line says it; a terminal gets it with what could control it escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._safe = printable_json if stream.isatty() else str
 
     def write(self, result: Result) -> None:
-        self._stream.write(result.to_json() + "\n")
+        self._stream.write(self._safe(result.to_json()) + "\n")
 
 
 class CsvWriter:
-    """A header, then one line a row, each led by its window's start and end where there are windows."""
+    """A header, then one line a row, each led by its window's start and end where there are windows.
+
+    A terminal gets text from logs made safe; everyone else gets it as it is.
+    """
 
     def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
         self._columns = columns
         self._writer = csv.writer(stream, lineterminator="\n")
+        self._safe = printable if stream.isatty() else str
         self._begun = False
 
     def write(self, result: Result) -> None:
         window = [_csv_value(result.window_start), _csv_value(result.window_end)] if _is_windowed(result) else []
         if not self._begun:
-            self._writer.writerow([*(["window_start", "window_end"] if window else []), *self._columns])
+            self._writer.writerow(
+                [*(["window_start", "window_end"] if window else []), *map(self._safe, self._columns)]
+            )
             self._begun = True
-        columns = [map(_csv_value, _column(result, name)) for name in self._columns]
+        columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in self._columns]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
 
 

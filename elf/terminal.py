@@ -19,6 +19,15 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda match: _spelled(match.group()), text)
 
 
+def printable_json(text: str) -> str:
+    r"""JSON text that means the same, with such characters escaped as JSON has it.
+
+    >>> print(printable_json('"ab"'))
+    "a\u009bb"
+    """
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
 def _spelled(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

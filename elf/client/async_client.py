@@ -30,7 +30,7 @@ from elf.client.result import Result
 RECEIVE_BYTES = 256 * 1024
 
 
-def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 10.0) -> AsyncClient:
+def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 15.0) -> AsyncClient:
     """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
 
     Use it in an `async with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds

@@ -33,7 +33,7 @@ RECEIVE_BYTES = 256 * 1024
 NEVER = float("inf")
 
 
-def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 10.0) -> SyncClient:
+def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 15.0) -> SyncClient:
     """A client of the agent at a control socket (by default that of ELF_SOCKET, else /run/elf/control.sock).
 
     Use it in a `with` statement, which raises AgentUnreachableError where no agent listens. `timeout_s` bounds the

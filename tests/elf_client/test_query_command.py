@@ -310,6 +310,20 @@ def test_names_from_agents_are_made_safe(agent: Start) -> None:
     assert detached.out == "a\\x1b[31mb\\x0a\n"
 
 
+@pytest.mark.parametrize(("output", "shown"), [("json", "\\u009bred\\u202e"), ("csv", "\\x9bred\\u202e")])
+def test_log_text_never_controls_a_terminal(agent: Start, output: str, shown: str) -> None:
+    server = agent(stops_and_shows(window(1000, [{"product": "\x9bred\u202e", "clicks": 1}]), Ended("finished")))
+    terminal = Terminal()
+    with asking("query", "--output", output, QUERY, socket=server.path, stdout=terminal.end) as process:
+        text = terminal.until(lambda text: "red" in text and text.endswith("\n"))
+        assert process.code() == 0
+    terminal.close()
+    assert shown in text
+    assert text.replace("\r\n", "").isprintable()
+    piped = ask("query", "--output", output, QUERY, socket=server.path).out
+    assert "\x9bred\u202e" in piped
+
+
 def test_requests_that_make_no_sense_are_refused_without_an_agent() -> None:
     for options, words in {
         ("--windows", "0"): "--windows",
