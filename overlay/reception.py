@@ -85,4 +85,5 @@ class Reception:
             self._refuse(failure, name)
 
     def _refuse(self, error: LinkError, name: str) -> None:
-        self._refused.count(error.reason, f"refused {name}: {error}", trio.current_time())
+        self._refused.count(error.reason)
+        self._refused.log(error.reason, f"refused {name}: {error}", trio.current_time())

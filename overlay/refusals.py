@@ -93,15 +93,13 @@ class Refusals:
         self._said: dict[str, tuple[float, int]] = {}
         """When each reason was logged last, and its count then."""
 
-    def count(self, reason: str, detail: str, now: float) -> None:
-        """Count one refusal; the log gets the detail."""
-        reason = self._bounded(reason)
-        self._counts[reason] += 1
-        self.log(reason, detail, now)
+    def count(self, reason: str) -> None:
+        """Count one refusal."""
+        self._counts[reason if reason in self._counts or len(self._counts) < REASONS_MAX else OTHER] += 1
 
     def log(self, reason: str, detail: str, now: float) -> None:
-        """Log a line unless one of that reason was logged within the last minute."""
-        reason = self._bounded(reason)
+        """Log a line unless one of that reason was logged within the last minute (`now` in seconds)."""
+        reason = reason if reason in self._said or len(self._said) < REASONS_MAX else OTHER
         said, count = self._said.get(reason, (-LOG_PERIOD_S, 0))
         self._said[reason] = (said, count + 1)
         if now - said < LOG_PERIOD_S:
@@ -113,6 +111,3 @@ class Refusals:
     def snapshot(self) -> dict[str, int]:
         """Return the counts so far, by reason."""
         return dict(self._counts)
-
-    def _bounded(self, reason: str) -> str:
-        return reason if reason in self._said or len(self._said) < REASONS_MAX else OTHER

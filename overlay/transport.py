@@ -15,7 +15,7 @@ from overlay.destination import Destination
 from overlay.framing import FRAME_BYTES_MAX, Hello
 from overlay.greeting import Greeting
 from overlay.identity import Identity
-from overlay.ids import Id
+from overlay.ids import Id, format_id
 from overlay.link import Link, LinkCounters
 from overlay.peer import Peer
 from overlay.reception import Reception
@@ -86,6 +86,7 @@ class Transport:
         self._peer: Peer | None = None
         self._nursery: trio.Nursery | None = None
         self._is_closing = False
+        self._ended = trio.Event()
 
     @property
     def peer(self) -> Peer:
@@ -171,8 +172,12 @@ class Transport:
                     if not link.is_leaving and not (destination.sending is link and destination.backlog):
                         link.leave()
                 await trio.sleep(CLOSE_POLL_S)
-        if self._nursery is not None:
+        if self._nursery is None:
+            self._end()
+        else:
             self._nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):  # at once: everything in there is being cancelled
+                await self._ended.wait()
 
     def statistics(self) -> TransportStatistics:
         """Return what happened so far."""
@@ -258,7 +263,8 @@ class Transport:
     def _link_broke(self, peer: Peer, destination: Destination, reason: LinkError) -> None:
         self._broken += 1
         if isinstance(reason, ViolationError):
-            self._refused.count(reason.reason, f"closed the link to {peer}: {reason}", trio.current_time())
+            self._refused.count(reason.reason)
+            self._refused.log(reason.reason, f"closed the link to {_shown(peer)}: {reason}", trio.current_time())
         if not destination.links:
             self._dropped += destination.backlog.clear()
             if not self._is_closing:
@@ -292,7 +298,7 @@ class Transport:
 
     def _dial_failed(self, destination: Destination, peer: Peer, error: LinkError) -> None:
         now = trio.current_time()
-        self._unreachable.count(error.reason, f"cannot reach {peer}: {error}", now)
+        self._unreachable.log(error.reason, f"cannot reach {_shown(peer)}: {error}", now)
         destination.dial_failed(now)
         destination.is_dialling = False
         if destination.sending is None:
@@ -304,13 +310,16 @@ class Transport:
         self._dialled += 1
         self._opening += 1
         self._make_room()
+        failure = LinkError("timed out", f"after {self._limits.handshake_s:g} s")
         try:
-            with trio.fail_after(self._limits.handshake_s):
+            with trio.move_on_after(self._limits.handshake_s):
                 return await self._greeting().dial(address, expected)
-        except trio.TooSlowError as error:
-            raise LinkError("timed out", f"after {self._limits.handshake_s:g} s") from error
+        except LinkError as error:
+            failure = error
         finally:
             self._opening -= 1
+        self._unreachable.count(failure.reason)
+        raise failure
 
     def _greeting(self) -> Greeting:
         assert self._nursery is not None
@@ -372,6 +381,7 @@ class Transport:
 
     def _end(self) -> None:
         """Close whatever is left, without a word."""
+        self._ended.set()
         self._is_closing = True
         self._nursery = None
         if self._listener is not None:
@@ -380,3 +390,7 @@ class Transport:
             link.close()
         for destination in self._destinations.values():
             self._dropped += destination.backlog.clear()
+
+
+def _shown(peer: Peer) -> str:
+    return f"agent {format_id(peer.node_id)} at {peer.address}"

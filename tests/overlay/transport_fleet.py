@@ -151,7 +151,11 @@ class Fleet:
     async def dial_raw(self, address: str, credentials: Credentials | None) -> trio.SSLStream[trio.SocketStream]:
         """Connect to a transport and shake hands, nothing more."""
         stream = trio.SSLStream(await dial_tcp(address), self.raw_context(credentials), https_compatible=True)
-        await stream.do_handshake()
+        try:
+            await stream.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
         return stream
 
     @asynccontextmanager
