@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +14,14 @@ from typing import Any, TypeVar
 
 import click
 
-from elf.terminal import printable
+from elf.client.control_socket import control_socket
+from elf.client.errors import AnswerTimeoutError
+from elf.client.sync_client import SyncClient
+from elf.terminal import printable, tell
 
 ANSWER_TIMEOUT_S = 15.0
 """Longer than an agent waits for its fleet, so that it can say what it waited for."""
+NEVER = float("inf")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 socket_option = click.option(
@@ -39,7 +45,30 @@ def output_option(*kinds: str) -> Callable[[Command], Command]:
 
 
 @contextmanager
-def terminated_like_interrupted() -> Iterator[None]:
+def asking(
+    socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
+) -> Iterator[tuple[SyncClient, float]]:
+    """A client, and the time (of `time.monotonic`) at which its command should end.
+
+    Ends the command with 124 where no answer comes before that time, and with 130 where it is interrupted.
+    """
+    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
+    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
+    with _terminated_like_interrupted():
+        try:
+            yield client, deadline
+        except AnswerTimeoutError as error:
+            if time.monotonic() < deadline:
+                raise
+            tell(f"elf: {error}")
+            raise click.exceptions.Exit(124) from None
+        except KeyboardInterrupt:
+            tell_interrupted(f"elf: interrupted{if_interrupted}")
+            raise click.exceptions.Exit(130) from None
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
     """SIGTERM is answered as Ctrl-C is: what runs for this command is ended in order."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -50,6 +79,11 @@ def terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def tell_interrupted(text: str) -> None:
+    """Says what became of it; a terminal has just shown ^C, which keeps a line of its own."""
+    tell(f"\n{text}" if sys.stderr.isatty() else text)
 
 
 def command_line(verb: str, app: str, socket: Path | None) -> str:

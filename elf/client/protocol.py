@@ -85,7 +85,10 @@ class ControlConnection:
     def send(self, request: Request) -> bytes:
         """The bytes of the request; raises QueryRefusedError if no agent would take it."""
         assert self.state is State.IDLE, "a connection carries one request"
-        line = _ENCODER.encode(request) + b"\n"
+        try:
+            line = _ENCODER.encode(request) + b"\n"
+        except UnicodeEncodeError:
+            raise QueryRefusedError("the request is no text: it has bytes in it that are not UTF-8") from None
         if len(line) > REQUEST_BYTES_MAX:
             raise QueryRefusedError(f"the request is too long: {len(line):,} bytes, at most {REQUEST_BYTES_MAX:,}")
         self.state, self._request = State.ASKED, request

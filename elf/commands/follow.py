@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
 
 from elf.asking import (
-    ANSWER_TIMEOUT_S,
+    asking,
     command_line,
     output_option,
     socket_option,
-    terminated_like_interrupted,
+    tell_interrupted,
     timeout_option,
     windows_option,
 )
-from elf.client.control_socket import control_socket
-from elf.client.errors import AnswerTimeoutError, JobEndedError
-from elf.client.sync_client import SyncClient, SyncJob
+from elf.client.errors import JobEndedError
+from elf.client.sync_client import SyncJob
 from elf.terminal import printable, tell
 
-NEVER = float("inf")
 EXAMPLES = """\b
 Examples:
   elf follow errors
@@ -46,34 +43,22 @@ def follow(app: str, windows: int | None, timeout_s: float | None, output: str, 
     When the agent that is asked goes away, this is said, and it is asked again until it answers; windows that closed
     in the meantime follow then, and none is printed twice. Ending this command leaves the job alone.
     """
-    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
-    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
-    with terminated_like_interrupted():
-        try:
-            with client.follow(app, reconnect=True) as job:
-                return _show(job, output, windows, deadline, socket)
-        except AnswerTimeoutError as error:
-            if time.monotonic() < deadline:
-                raise
-            tell(f"elf: {error}")
-            return 124
-        except KeyboardInterrupt:
-            tell("elf: interrupted")
-            return 130
+    with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
+        return _show(job, output, windows, deadline, socket)
 
 
 def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socket: Path | None) -> int:
     from elf.job_view import JobView, Limits  # tables take their time to load, and windows may wait by now
 
     name = printable(job.app)
-    goes_on = f"runs on; {command_line('stop', job.app, socket)} stops it"
+    goes_on = f"runs on: {command_line('stop', job.app, socket)} stops it"
     try:
         reason = JobView(job, output, Limits(windows, deadline)).show()
     except KeyboardInterrupt:
-        tell(f"{name}: interrupted: {goes_on}")
+        tell_interrupted(f"{name}: interrupted, {goes_on}")
         return 130
     if reason == "timeout":
-        tell(f"{name}: time is up: {goes_on}")
+        tell(f"{name}: time is up, {goes_on}")
         return 124
     if reason in ("stopped", "lost"):
         raise JobEndedError(name, reason)

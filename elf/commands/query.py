@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from elf.asking import (
-    ANSWER_TIMEOUT_S,
+    asking,
     command_line,
     output_option,
     socket_option,
-    terminated_like_interrupted,
+    tell_interrupted,
     timeout_option,
     windows_option,
 )
-from elf.client.control_socket import control_socket
-from elf.client.errors import AnswerTimeoutError, ClientError, ConnectionLostError, JobEndedError, UnknownJobError
+from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.errors import UsageError
 from elf.terminal import printable, tell
 
 STOP_TIMEOUT_S = 3.0
-NEVER = float("inf")
 EXAMPLES = """\b
 Examples:
   elf query "SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS"
@@ -73,23 +71,15 @@ def query(
         return 0
     if app is not None and not 1 <= len(app) <= 255:
         raise UsageError("--app: a job's name has 1 to 255 characters")
-    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
-    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
-    with terminated_like_interrupted():
-        try:
-            with client.query(query_text, app=app, once=once, detach=detach) as job:
-                session = _Session(job, client.path, socket, detach=detach)
-                if detach and windows is None and timeout_s is None:
-                    return session.leave()
-                return session.show(output, windows, deadline)
-        except AnswerTimeoutError as error:
-            if time.monotonic() < deadline:
-                raise
-            tell(f"elf: {error}")
-            return 124
-        except KeyboardInterrupt:
-            tell("elf: interrupted" + ("; elf jobs says whether the job was submitted before that" if detach else ""))
-            return 130
+    unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
+    with (
+        asking(socket, timeout_s, unsure) as (client, deadline),
+        client.query(query_text, app=app, once=once, detach=detach) as job,
+    ):
+        session = _Session(job, client.path, socket, detach=detach)
+        if detach and windows is None and timeout_s is None:
+            return session.leave()
+        return session.show(output, windows, deadline)
 
 
 class _Session:
@@ -109,15 +99,17 @@ class _Session:
         try:
             reason = JobView(self._job, output, Limits(windows, deadline)).show()
         except KeyboardInterrupt:
-            self._end("interrupted")
+            tell_interrupted(f"{self._name}: interrupted")
+            self._end()
             return 130
         except ConnectionLostError as error:
             raise ClientError(f"{error}; {self._command('follow')} goes on if the fleet still runs it") from None
         match reason:
             case "enough":
-                self._end(None)
+                self._end(quietly=True)
             case "timeout":
-                self._end("time is up")
+                self._tell("time is up")
+                self._end()
                 return 124
             case "stopped" | "lost":
                 raise JobEndedError(self._name, reason)
@@ -126,24 +118,22 @@ class _Session:
     def leave(self) -> int:
         """Says how to come back; the job's name is all there is on standard output."""
         click.echo(self._name)
-        self._tell(f"runs on; {self._command('follow')} shows it, {self._command('stop')} stops it")
+        self._end()
         return 0
 
-    def _end(self, why: str | None) -> None:
+    def _end(self, *, quietly: bool = False) -> None:
         """Stops the job and says so, unless all went as it was asked for; detached jobs go on, which is said."""
-        because = f"{why}: " if why else ""
         if self._detach:
-            self._tell(f"{because}runs on; {self._command('follow')} shows it, {self._command('stop')} stops it")
+            self._tell(f"runs on: {self._command('follow')} shows it, {self._command('stop')} stops it")
             return
         try:
-            SyncClient(self._path, STOP_TIMEOUT_S).stop(self._job.app)
-        except UnknownJobError:
-            pass
+            with suppress(UnknownJobError):  # it has just finished by itself
+                SyncClient(self._path, STOP_TIMEOUT_S).stop(self._job.app)
         except ClientError as error:
-            self._tell(f"{because}the agent does not say whether it has stopped the job ({error})")
-            return
-        if why:
-            self._tell(f"{because}stopped")
+            self._tell(f"the agent does not say whether the job is stopped: {error}")
+        else:
+            if not quietly:
+                self._tell("stopped")
 
     def _tell(self, text: str) -> None:
         tell(f"{self._name}: {text}")

@@ -76,7 +76,7 @@ class Answered:
 
 
 @contextmanager
-def asking(*arguments: str, socket: Path | None = None, **options: Any) -> Iterator[Asking]:
+def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) -> Iterator[Asking]:
     """`elf ARGUMENTS`, asking the agent at `socket`; killed if it still runs in the end."""
     environment = os.environ | ({"ELF_SOCKET": str(socket)} if socket else {})
     command = [sys.executable, "-m", "elf", *arguments]
@@ -89,7 +89,7 @@ def asking(*arguments: str, socket: Path | None = None, **options: Any) -> Itera
                 process.kill()
 
 
-def ask(*arguments: str, socket: Path | None = None) -> Answered:
+def ask(*arguments: str | bytes, socket: Path | None = None) -> Answered:
     """The same, until it ends by itself."""
     with asking(*arguments, socket=socket) as process:
         return Answered(process.code(), process.out.rest(), process.err.rest())

@@ -80,7 +80,7 @@ def test_a_follower_waits_for_an_agent_as_long_as_it_is_told_to(socket_path: Pat
         assert process.code() == 124
         said = process.err.rest()
     assert "nobody listens" in said
-    assert "shop: time is up: runs on; elf stop shop stops it" in said
+    assert "shop: time is up, runs on: elf stop shop stops it" in said
 
 
 def test_another_job_of_the_same_name_ends_it(socket_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_the_job_alone(socket_path: Path) -> None:
         assert process.out.next()
         process.signal(signal.SIGINT)
         assert process.code() == 130
-        assert process.err.rest() == f"shop: interrupted: runs on; elf stop shop --socket {socket_path} stops it\n"
+        assert process.err.rest() == f"shop: interrupted, runs on: elf stop shop --socket {socket_path} stops it\n"
     assert server.requests == [Follow("shop")]
 
 

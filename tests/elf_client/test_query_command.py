@@ -119,7 +119,7 @@ def test_ctrl_c_stops_the_job_and_says_so(agent: Start, number: signal.Signals) 
         assert process.out.next()
         process.signal(number)
         assert process.code() == 130
-        assert process.err.rest() == "shop: interrupted: stopped\n"
+        assert process.err.rest() == "shop: interrupted\nshop: stopped\n"
     assert server.requests == [Query(QUERY), Stop("shop")]
     assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
 
@@ -183,7 +183,7 @@ def test_a_job_that_has_finished_meanwhile_needs_no_stopping(agent: Start) -> No
 def test_a_time_limit_ends_with_124_and_stops_the_job(agent: Start) -> None:
     server = agent(stops_and_shows(window(1000)))
     finished = ask("query", "--timeout", "0.3", "--output", "json", QUERY, socket=server.path)
-    assert (finished.code, finished.err) == (124, "shop: time is up: stopped\n")
+    assert (finished.code, finished.err) == (124, "shop: time is up\nshop: stopped\n")
     assert finished.out.encode() == result_line(1000) + b"\n"
     assert server.requests == [Query(QUERY), Stop("shop")]
 
@@ -216,7 +216,7 @@ def test_a_job_left_running_may_be_watched_first(agent: Start) -> None:
         assert process.out.next()
         process.signal(signal.SIGINT)
         assert process.code() == 130
-        assert "shop: interrupted: runs on; elf follow shop shows it" in process.err.rest()
+        assert "shop: runs on: elf follow shop shows it" in process.err.rest()
     assert {type(request) for request in server.requests} == {Query}
 
 
@@ -242,6 +242,26 @@ def test_a_reader_that_goes_ends_the_job_though_no_window_comes(agent: Start) ->
         os.close(reader)
         assert (process.code(), process.err.rest()) == (141, "")
     assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full to write to")
+def test_a_full_disk_ends_the_job(agent: Start) -> None:
+    server = agent(stops_and_shows(window(1000)))
+    with Path("/dev/full").open("wb") as full, asking("query", QUERY, socket=server.path, stdout=full) as process:
+        assert process.code() == 1
+        assert process.err.rest() == "elf: cannot write the output: no space left on device\n"
+    assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+
+
+def test_a_terminal_keeps_its_caret_c_apart(agent: Start) -> None:
+    server = agent(stops_and_shows(window(1000)))
+    terminal = Terminal()
+    with asking("query", "--output", "json", QUERY, socket=server.path, stderr=terminal.end) as process:
+        assert process.out.next()
+        process.signal(signal.SIGINT)
+        assert process.code() == 130
+        terminal.until(lambda text: text == "\r\nshop: interrupted\r\nshop: stopped\r\n")
+    terminal.close()
 
 
 def test_a_query_that_makes_no_sense_is_refused_with_its_place(agent: Start) -> None:
@@ -322,6 +342,15 @@ def test_log_text_never_controls_a_terminal(agent: Start, output: str, shown: st
     assert text.replace("\r\n", "").isprintable()
     piped = ask("query", "--output", output, QUERY, socket=server.path).out
     assert "\x9bred\u202e" in piped
+
+
+def test_bytes_that_are_no_text_are_refused(agent: Start) -> None:
+    server = agent(stops_and_shows())
+    for command in (("query", b"SELECT '\xff'"), ("query", "--app", b"\xff", QUERY), ("stop", b"\xff")):
+        finished = ask(*command, socket=server.path)
+        assert (finished.code, finished.out) == (2, "")
+        assert "UTF-8" in finished.err
+    assert server.requests == []
 
 
 def test_requests_that_make_no_sense_are_refused_without_an_agent() -> None:
