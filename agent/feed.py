@@ -22,6 +22,10 @@ from agent.parsing import Parsed
 
 POLL_S = 0.1
 """How often files are looked at that had nothing new."""
+QUIET_S = 5.0
+"""After so long without a line, files are looked at half as often."""
+RECONCILE_POLLS = 10
+"""How many polls pass until the agent is asked again what it wants, if nobody says before that it has changed."""
 THREADS = 2
 """Rounds that are read at once, of all feeds: parsing holds the interpreter's lock most of the time."""
 
@@ -71,7 +75,7 @@ class Feeds:
             try:
                 while True:
                     self.reconcile()
-                    await trio.sleep(self._poll_s)
+                    await trio.sleep(RECONCILE_POLLS * self._poll_s)
             finally:
                 self._nursery = None
 
@@ -107,6 +111,7 @@ class Feeds:
 
     async def _read_rounds(self, reading: _Reading, send: trio.MemorySendChannel[Round]) -> None:
         async with send:
+            last_line = self._clock()
             while True:
                 columns = self._columns(reading) or ()
                 now, wall_ms = self._clock(), self._wall_ms()
@@ -114,10 +119,17 @@ class Feeds:
                     reading.reader.read, columns, now, wall_ms, limiter=self._threads
                 )  # fmt: skip
                 await send.send(found)
+                if found.at_end and reading.feed.bounded:
+                    return
+                if found.batches:
+                    last_line = now
                 if found.at_end:
-                    if reading.feed.bounded:
-                        return
-                    await trio.sleep(self._poll_s)
+                    await self._until_next_poll(2 if now > last_line + QUIET_S else 1)
+
+    async def _until_next_poll(self, polls: int) -> None:
+        """Waits for a moment that is the same for all feeds: to wake up costs as much as to look."""
+        period = polls * self._poll_s
+        await trio.sleep_until((trio.current_time() // period + 1) * period)
 
     async def _insert_rounds(self, reading: _Reading, receive: trio.MemoryReceiveChannel[Round]) -> None:
         feed = reading.feed

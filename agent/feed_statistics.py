@@ -17,7 +17,8 @@ RATE_S = 5.0
 class StreamStatistics:
     """One stream since the agent started. What several jobs read for themselves counts for each of them.
 
-    `files` and `unreadable` are those of the readings that go on now; `at_end`: all of these have read everything.
+    `files` are those of the readings that go on now, `unreadable` as well, or else those of the last one; `at_end`:
+    all of these have read everything.
     """
 
     files: int = 0
@@ -39,6 +40,7 @@ class StreamMeter:
         self._malformed = 0
         self._readings: dict[object, tuple[ReaderStatistics, bool]] = {}
         self._ended = ReaderStatistics()
+        self._last_unreadable = 0
         self._samples: deque[tuple[float, int]] = deque()  # time, events until then
 
     def count(self, parsed: Parsed, now: float) -> None:
@@ -57,6 +59,7 @@ class StreamMeter:
         """A reading is over; what it has read stays counted."""
         last, _ = self._readings.pop(reading, (ReaderStatistics(), True))
         self._ended = _sum(self._ended, last)
+        self._last_unreadable = last.unreadable
 
     def statistics(self, now: float) -> StreamStatistics:
         self._forget(now)
@@ -66,7 +69,7 @@ class StreamMeter:
         current = [reading for reading, _ in self._readings.values()]
         return StreamStatistics(
             files=max((reading.files for reading in current), default=0),
-            unreadable=max((reading.unreadable for reading in current), default=0),
+            unreadable=max((reading.unreadable for reading in current), default=self._last_unreadable),
             events=self._events,
             malformed=self._malformed,
             bytes_read=total.bytes_read,

@@ -32,7 +32,7 @@ def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str |
 
     Files that cannot be read, or fit no format, say nothing here; reading them says why.
     """
-    files = sorted(find_files(patterns).files.values(), key=lambda file: file.modified_ns, reverse=True)
+    files = sorted(find_files(patterns).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     formats = []
     for file in files[:FILES_LOOKED_AT_MAX]:
         try:

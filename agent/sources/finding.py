@@ -26,9 +26,11 @@ class FoundFile:
     """A regular file, under the first of the names by which it was found."""
 
     path: str
-    identity: Identity
-    size: int
-    modified_ns: int
+    status: os.stat_result
+
+    @property
+    def identity(self) -> Identity:
+        return identity_of(self.status)
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ def find_files(patterns: Sequence[str]) -> Found:
         found.refused[" ".join(patterns)] = f"matches more than {NAMES_MAX:,} names: the others are not looked at"
     for path in names[:NAMES_MAX]:
         try:
-            status = Path(path).stat()
+            status = os.stat(path)  # noqa: PTH116 (every second for up to a thousand files: a Path takes thrice as long)
         except FileNotFoundError:
             if Path(path).is_symlink():  # else it has just vanished
                 found.refused[path] = "is a link to nothing"
@@ -57,8 +59,7 @@ def find_files(patterns: Sequence[str]) -> Found:
             if not stat.S_ISREG(status.st_mode):
                 found.refused[path] = f"is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, not a file"
             else:
-                file = FoundFile(path, identity_of(status), status.st_size, status.st_mtime_ns)
-                found.files.setdefault(file.identity, file)
+                found.files.setdefault(identity_of(status), FoundFile(path, status))
     return found
 
 

@@ -7,7 +7,6 @@ rest. So a thousand files cost a thousand descriptors and no buffers.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Generic
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
@@ -42,7 +41,6 @@ class FollowedFile(LogFile, Generic[F]):
         line_bytes_max: int = LINE_BYTES_MAX,
     ) -> None:
         super().__init__(found.path)
-        self.where = Path(found.path)
         self.identity = found.identity
         self.gone_since: float | None = None
         self.changed_at = float("-inf")
@@ -126,10 +124,17 @@ class FollowedFile(LogFile, Generic[F]):
         """The file has another name."""
         if path != self.path:
             self.path = self._cutter.file = path
-            self.where = Path(path)
 
     def stat(self) -> os.stat_result:
+        """What the file system says of it, under whatever name."""
         return os.fstat(self._descriptor)
+
+    def stat_name(self) -> os.stat_result | None:
+        """What the file system says of whatever has its name now."""
+        try:
+            return os.stat(self.path)  # noqa: PTH116 (ten times a second for every file)
+        except OSError:
+            return None
 
     def close(self) -> None:
         os.close(self._descriptor)

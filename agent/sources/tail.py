@@ -17,7 +17,7 @@ from typing import Generic, Literal
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.faults import Faults
-from agent.sources.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
+from agent.sources.finding import FILES_MAX, FoundFile, Identity, find_files, identity_of, words_of
 from agent.sources.followed_file import FollowedFile
 from agent.sources.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
 
@@ -110,62 +110,65 @@ class Tail(Generic[F]):
         self._done = replace(self._done, broken=self._done.broken + 1)
 
     def _look(self, now: float) -> None:
-        is_time = now >= self._next_look
-        everyone = is_time or len(self._files) <= _LOOKED_AT_MAX
-        files = [file for file in self._files.values() if everyone or now < file.changed_at + _QUIET_S]
-        some_moved = [self._look_at_file(file, now) for file in files]
-        if is_time or any(some_moved):
+        if now >= self._next_look or self._some_moved(now):
             is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
             self._look_at_names(now, is_first)
 
-    def _look_at_file(self, file: FollowedFile[F], now: float) -> bool:
-        """Notices changes; returns whether the file has lost its name, or another one has it that is not known."""
-        status, named = None, False
-        with suppress(OSError):
-            status = file.where.stat()
-            named = identity_of(status) == file.identity
+    def _some_moved(self, now: float) -> bool:
+        """Notices changes of files, in the first place; whether a name was lost or taken by a file not known yet."""
+        everyone = len(self._files) <= _LOOKED_AT_MAX
+        moved = False
+        for file in self._files.values():
+            if not everyone and now >= file.changed_at + _QUIET_S:
+                continue
+            named = file.stat_name()
+            if named is not None and identity_of(named) == file.identity:
+                self._notice(file, named, now)
+            else:
+                self._notice(file, None, now)
+                moved |= file.gone_since is None or (named is not None and self._is_news(identity_of(named)))
+        return moved
+
+    def _notice(self, file: FollowedFile[F], status: os.stat_result | None, now: float) -> None:
         truncated = file.truncated
         try:
-            file.look(status if status is not None and named else file.stat(), now)
+            file.look(status or file.stat(), now)
         except OSError as error:
             self._fail(file, error)
         if file.truncated > truncated:
             self._faults.tell(file.path, "was truncated: it is read from its beginning")
-        if named:
-            return False
-        return file.gone_since is None or (status is not None and self._is_news(identity_of(status)))
-
-    def _is_news(self, identity: Identity) -> bool:
-        return identity not in self._files and identity not in self._compressed
 
     def _look_at_names(self, now: float, is_first: bool) -> None:
         found = find_files(self._patterns)
         standing = dict(found.refused)
-        self._take_names(found, standing, now)
+        for file in self._files.values():
+            match = found.files.get(file.identity)
+            self._note_name(file, match, standing, now)
+            self._notice(file, match.status if match else None, now)
         self._compressed &= found.files.keys()
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         news = [file for identity, file in found.files.items() if self._is_news(identity)]
-        news.sort(key=lambda file: file.modified_ns, reverse=True)
-        for file in news:
-            if not self._take(file, standing, now, is_first) and is_first and self._read_from == "end":
-                self._left_out[file.identity] = file.size
+        news.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
+        for new in news:
+            if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
+                self._left_out[new.identity] = new.status.st_size
         if not found.files and not standing:
             standing[" ".join(self._patterns)] = "matches no file yet"
         self._faults.update(standing)
 
-    def _take_names(self, found: Found, standing: dict[str, str], now: float) -> None:
-        """Notes who still has a name, and what is wrong with them."""
-        for file in self._files.values():
-            match = found.files.get(file.identity)
-            if match is not None:
-                file.rename(match.path)
-                file.gone_since = None
-            elif file.gone_since is None:
-                file.gone_since = now
-            fault = file.trouble or file.fault(now)
-            if fault is not None:
-                standing[file.path] = fault
-            file.trouble = None
+    def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
+        if match is not None:
+            file.rename(match.path)
+            file.gone_since = None
+        elif file.gone_since is None:
+            file.gone_since = now
+        fault = file.trouble or file.fault(now)
+        if fault is not None:
+            standing[file.path] = fault
+        file.trouble = None
+
+    def _is_news(self, identity: Identity) -> bool:
+        return identity not in self._files and identity not in self._compressed
 
     def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
         """Opens a file that is new; whether it is looked after from now on."""
@@ -199,7 +202,7 @@ class Tail(Generic[F]):
             self._compressed.add(identity)
             return True
         file = FollowedFile(
-            replace(found, identity=identity),
+            FoundFile(found.path, status),
             descriptor,
             self._recognise,
             block_bytes=self._block_bytes,

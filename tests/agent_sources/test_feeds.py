@@ -1,0 +1,342 @@
+"""Feeding an agent: what its jobs want to read reaches them once, in order, in time and in small steps."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import trio
+
+from agent.config import StreamConfig
+from agent.feed import Feeds
+from agent.feed_reading import ROWS_PER_INSERT, Columns, FeedReader, Round
+from agent.feeds_wanted import Feed, FeedKey
+from agent.parsing import Parsed, Parser, SourceColumn
+
+pytestmark = pytest.mark.trio
+NUMBER = SourceColumn("number", ("number",), "any")
+WORD = SourceColumn("word", ("word",), "any")
+DAY_MS = 1_767_225_600_000  # 2026-01-01
+
+
+class FakeAgent:
+    """Wants what it is told to want, and keeps what it gets."""
+
+    def __init__(self, *feeds: Feed) -> None:
+        self.wanted = feeds
+        self.events: dict[FeedKey, list[tuple[int, ...]]] = {}
+        self.malformed = 0
+        self.rows_at_once: list[int] = []
+        self.watermarks: list[int | None] = []
+        self.said: list[tuple[str, FeedKey]] = []
+        self.caught_up_ms: list[int] = []
+        self.clock = 0.0
+        self.on_insert: Callable[[], None] = lambda: None
+
+    def feeds(self) -> tuple[Feed, ...]:
+        return self.wanted
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        self._note_time(now, wall_ms)
+        (feed,) = (feed for feed in self.wanted if feed.key == key)
+        for frame in parsed.frames:
+            rows = frame.select("@time", *(column.name for column in feed.columns)).rows()
+            self.events.setdefault(key, []).extend(rows)
+        self.rows_at_once.append(sum(frame.height for frame in parsed.frames))
+        self.watermarks.append(parsed.watermark_ms)
+        self.malformed += parsed.malformed
+        self.on_insert()
+
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        self._note_time(now, wall_ms)
+        self.said.append(("caught up", key))
+        self.caught_up_ms.append(wall_ms)
+
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        self._note_time(now, wall_ms)
+        self.said.append(("ended", key))
+
+    def _note_time(self, now: float, wall_ms: int) -> None:
+        assert now >= self.clock
+        assert wall_ms > DAY_MS
+        self.clock = now
+
+    def numbers(self, key: FeedKey) -> list[int]:
+        return [row[1] for row in self.events.get(key, [])]
+
+
+def live(stream: str = "web", *columns: SourceColumn, start: str = "end", app_id: int | None = None) -> Feed:
+    return Feed(stream, app_id, start, False, columns or (NUMBER,))  # type: ignore[arg-type]
+
+
+def bounded(stream: str = "web", app_id: int = 1) -> Feed:
+    return Feed(stream, app_id, "beginning", True, (NUMBER,))
+
+
+def stream(*paths: Path, name: str = "web", kind: str = "auto") -> StreamConfig:
+    return StreamConfig(name, tuple(map(str, paths)), kind, None, "end")
+
+
+def write(path: Path, numbers: Sequence[int], *, time_ms: int = DAY_MS, word: str = "w") -> None:
+    lines = (json.dumps({"time": time_ms + number, "number": number, "word": word}) for number in numbers)
+    with path.open("a") as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(20):
+        while not condition():
+            await trio.sleep(0.002)
+
+
+def make_feeds(agent: FakeAgent, *streams: StreamConfig, pump: Callable[[], None] = lambda: None) -> Feeds:
+    return Feeds(
+        agent, streams, clock=time.monotonic, wall_ms=lambda: int(time.time() * 1000), pump=pump, poll_s=0.005
+    )  # fmt: skip
+
+
+async def test_new_lines_reach_the_agent_and_it_is_told_when_there_are_no_more(
+    tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    log = tmp_path / "access.log"
+    write(log, [0])
+    agent, pumped = FakeAgent(live()), []
+    feeds = make_feeds(agent, stream(log), pump=lambda: pumped.append(1))
+    nursery.start_soon(feeds.run)
+    await until(lambda: len(agent.said) > 2)
+    assert set(agent.said) == {("caught up", ("web", None))}
+    assert not agent.events, "a stream read from its end begins with what comes next"
+    for number in range(1, 30):
+        write(log, [number])
+        await trio.sleep(0.001)
+    await until(lambda: len(agent.numbers(("web", None))) == 29)
+    assert agent.numbers(("web", None)) == list(range(1, 30))
+    assert len(pumped) == len(agent.said) + len(agent.rows_at_once)
+    assert agent.caught_up_ms == sorted(agent.caught_up_ms)
+    statistics = feeds.statistics()["web"]
+    assert (statistics.events, statistics.malformed, statistics.files) == (29, 0, 1)
+    assert statistics.bytes_read == log.stat().st_size - len('{"time": 1767225600000, "number": 0, "word": "w"}\n')
+    assert statistics.events_per_s > 0
+    assert statistics.at_end
+
+
+async def test_a_bounded_feed_ends_and_is_not_read_again(tmp_path: Path, nursery: trio.Nursery) -> None:
+    write(tmp_path / "b.log", range(10, 20))
+    write(tmp_path / "a.log", range(10))
+    with (tmp_path / "a.log").open("a") as file:
+        file.write("no event\n")
+    agent = FakeAgent(bounded())
+    feeds = make_feeds(agent, stream(tmp_path / "*.log"))
+    nursery.start_soon(feeds.run)
+    await until(lambda: bool(agent.said))
+    write(tmp_path / "b.log", [99])
+    await trio.sleep(0.05)
+    assert agent.said == [("ended", ("web", 1))]
+    assert agent.numbers(("web", 1)) == list(range(20)), "in the order of the files' names"
+    assert agent.malformed == 1
+    agent.wanted = ()
+    feeds.reconcile()
+    agent.wanted = (bounded(),)
+    feeds.reconcile()
+    await until(lambda: len(agent.said) == 2)
+    assert agent.numbers(("web", 1)) == [*range(20), *range(20), 99]
+
+
+async def test_nothing_is_read_that_no_job_wants(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "access.log"
+    write(log, [0])
+    agent = FakeAgent()
+    feeds = make_feeds(agent, stream(log))
+    nursery.start_soon(feeds.run)
+    await trio.sleep(0.03)
+    assert feeds.statistics()["web"].files == 0
+    agent.wanted = (live(), live(start="beginning", app_id=7))
+    await until(lambda: len(set(agent.said)) == 2)
+    assert agent.numbers(("web", 7)) == [0]
+    agent.wanted = (live(),)
+    feeds.reconcile()
+    said = len(agent.said)
+    write(log, [1])
+    await until(lambda: agent.numbers(("web", None)) == [1])
+    assert agent.numbers(("web", 7)) == [0]
+    assert ("caught up", ("web", 7)) not in agent.said[said:]
+    agent.wanted = ()
+    await until(lambda: feeds.statistics()["web"].files == 0)
+    assert feeds.statistics()["web"].events == 2, "what was read stays counted"
+
+
+async def test_columns_of_a_job_that_joins_are_there_at_once(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(300_000))
+    agent = FakeAgent(live(start="beginning", app_id=7))
+
+    def join() -> None:
+        if len(agent.rows_at_once) % 5 == 0:
+            word = SourceColumn(f"word{len(agent.rows_at_once)}", ("word",), "any")
+            agent.wanted = (live("web", *agent.wanted[0].columns, word, start="beginning", app_id=7),)
+
+    agent.on_insert = join
+    feeds = make_feeds(agent, stream(log))
+    nursery.start_soon(feeds.run)
+    await until(lambda: bool(agent.said))
+    assert sorted(agent.numbers(("web", 7))) == list(range(300_000))
+    assert len(agent.events[("web", 7)][-1]) > 3
+    assert set(agent.events[("web", 7)][-1][2:]) == {"w"}, "later blocks have the new columns"
+
+
+async def test_inserts_are_small_whatever_the_lines_are_like(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "tiny.log"
+    log.write_text('{"number":1}\n' * 400_000)
+    agent = FakeAgent(bounded())
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    await until(lambda: bool(agent.said))
+    assert sum(agent.rows_at_once) == 400_000
+    assert max(agent.rows_at_once) <= ROWS_PER_INSERT
+
+
+async def test_the_watermark_is_that_of_the_file_furthest_behind(tmp_path: Path, nursery: trio.Nursery) -> None:
+    """Read one after the other, the second file's events would all be late."""
+    for name in ("a.log", "b.log", "c.log"):
+        write(tmp_path / name, range(100_000))
+    write(tmp_path / "a.log", [10**12])  # of the year 2057: says nothing about the file
+    agent = FakeAgent(live(start="beginning", app_id=7))
+    late = 0
+
+    def compare() -> None:
+        nonlocal late
+        watermark = max((mark for mark in agent.watermarks[:-1] if mark is not None), default=0)
+        fresh = agent.events[("web", 7)][-agent.rows_at_once[-1] :]
+        late += sum(row[0] < watermark for row in fresh)
+
+    agent.on_insert = compare
+    nursery.start_soon(make_feeds(agent, stream(tmp_path / "*.log")).run)
+    await until(lambda: bool(agent.said))
+    assert len(agent.numbers(("web", 7))) == 300_001
+    assert late == 0
+    assert agent.watermarks[-1] == DAY_MS + 99_999
+    assert len(set(agent.watermarks)) > 3, "it moves on along the way"
+
+
+async def test_a_file_without_events_does_not_hold_back_the_others(tmp_path: Path, nursery: trio.Nursery) -> None:
+    write(tmp_path / "good.log", range(1000))
+    write(tmp_path / "bad.log", [0])
+    with (tmp_path / "bad.log").open("a") as file:
+        file.write("garbage\n" * 600_000)
+    agent = FakeAgent(live(start="beginning", app_id=7))
+    nursery.start_soon(make_feeds(agent, stream(tmp_path / "*.log", kind="json")).run)
+    await until(lambda: bool(agent.said))
+    assert agent.malformed == 600_000
+    assert len(agent.numbers(("web", 7))) == 1001
+    assert agent.watermarks[-1] == DAY_MS + 999
+
+
+async def test_a_slow_agent_holds_the_reading_back(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(200_000), word="w" * 100)
+    read_bytes = given_bytes = most_ahead = 0
+    read = FeedReader.read
+
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> Round:
+        nonlocal read_bytes
+        found = read(reader, columns, now, wall_ms)
+        read_bytes += sum(len(batch.piece.block.data) for batch in found.batches)
+        return found
+
+    def compare() -> None:
+        nonlocal given_bytes, most_ahead
+        most_ahead = max(most_ahead, read_bytes - given_bytes)
+        given_bytes += agent.rows_at_once[-1] * log.stat().st_size // 200_000
+        time.sleep(0.005)  # not even an agent that blocks everyone is overrun
+
+    monkeypatch.setattr(FeedReader, "read", counting)
+    agent = FakeAgent(bounded())
+    agent.on_insert = compare
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    await until(lambda: bool(agent.said))
+    assert read_bytes == log.stat().st_size > 25 << 20
+    assert most_ahead < 16 << 20
+
+
+async def test_the_event_loop_goes_on_while_a_backlog_is_read(tmp_path: Path, nursery: trio.Nursery) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(300_000), word="w" * 100)
+    agent = FakeAgent(bounded())
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(time.monotonic())
+            await trio.sleep(0.01)
+
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    nursery.start_soon(beat)
+    await until(lambda: bool(agent.said))
+    gaps = sorted(after - before for before, after in pairwise(beats))
+    assert gaps[len(gaps) * 9 // 10] < 0.1
+
+
+async def test_cancelling_leaves_no_thread_and_no_file(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(300_000))
+    agent = FakeAgent(bounded(), live(), live(start="beginning", app_id=7))
+    feeds = make_feeds(agent, stream(log))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(feeds.run)
+        await until(lambda: len(agent.rows_at_once) > 1)
+        nursery.cancel_scope.cancel()
+    inserted = len(agent.rows_at_once)
+    assert feeds._threads.borrowed_tokens == 0
+    await trio.sleep(0.05)
+    assert len(agent.rows_at_once) == inserted
+    open_files = []
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            open_files.append(str(entry.readlink()))
+        except OSError:
+            continue
+    assert str(log) not in open_files
+
+
+async def test_faults_are_said_and_counted(
+    tmp_path: Path, nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "dir.log").mkdir()
+    write(tmp_path / "good.log", [1])
+    (tmp_path / "binary.log").write_bytes(bytes(range(256)) * 10 + b"\n")
+    agent = FakeAgent(bounded())
+    feeds = make_feeds(agent, stream(tmp_path / "*.log"))
+    nursery.start_soon(feeds.run)
+    await until(lambda: bool(agent.said))
+    faults = [record.fields for record in caplog.records]  # type: ignore[attr-defined]
+    assert faults == [
+        {"stream": "web", "fault": f"{tmp_path}/dir.log: is a directory, not a file"},
+        {"stream": "web", "fault": f"{tmp_path}/binary.log: is binary, not log text"},
+    ]
+    assert agent.numbers(("web", 1)) == [1]
+    assert feeds.statistics()["web"].unreadable == 2
+
+
+async def test_a_block_that_breaks_its_parser_costs_only_itself(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = tmp_path / "access.log"
+    write(log, range(5))
+    agent = FakeAgent(live(start="beginning", app_id=7))
+
+    def broken(*_: object) -> Parser:
+        raise RuntimeError("no way")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.feed_reading.parser", broken)
+        nursery.start_soon(make_feeds(agent, stream(log)).run)
+        await until(lambda: agent.malformed == 5)
+    agent.wanted = (live("web", NUMBER, WORD, start="beginning", app_id=7),)
+    write(log, [5])
+    await until(lambda: agent.numbers(("web", 7)) == [5])
+    assert "5 lines cannot be parsed: RuntimeError('no way')" in caplog.records[0].fields["fault"]  # type: ignore[attr-defined]
