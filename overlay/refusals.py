@@ -78,7 +78,7 @@ def explained(error: Exception) -> LinkError:
     if isinstance(error, ssl.SSLError):
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
             return LinkError("closed by the peer")
-        name = error.reason or "?"
+        name = getattr(error, "reason", None) or "?"  # not every one has it
         return LinkError(_TLS_REASONS.get(name, "TLS failed"), name.lower().replace("_", " "))
     if isinstance(error, OSError) and error.errno is not None:
         return LinkError(_SYSTEM_REASONS.get(error.errno, error.strerror or OTHER))
