@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.agent import Agent, stream_group
+    from agent.agent import Agent
     from agent.config import Config, ConfigError, load_config
     from agent.daemon import run_agent
     from agent.embedded import EmbeddedFleet
@@ -42,7 +42,6 @@ else:
         "load_config": "agent.config",
         "load_identity": "agent.own_identity",
         "run_agent": "agent.daemon",
-        "stream_group": "agent.agent",
     }
 
     def __getattr__(name: str) -> object:
@@ -75,5 +74,4 @@ __all__ = [
     "load_config",
     "load_identity",
     "run_agent",
-    "stream_group",
 ]

@@ -1,296 +1,420 @@
 """The agent's core: one overlay node, and the worker, combiner and master of every job it has a part in.
 
-Sans-IO: the shell around it feeds the overlay node, calls `process_events` after every delivery, and carries what
-the node wants sent. Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast over
-the stream's tree → agents with the stream subscribe to the appId, enrol, and get number and function → Installed
-flows up the tree → Snapshots flow up, the master publishes, Commit is multicast down.
+Sans-IO: the shell around it feeds the overlay node, calls `process_events` after every delivery and `handle_timer` when
+`next_timer` is due, gives it what its `feeds()` yield, and drains its `notices()`.
 
-A master keeps its job when a node joins that is closer to the appId: it publishes what its subtree sends, as before.
-Agents that ask the new root to enrol are turned away (NoMaster) and leave the tree, so that nobody waits for them.
+Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast to the fleet, again and again
+→ agents with the stream subscribe to the appId and enrol with the master → Enrolled brings number and function, Ready
+acknowledges it → Snapshots flow up the tree → the master replicates, publishes to followers, and multicasts Commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 import query
-from agent.jobs import JobPart
+from agent.announcements import Announcements
+from agent.feeds_wanted import Feed, FeedKey, StreamOptions
+from agent.following import Followings
 from agent.master import Master
-from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, NoMaster, Snapshot, Submit
-from agent.parsing import Parsed, SourceColumn
+from agent.messages import (
+    CODEC,
+    Acknowledgement,
+    Announce,
+    Commit,
+    Enrol,
+    Enrolled,
+    Farewell,
+    Finished,
+    Follow,
+    Followed,
+    Message,
+    NoJob,
+    Ready,
+    Received,
+    Replica,
+    Replicated,
+    Snapshot,
+    Stop,
+    StopAnswer,
+    Stopped,
+    Submit,
+    Submitted,
+    Unfollow,
+    Window,
+)
+from agent.notices import Notice, SubmitRefused
+from agent.offices import Offices
+from agent.panes import FIRST_PANE
+from agent.parsing import Parsed
+from agent.parts import Parts
+from agent.post import FLEET_GROUP, Post
+from agent.requests import Requests
 from agent.result import Result
+from agent.status import AgentStatus, JobListing, PartStatus
+from agent.succession import Succession
 from overlay import (
-    Attached,
+    PAYLOAD_BYTES_MAX,
     ChildAdded,
     ChildRemoved,
     Delivered,
     Event,
+    Id,
     MessageReceived,
     MulticastReceived,
     Node,
     ParentChanged,
     Peer,
+    PeerFailed,
+    PeerLeft,
     WireError,
-    group_id,
 )
 
-EVERY_STREAM = "*"
-MESSAGE_BYTES_MAX = 64 << 20
-JOBS_MAX = 4096
-"""Jobs an agent has a part in; what it hears of others is refused."""
+TICK_S = 0.25
+"""So often an agent with anything to do looks at what may be due."""
+REPLICAS = 3
 
 
 class Agent:
-    """One agent. `streams` are the names of the streams it has events of.
+    """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
-    `refused` counts messages that were no messages, unexpected, or from the wrong sender.
+    `replicas` is how many agents hold the descriptor of each job whose master is here. `refused` counts messages that
+    were no messages, unexpected, or from the wrong sender.
     """
 
-    def __init__(self, name: str, node: Node, streams: Iterable[str]) -> None:
+    def __init__(
+        self, name: str, node: Node, streams: Mapping[str, StreamOptions], *, replicas: int = REPLICAS
+    ) -> None:
         self.name = name
         self.node = node
-        self.streams = frozenset(streams)
-        self.refused = 0
-        self._input_ended = False
-        self._jobs: dict[int, JobPart] = {}
-        self._results: list[Result] = []
+        self.streams = dict(streams)
+        self._refused = 0
+        self._tick_at: float | None = None
+        self._notices: list[Notice] = []
+        post = Post(node)
+        self._announcements = Announcements()
+        self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance)
+        self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
+        self._succession = Succession(node, post, self._announcements)
+        self._followings = Followings(post, self._announcements, self._notices)
+        self._requests = Requests(post, self._announcements, self._notices)
 
-    def subscribe_streams(self, now: float) -> None:
-        """Joins the trees over which jobs are announced to the agents of a stream."""
-        for stream in {*self.streams, EVERY_STREAM}:
-            self.node.subscribe(stream_group(stream), now)
+    def start(self, now: float) -> None:
+        """Joins the group in which jobs are announced."""
+        self.node.subscribe(FLEET_GROUP, now)
+        self._tick_at = now
 
-    def submit(self, job: Submit, now: float) -> None:
-        """Sends a job to its master, wherever that is."""
-        self.node.route(_key(job), CODEC.encode(job), now)
+    # What clients want.
 
-    def results(self) -> list[Result]:
-        """Results of the jobs whose master is here, drained."""
-        results, self._results = self._results, []
-        return results
+    def submit(self, job: Submit, now: float, wall_ms: int) -> None:
+        """Starts a job, wherever its master will be: `Accepted` or `SubmitRefused` follows."""
+        try:
+            plan = query.Plan.from_wire(job.plan)
+        except query.PlanError as error:
+            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
+            return
+        bounded = job.bounded or plan.window_ms is None
+        job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms))
+        self._requests.submit(job, tuple(query.output_names(plan)), now)
 
-    def master(self, app_id: int) -> Master | None:
-        """The master of a job, if it lives here."""
-        part = self._jobs.get(app_id)
-        return part.master if part else None
+    def stop(self, app_id: int, now: float) -> None:
+        """Ends a job everywhere: `StopAnswered` follows."""
+        self._requests.stop(Id(app_id), now)
 
-    def needs(self, stream: str) -> Sequence[SourceColumn]:
-        """The columns of a stream that jobs here need decoded."""
-        columns = {c.name: c for part in self._working_on(stream) for c in part.needs()}
-        return tuple(columns.values())
+    def follow(self, app_id: int, after: int | None, now: float) -> None:
+        """Gets a job's results after a pane; None: from now on, or all of a job that is just being submitted here.
 
-    def insert(self, stream: str, parsed: Parsed) -> None:
-        """Gives a stream's parsed block to every job on it."""
-        for part in self._working_on(stream):
-            part.insert(parsed)
+        `Accepted` follows unless `submit` brings it, then `Acknowledged` and `Published` as they come, then `Ended`.
+        """
+        key = Id(app_id)
+        submitting = self._requests.is_open(key)
+        after = FIRST_PANE if submitting and after is None else after
+        self._followings.follow(key, after, now, submitting=submitting)
 
-    def end_of_input(self) -> None:
-        """No stream will yield another event: every job's panes can be sealed, run by run, also of jobs to come."""
-        self._input_ended = True
-        for part in self._jobs.values():
-            part.start_sealing()
+    def unfollow(self, app_id: int, now: float) -> None:
+        """Gets a job's results no longer."""
+        self._followings.unfollow(Id(app_id), now)
+
+    def notices(self) -> list[Notice]:
+        """What there is to tell, drained."""
+        notices = list(self._notices)
+        self._notices.clear()
+        return notices
+
+    # What feeds bring.
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What has to be read, with the columns it needs."""
+        return self._parts.feeds()
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        """Gives a feed's parsed block to every job on it."""
+        self._parts.insert(key, parsed, now, wall_ms)
+
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed has been read to its end, for now; said also of one that has just been opened there."""
+        self._parts.caught_up(key, now, wall_ms)
+
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A bounded feed has been read to its end."""
+        self._parts.end_of_feed(key, now, wall_ms)
+
+    def work(self, now: float, wall_ms: int) -> bool:  # noqa: ARG002 - every call takes both times
+        """Seals one run, if any can be sealed; whether there is more to do at once."""
+        if self._parts.sealed_upto() is None:
+            return False
+        self._parts.seal_next(now)
+        return self._parts.sealed_upto() is not None
 
     def sealed_upto(self) -> int | None:
-        """How far the job that is furthest behind has sealed; None when nothing is left to seal."""
-        return min((part.sealed_upto for part in self._jobs.values() if part.is_sealing), default=None)
+        """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
+        return self._parts.sealed_upto()
 
-    def seal_next(self, now: float) -> None:
-        """Seals one run of the job that is furthest behind and sends what that completes."""
-        sealing = [app_id for app_id, part in self._jobs.items() if part.is_sealing]
-        app_id = min(sealing, key=lambda app_id: self._jobs[app_id].sealed_upto)
-        self._jobs[app_id].seal_next()
-        self._pass_on(app_id, now)
+    # Leaving.
 
-    def process_events(self, now: float) -> bool:
-        """Acts on what the overlay has raised; whether there was anything."""
-        events = self.node.events()
-        for event in events:
-            self.process(event, now)
-        return bool(events)
+    def leave(self, now: float, wall_ms: int) -> None:  # noqa: ARG002 - every call takes both times
+        """Takes no further work, and hands over what it has; `has_left` says when that is done."""
+        self._parts.takes_work = False
 
-    def process(self, event: Event, now: float) -> None:
+    @property
+    def has_left(self) -> bool:
+        """Whether the node can leave the overlay without a loss."""
+        return not self._parts.takes_work
+
+    # Time and the overlay.
+
+    def next_timer(self) -> float | None:
+        """When `handle_timer` wants to be called."""
+        return self._tick_at
+
+    def handle_timer(self, now: float, wall_ms: int) -> None:
+        """Does what is due."""
+        if self._tick_at is None or now < self._tick_at:
+            return
+        self._tick_at = now + TICK_S
+        self._parts.tick(now)
+        self._offices.tick(now)
+        for inheritance in self._succession.tick(now, self._offices.held):
+            self._offices.inherit(inheritance, now)
+        for app_id in self._requests.tick(now):
+            self._followings.drop(app_id)
+        self._followings.tick(now)
+        for app_id in self._announcements.silent(now):
+            self._parts.drop(app_id, now)
+            self._succession.forget(app_id)
+        self.process_events(now, wall_ms)
+
+    def process_events(self, now: float, wall_ms: int) -> bool:
+        """Acts on what the overlay has raised, and on what comes of that; whether there was anything."""
+        any_at_all = False
+        while events := self.node.events():
+            any_at_all = True
+            for event in events:
+                self.process(event, now, wall_ms)
+        return any_at_all
+
+    def process(self, event: Event, now: float, wall_ms: int) -> None:
         """Acts on one thing the overlay has raised."""
         match event:
             case Delivered(key=key, payload=payload, origin=origin):
-                self._receive(payload, key, origin, now)
+                self._receive(payload, now, wall_ms, sender=origin, key=key)
             case MulticastReceived(group=group, payload=payload):
-                self._receive(payload, group, None, now)
+                self._receive(payload, now, wall_ms, group=group)
             case MessageReceived(sender=sender, payload=payload):
-                self._receive(payload, None, sender, now)
-            case Attached(group=group):
-                self._attached(group, now)
+                self._receive(payload, now, wall_ms, sender=sender)
             case ChildAdded(group=group, child=child):
-                if group in self._jobs:
-                    self._jobs[group].add_child(child.node_id)
+                self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
-                if group in self._jobs:
-                    self._child_left(group, child, now)
-            case ParentChanged(group=group, parent=Peer() as parent):
-                if group in self._jobs and self._jobs[group].master is None:
-                    self._send_all(parent, self._jobs[group].for_new_parent(), now)
+                self._parts.child_removed(group, child, now)
+            case ParentChanged(group=group):
+                self._parts.parent_changed(group, now)
+            case PeerFailed(peer=peer) | PeerLeft(peer=peer):
+                self._succession.failed(peer, now)
+                self._offices.failed(peer)
             case _:
                 pass
 
-    def _receive(self, payload: bytes, key: int | None, sender: Peer | None, now: float) -> None:
-        """One job message, come by route (key and sender), multicast (key only) or directly (sender only)."""
+    def _receive(
+        self,
+        payload: bytes,
+        now: float,
+        wall_ms: int,
+        *,
+        sender: Peer | None = None,
+        key: Id | None = None,
+        group: Id | None = None,
+    ) -> None:
+        """One job message, come by route (sender and key), by multicast (group) or directly (sender)."""
         try:
-            message = CODEC.decode(payload, MESSAGE_BYTES_MAX)
+            message = CODEC.decode(payload, PAYLOAD_BYTES_MAX)
         except WireError:
-            self.refused += 1
+            self._refused += 1
             return
-        app_id = _key(message)
-        if app_id not in self._jobs and len(self._jobs) >= JOBS_MAX:
-            self.refused += 1
-            return
+        if group is not None:
+            taken = self._receive_multicast(message, group, now)
+        elif sender is None or key not in (None, message.app_id):
+            taken = False
+        else:
+            taken = self._receive_request(message, sender, now, routed=key is not None) or (
+                key is None and self._receive_direct(message, sender, now, wall_ms)
+            )
+        self._refused += not taken
+
+    def _receive_multicast(self, message: Message, group: Id, now: float) -> bool:
         match message:
-            case Submit() if key == app_id:
-                self._become_master(message, now)
-            case Enrol() if key == app_id and sender is not None:
-                self._enrol(app_id, message, sender, now)
-            case Announce() if sender is None:
-                self._join_job(app_id, now)
-            case Commit() if sender is None and key == app_id and app_id in self._jobs:
-                self.refused += self._jobs[app_id].commit(message)
-            case Enrolled() if key is None and sender is not None and self._may_enrol(app_id, sender):
-                self._install(app_id, message, sender, now)
-            case NoMaster() if key is None and sender is not None and self._may_enrol(app_id, sender):
-                self._leave_job(app_id, now)
-            case Installed() if key is None and sender in self.node.children(app_id):
-                self._forward_for_children(app_id, now)
-                self.refused += self._jobs[app_id].child_installed(message)
-                self._report_installed(app_id, now)
-            case Snapshot() if key is None and sender is not None and sender in self.node.children(app_id):
-                self._forward_for_children(app_id, now)
-                self.refused += self._jobs[app_id].child_snapshot(sender.node_id, message)
-                self._pass_on(app_id, now)
+            case Announce() if group == FLEET_GROUP:
+                return self._announced(message, now)
+            case Stopped() if group == FLEET_GROUP:
+                return self._stopped(message, now)
+            case Commit() if group == message.app_id:
+                return self._parts.commit(message)
+        return False
+
+    def _receive_request(self, message: Message, sender: Peer, now: float, *, routed: bool) -> bool:
+        """What is asked of a job's master by way of the overlay, or directly where it is known."""
+        match message:
+            case Submit() if routed:
+                self._offices.submit(message, sender, now)
+            case Follow():
+                self._offices.follow(message, sender, now)
+            case Unfollow():
+                self._offices.unfollow(message.app_id, sender)
+            case Stop():
+                self._offices.stop(message, sender, now)
             case _:
-                self.refused += 1
+                return False
+        return True
 
-    def _become_master(self, job: Submit, now: float) -> None:
-        """Unless the job is there already: here, or with a master whose tree we have become the root of."""
-        app_id = _key(job)
-        if self.master(app_id) is not None or self.node.children(app_id):
-            self.refused += 1
-            return
-        try:
-            master = Master(job)
-        except query.PlanError:
-            self.refused += 1
-            return
-        self._part(app_id).master = master
-        self.node.multicast(stream_group(job.stream), CODEC.encode(Announce(job.app_id)), now)
+    def _receive_direct(self, message: Message, sender: Peer, now: float, wall_ms: int) -> bool:
+        match message:
+            case Snapshot():
+                return self._parts.snapshot(message, sender, now)
+            case Received():
+                return self._parts.received(message, sender)
+            case Enrolled():
+                return self._parts.install(message, sender, now, wall_ms)
+            case Enrol() | Ready() | Farewell() | Replicated():
+                return self._offices.receive(message, sender, now)
+            case Replica():
+                inheritance = self._succession.hold(sender, message, now)
+                if inheritance is not None:
+                    self._offices.inherit(inheritance, now)
+                return True
+            case Submitted():
+                self._submitted(message, now)
+                return True
+            case StopAnswer():
+                self._requests.stopped(message)
+                return True
+        return self._receive_as_follower(message, now)
 
-    def _join_job(self, app_id: int, now: float) -> None:
-        part = self._part(app_id)
-        if part.works:
-            return
-        part.works = True
-        if self.node.is_attached(app_id):
-            self._ask_to_enrol(app_id, works=True, now=now)
-        self.node.subscribe(app_id, now)
+    def _receive_as_follower(self, message: Message, now: float) -> bool:
+        match message:
+            case Followed():
+                self._followings.followed(message, now)
+            case Acknowledgement():
+                self._followings.acknowledged(message, now)
+            case Window():
+                self._followings.window(message, now)
+            case Finished():
+                self._followings.finished(message, now)
+            case NoJob():
+                self._followings.no_job(message, now)
+            case _:
+                return False
+        return True
 
-    def _attached(self, group: int, now: float) -> None:
-        part = self._jobs.get(group)
-        if part is not None and part.works:
-            self._ask_to_enrol(group, works=True, now=now)
-
-    def _forward_for_children(self, app_id: int, now: float) -> None:
-        """A child speaks of a job we only lie on the way of: to combine for it we need the function, and commits."""
-        part = self._part(app_id)
-        if not (part.works or part.forwards):
-            part.forwards = True
-            self._ask_to_enrol(app_id, works=False, now=now)
-            self.node.subscribe(app_id, now)
-
-    def _child_left(self, app_id: int, child: Peer, now: float) -> None:
-        """Without children a forwarder has nothing to do in the tree, and its parent nothing to wait for."""
-        part = self._jobs[app_id]
-        part.remove_child(child.node_id)
-        if part.forwards and not (part.works or part.has_children):
-            part.forwards = False
-            self.node.unsubscribe(app_id, now)
-        self._pass_on(app_id, now)
-
-    def _ask_to_enrol(self, app_id: int, *, works: bool, now: float) -> None:
-        message = Enrol(_bytes(app_id), self.name, works)
-        self.node.route(app_id, CODEC.encode(message), now)
-
-    def _enrol(self, app_id: int, message: Enrol, sender: Peer, now: float) -> None:
-        master = self.master(app_id)
-        if master is None:
-            self.refused += 1
-            self._send_all(sender, [NoMaster(message.app_id)], now)
-            return
-        self._send_all(sender, [master.enrol(sender.node_id, message.agent, works=message.works)], now)
-
-    def _may_enrol(self, app_id: int, sender: Peer) -> bool:
-        """Whether we have asked for a part in a job, and the sender may be its root; a master's is its own."""
-        part = self._jobs.get(app_id)
-        if part is None or not (part.works or part.forwards):
+    def _announced(self, message: Announce, now: float) -> bool:
+        if not self._announcements.hear(message, now):
             return False
-        return part.master is None or sender.node_id == self.node.peer.node_id
+        self._offices.announced(message, now)
+        self._succession.heard(message.app_id, message.epoch, now)
+        self._parts.hear(message, now)
+        self._followings.announced(message.app_id, message.epoch, now)
+        return True
 
-    def _install(self, app_id: int, message: Enrolled, sender: Peer, now: float) -> None:
-        part = self._jobs[app_id]
-        try:
-            self.refused += part.install(message, sender.node_id)
-        except query.PlanError:
-            self.refused += 1
-            return
-        if self._input_ended:
-            part.start_sealing()
-        self._report_installed(app_id, now)
-        self._pass_on(app_id, now)
+    def _stopped(self, message: Stopped, now: float) -> bool:
+        if not self._announcements.end(message):
+            return False
+        self._offices.close(message.app_id)
+        self._parts.drop(message.app_id, now)
+        self._succession.forget(message.app_id)
+        return True
 
-    def _leave_job(self, app_id: int, now: float) -> None:
-        part = self._jobs[app_id]
-        if part.function is None:
-            part.leave()
-            self.node.unsubscribe(app_id, now)
+    def _submitted(self, message: Submitted, now: float) -> None:
+        if self._requests.answered(message):
+            self._followings.ask_now(message.app_id, now)
+        elif not self._requests.is_open(message.app_id) and message.refusal is not None:
+            self._followings.drop(message.app_id)
 
-    def _report_installed(self, app_id: int, now: float) -> None:
-        part = self._jobs[app_id]
-        if part.master is not None:
-            part.master.acknowledged |= part.installed
-        elif part.function is not None and (parent := self.node.parent(app_id)):
-            self._send_all(parent, [part.installed_message()], now)
+    def _advance(self, app_id: Id, now: float) -> None:
+        self._offices.advance(app_id, now)
 
-    def _pass_on(self, app_id: int, now: float) -> None:
-        """Sends completed runs up; at the root, publishes them."""
-        part = self._jobs[app_id]
-        for run in part.completed():
-            if part.master is not None:
-                self._results.extend(part.master.publish(run))
-                commit = Commit(_bytes(app_id), _bytes(self.node.peer.node_id), part.master.frontier)
-                self.node.multicast(app_id, CODEC.encode(commit), now)
-                continue
-            message = part.keep(run)
-            if parent := self.node.parent(app_id):
-                self._send_all(parent, [message], now)
+    # What can be asked.
 
-    def _send_all(self, peer: Peer, messages: Iterable[Message], now: float) -> None:
-        for message in messages:
-            self.node.send(peer, CODEC.encode(message), now)
+    @property
+    def refused(self) -> int:
+        parts = (self._parts, self._offices, self._succession, self._followings)
+        return self._refused + sum(part.refused for part in parts) + sum(part.refused for part in self._parts)
 
-    def _part(self, app_id: int) -> JobPart:
-        if app_id not in self._jobs:
-            part = self._jobs[app_id] = JobPart(app_id, self.node.peer.node_id)
-            for child in self.node.children(app_id):
-                part.add_child(child.node_id)
-        return self._jobs[app_id]
+    def master(self, app_id: int) -> Master | None:
+        """The master of a job, if it lives here."""
+        office = self._offices.get(Id(app_id))
+        return office.master if office else None
 
-    def _working_on(self, stream: str) -> list[JobPart]:
-        return [part for part in self._jobs.values() if part.works_on(stream)]
+    def on_result(self, listener: Callable[[Result], None]) -> None:
+        """Calls the listener with each result of the jobs whose master will be here, as an object."""
+        self._offices.on_result = listener
+
+    def jobs(self) -> tuple[JobListing, ...]:
+        """The jobs of the fleet, as far as this agent has heard of them."""
+        return tuple(_listing(announce) for announce in self._announcements.all())
+
+    def status(self) -> AgentStatus:
+        """This agent's parts in jobs."""
+        parts = tuple(self._part_status(part.app_id) for part in self._parts)
+        found = tuple(part for part in parts if part is not None)
+        return AgentStatus(
+            self.name, found, tuple(self._followings.jobs), self._succession.jobs, self.refused, leaving=False
+        )
+
+    def _part_status(self, app_id: Id) -> PartStatus | None:
+        part = self._parts.get(app_id)
+        known = self._announcements.get(app_id)
+        if part is None:
+            return None
+        roles = {"master": part.master is not None, "worker": part.is_working, "combiner": part.has_children}
+        return PartStatus(
+            app_id=app_id,
+            name=known.name if known else "",
+            roles=tuple(role for role, plays in roles.items() if plays),
+            parent=self.node.parent(app_id),
+            children=self.node.children(app_id),
+            installed=part.is_installed,
+            version=part.version,
+            epoch=part.epoch.counter if part.epoch else 0,
+            frontier=part.committed if part.committed > FIRST_PANE else None,
+            sealed_upto=part.sealed_upto if part.sealed_upto > FIRST_PANE else None,
+            late=part.late,
+            memory_bytes=part.memory_bytes,
+        )
 
 
-def stream_group(stream: str) -> int:
-    """The tree over which jobs are announced to the agents that have a stream."""
-    return group_id(f"stream {stream}")
-
-
-def _key(message: Message) -> int:
-    return int.from_bytes(message.app_id, "big")
-
-
-def _bytes(identifier: int) -> bytes:
-    return identifier.to_bytes(16, "big")
+def _listing(announce: Announce) -> JobListing:
+    frontier = announce.frontier if announce.frontier > FIRST_PANE else None
+    return JobListing(
+        app_id=announce.app_id,
+        name=announce.name,
+        stream=announce.stream,
+        text=announce.text,
+        bounded=announce.bounded,
+        master=announce.master,
+        master_name=announce.master_name,
+        epoch=announce.epoch.counter,
+        version=announce.version,
+        agents=announce.agents,
+        expected=announce.expected,
+        frontier=frontier,
+    )

@@ -7,7 +7,7 @@ starts at the beginning, or that ends, has a feed of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agent.parsing import SourceColumn
@@ -52,3 +52,33 @@ def fit_together(columns: Iterable[SourceColumn], others: Iterable[SourceColumn]
     """Whether one parser can yield both: no name stands for two paths or two types."""
     known: Mapping[str, SourceColumn] = {column.name: column for column in others}
     return all(known.get(column.name, column) == column for column in columns)
+
+
+def feeds_of_job(
+    app_id: int,
+    columns: Iterable[SourceColumn],
+    streams: Mapping[str, StreamOptions],
+    shared: Iterable[Feed],
+    *,
+    bounded: bool,
+) -> list[Feed]:
+    """The feeds a job wants of its streams; `shared` are those that live jobs of this agent share already."""
+    columns = tuple(columns)
+    taken = [feed for feed in shared if feed.app_id is None]
+    feeds = []
+    for stream, options in streams.items():
+        others = merged_columns(feed.columns for feed in taken if feed.stream == stream)
+        shares = not bounded and options.read_from == "end" and fit_together(columns, others)
+        start: Start = "beginning" if bounded else options.read_from
+        feeds.append(Feed(stream, None if shares else app_id, start, bounded, columns))
+    return feeds
+
+
+def united(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
+    """Feeds of one key as one, with all their columns."""
+    found: dict[FeedKey, Feed] = {}
+    for feed in feeds:
+        known = found.get(feed.key)
+        columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
+        found[feed.key] = replace(feed, columns=columns)
+    return tuple(found.values())

@@ -5,15 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 import query
-from agent import contributors
+from agent.epochs import Epoch
 from agent.function import JobFunction
-from agent.messages import Enrolled, Submit
+from agent.messages import Enrolled, Ready, Replica, Submit
 from agent.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.result import NAMES_MAX, Result
 from agent.roster import Roster
+from overlay import Id
 
 VERSION = 1
-EPOCH = 1
 
 
 class Master:
@@ -22,25 +22,64 @@ class Master:
     `totals` sums the counters of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
-    def __init__(self, job: Submit) -> None:
+    def __init__(self, job: Submit, epoch: Epoch, submitter: Id) -> None:
         self.job = job
+        self.epoch = epoch
+        self.submitter = submitter
         self.function = JobFunction.from_wire(job.plan, job.since_ms, job.until_ms)
+        if not job.bounded and self.function.plan.window_ms is None:
+            raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
         self.roster = Roster()
         self.frontier = FIRST_PANE
-        self.acknowledged = 0
         self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self._ready = 0
 
-    def enrol(self, node_id: int, name: str, *, works: bool) -> Enrolled:
-        """Puts a worker on the roster from the next pane on, and tells it or a forwarder the function in force."""
-        first_pane = self.frontier + 1 if self.frontier > FIRST_PANE else FIRST_PANE
-        number = self.roster.enrol(node_id, name, first_pane).number if works else None
-        job = self.job
-        return Enrolled(job.app_id, number, VERSION, self.frontier, job.plan, job.since_ms, job.until_ms)
+    def enrol(self, node_id: int, name: str, *, works: bool) -> Enrolled | None:
+        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full."""
+        number, begins = None, FIRST_PANE
+        if works:
+            begins = self._earliest_pane(node_id)
+            member = self.roster.enrol(node_id, name)
+            if member is None:
+                return None
+            number = member.number
+            if self.job.bounded:
+                self.roster.begin(number, begins)
+        return Enrolled(self.job.app_id, self.epoch, number, VERSION, self.frontier, begins, self.job)
 
-    def publish(self, run: Run) -> list[Result]:
-        """The windows a combined run completes, in order; the run must continue where the last one ended."""
+    def _earliest_pane(self, node_id: int) -> int:
+        """The first pane an agent can still contribute to, or contribute to again after it has left."""
+        left = self.roster.last_pane(node_id)
+        out = self.frontier if left is None else max(self.frontier, left)
+        return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
+
+    def acknowledge(self, node_id: int, ready: Ready) -> bool:
+        """A worker runs the function, and has everything from its first pane on. Whether it is on the roster so."""
+        member = self.roster.member(ready.number)
+        if member is None or member.node_id != node_id:
+            return False
+        self._ready |= 1 << ready.number
+        first_pane = max(ready.first_pane, self._earliest_pane(node_id))
+        if ready.instead_of is not None and ready.instead_of == member.first_pane:
+            self.roster.postpone(ready.number, first_pane)
+        else:
+            self.roster.begin(ready.number, first_pane)
+        return True
+
+    def dismiss(self, node_id: int, number: int, last_pane: int) -> bool:
+        """An agent leaves after this pane. Whether it is on the roster so."""
+        member = self.roster.member(number)
+        if member is None or member.node_id != node_id:
+            return False
+        self.roster.leave(number, last_pane)
+        self.roster.forget_left(self.frontier)
+        return True
+
+    def publish(self, run: Run) -> dict[int, Result]:
+        """The windows a combined run completes, by pane, in order; the run must continue where the last one ended."""
         assert run.after == self.frontier, "runs reach the master in sequence"
         self.frontier = run.upto
+        self.roster.include(run.contributors, run.after + 1)
         counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
         for row in counted.values():
             for name in COUNTERS:
@@ -51,7 +90,18 @@ class Master:
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
         rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
-        return [self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)]
+        results = {pane: self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)}
+        self.roster.forget_left(self.frontier)
+        return results
+
+    @classmethod
+    def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
+        """The next master, where the one before has come to. Raises `query.PlanError`."""
+        master = cls(replica.job, epoch, replica.submitter)
+        master.roster = Roster.of(replica.members, replica.next_number)
+        master.frontier = replica.frontier
+        master.totals.update(zip(COUNTERS, replica.totals, strict=False))
+        return master
 
     def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
         size = self.function.plan.window_ms
@@ -74,10 +124,14 @@ class Master:
             dropped=0 if self.function.aggregates else max(0, counted["matched"] - len(rows)),
             error=None,
             version=VERSION,
-            epoch=EPOCH,
+            epoch=self.epoch.counter,
         )
+
+    @property
+    def ready(self) -> int:
+        """Bitmap of the agents that have acknowledged the function in this epoch and have not left."""
+        return self._ready & self.roster.present()
 
     def everyone_runs(self) -> bool:
         """Whether every agent on the roster has acknowledged the function ("n of n")."""
-        everyone = contributors.everyone(len(self.roster))
-        return self.acknowledged & everyone == everyone
+        return self.ready == self.roster.present()

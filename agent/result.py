@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 import query
@@ -16,7 +18,7 @@ class Result(msgspec.Struct, frozen=True):
     app: str
     window_start: str | None
     window_end: str | None
-    rows: query.Rows
+    rows: query.Rows | list[dict[str, Any]]
     contributors: int
     expected: int
     missing: list[str]
@@ -33,4 +35,14 @@ class Result(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""
-        return msgspec.json.encode(self, enc_hook=list).decode()
+        return self.to_bytes().decode()
+
+    def to_bytes(self, bytes_max: int | None = None) -> bytes:
+        """The same as bytes; past `bytes_max` the last rows go, and count as dropped."""
+        json = msgspec.json.encode(self, enc_hook=list)
+        kept = len(self.rows)
+        while bytes_max is not None and len(json) > bytes_max and kept:
+            kept = min(kept - 1, kept * bytes_max // len(json))
+            fewer = msgspec.structs.replace(self, rows=self.rows[:kept], dropped=self.dropped + len(self.rows) - kept)
+            json = msgspec.json.encode(fewer, enc_hook=list)
+        return json

@@ -2,41 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from agent import contributors
+from agent.messages import MemberEntry
+from overlay import Id
 
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    number: int
-    name: str
-    node_id: int
-    first_pane: int
+MEMBERS_MAX = 4096
+NUMBERS_MAX = 65_536
 
 
 @dataclass(slots=True)
 class Roster:
-    """Numbers are given in order of enrolment and never used again."""
+    """Numbers are given in order of enrolment and never used again.
 
-    _members: list[Member] = field(default_factory=list)
-    _by_node: dict[int, Member] = field(default_factory=dict)
+    An agent is expected from its first pane on until it says farewell; crashing and coming back changes nothing. One
+    that comes back after a farewell is given a new number.
+    """
 
-    def enrol(self, node_id: int, name: str, first_pane: int) -> Member:
-        """The agent's entry, made on its first enrolment and the same ever after."""
-        member = self._by_node.get(node_id)
-        if member is None:
-            member = Member(len(self._members), name, node_id, first_pane)
-            self._members.append(member)
-            self._by_node[node_id] = member
+    next_number: int = 0
+    _members: dict[int, MemberEntry] = field(default_factory=dict)
+    _by_node: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, members: Iterable[MemberEntry], next_number: int) -> Roster:
+        """A roster that another master has kept so far."""
+        roster = cls(next_number)
+        for member in sorted(members, key=lambda member: member.number):
+            roster._put(member)
+            roster.next_number = max(roster.next_number, member.number + 1)
+        return roster
+
+    def enrol(self, node_id: int, name: str) -> MemberEntry | None:
+        """The agent's entry, made if it has none or has left; None where there is no room."""
+        number = self._by_node.get(node_id)
+        if number is not None and self._members[number].last_pane is None:
+            return self._members[number]
+        if len(self._members) >= MEMBERS_MAX or self.next_number >= NUMBERS_MAX:
+            return None
+        member = MemberEntry(self.next_number, name, Id(node_id), None, None)
+        self.next_number += 1
+        self._put(member)
         return member
+
+    def last_pane(self, node_id: int) -> int | None:
+        """Where an agent that enrols again had left, if it had."""
+        left = [member.last_pane for member in self._members.values() if member.node_id == node_id]
+        return max((pane for pane in left if pane is not None), default=None)
+
+    def begin(self, number: int, pane: int) -> bool:
+        """Expects an agent from this pane on, or already from an earlier one; whether that changes anything."""
+        member = self._members[number]
+        if member.first_pane is not None and member.first_pane <= pane:
+            return False
+        self._put(msgspec.structs.replace(member, first_pane=pane))
+        return True
+
+    def include(self, numbers: int, pane: int) -> None:
+        """Who contributes from a pane on belongs to it, also where its word of that is still under way."""
+        for number in contributors.members(numbers & ~self.expected(pane)):
+            if number in self._members:
+                self.begin(number, pane)
+
+    def postpone(self, number: int, pane: int) -> None:
+        """Expects an agent that has not contributed yet from a later pane on."""
+        self._put(msgspec.structs.replace(self._members[number], first_pane=pane))
+
+    def leave(self, number: int, last_pane: int) -> None:
+        """Expects an agent no more after this pane."""
+        member = self._members[number]
+        if member.last_pane is None:
+            self._put(msgspec.structs.replace(member, last_pane=last_pane))
+
+    def forget_left(self, frontier: int) -> None:
+        """Frees the entries of those who have left and whose last pane is out."""
+        gone = [m for m in self._members.values() if m.last_pane is not None and m.last_pane <= frontier]
+        for member in gone:
+            del self._members[member.number]
+            if self._by_node.get(member.node_id) == member.number:
+                del self._by_node[member.node_id]
 
     def expected(self, pane: int) -> int:
         """Bitmap of the agents that belong to a pane."""
-        return sum(1 << member.number for member in self._members if member.first_pane <= pane)
+        return sum(1 << member.number for member in self._members.values() if _belongs(member, pane))
+
+    def present(self) -> int:
+        """Bitmap of those who have not left."""
+        return sum(1 << member.number for member in self._members.values() if member.last_pane is None)
+
+    def known(self) -> int:
+        """Bitmap of all numbers that mean an agent."""
+        return sum(1 << number for number in self._members)
+
+    def numbers_of(self, node_id: int) -> int:
+        """Bitmap of the numbers an agent has, or has had."""
+        return sum(1 << member.number for member in self._members.values() if member.node_id == node_id)
+
+    def member(self, number: int) -> MemberEntry | None:
+        return self._members.get(number)
 
     def names(self, numbers: int) -> list[str]:
-        return [self._members[number].name for number in contributors.members(numbers)]
+        """The names of those numbers that are on the roster."""
+        found = (self._members.get(number) for number in contributors.members(numbers))
+        return [member.name for member in found if member is not None]
+
+    def entries(self) -> list[MemberEntry]:
+        return list(self._members.values())
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def _put(self, member: MemberEntry) -> None:
+        self._members[member.number] = member
+        self._by_node[member.node_id] = member.number
+
+
+def _belongs(member: MemberEntry, pane: int) -> bool:
+    begun = member.first_pane is not None and member.first_pane <= pane
+    return begun and (member.last_pane is None or pane <= member.last_pane)

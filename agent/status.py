@@ -40,7 +40,6 @@ class PartStatus:
     frontier: int | None
     sealed_upto: int | None
     late: int
-    open_panes: int
     memory_bytes: int
 
 

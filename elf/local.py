@@ -99,9 +99,15 @@ class LocalRun:
         """
         options = self._options
         fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0))
-        key = app_id(APP, b"").to_bytes(16, "big")
-        wire = self.plan.to_wire()
-        self.master = fleet.submit(Submit(key, APP, self.plan.stream, wire, options.since_ms, options.until_ms))
+        job = Submit(
+            app_id=app_id(APP, b""),
+            name=APP,
+            stream=self.plan.stream,
+            plan=self.plan.to_wire(),
+            since_ms=options.since_ms,
+            until_ms=options.until_ms,
+        )
+        self.master = fleet.submit(job)
         self._feed(fleet, progress)
         self._warn_of_silent_columns()
         for result in fleet.end_of_input():

@@ -1,0 +1,31 @@
+"""Who is a job's master: epochs order all that ever were, so that only the last one is listened to (DESIGN §4.5)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from overlay import Id
+
+Counter = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class Epoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
+    """One master's time in office.
+
+    Of two jobs of one name the one born later counts (epoch ms), of two masters of a job the one with the higher
+    counter; the node id settles the rest.
+    """
+
+    born_ms: Counter
+    counter: Counter
+    master: Id
+
+    def is_same_job(self, other: Epoch) -> bool:
+        """Whether both are of one submission, and not of two jobs that have one name."""
+        return self.born_ms == other.born_ms
+
+    def next(self, master: Id) -> Epoch:
+        """The epoch of the one who takes over."""
+        return Epoch(self.born_ms, self.counter + 1, master)

@@ -1,0 +1,122 @@
+"""Who gets a job's results: at its master, the agents whose clients follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.master import VERSION, Master
+from agent.messages import Acknowledgement, Finished, Follow, Followed, Reason, Window
+from agent.panes import FIRST_PANE
+from agent.post import Post
+from agent.result_log import ResultLog
+from overlay import Peer
+from query import output_names
+
+FOLLOWERS_MAX = 1024
+LEASE_S = 10.0
+"""A follower that is not heard of for so long is gone; it asks again every 3 s."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    peer: Peer
+    request: int
+    heard_at: float
+    sent: int
+    lagging_at: int | None = None
+
+
+class Followers:
+    """Of one job in one epoch. `log` holds what can still be sent to those who come back."""
+
+    def __init__(self, master: Master, log: ResultLog, post: Post, name: str) -> None:
+        self.log = log
+        self.refused = 0
+        self.frontier = FIRST_PANE
+        """The pane up to which results are out."""
+        self._master = master
+        self._post = post
+        self._name = name
+        self._followers: dict[int, _Follower] = {}
+        self._acknowledged = (-1, -1)
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def follow(self, peer: Peer, message: Follow, now: float) -> None:
+        """Answers a request to follow, or to go on."""
+        follower = self._followers.get(peer.node_id)
+        if follower is None and len(self._followers) >= FOLLOWERS_MAX:
+            self.refused += 1
+            return
+        if follower is None or follower.request != message.request:
+            self._begin(peer, message, now)
+        else:
+            follower.heard_at = now
+            self._catch_up(follower, message, now)
+        self._post.send(peer, self._acknowledgement(), now)
+
+    def _begin(self, peer: Peer, message: Follow, now: float) -> None:
+        master, job = self._master, self._master.job
+        after = self.frontier if message.after is None else message.after
+        columns = output_names(master.function.plan)
+        followed = Followed(
+            job.app_id, master.epoch, message.request, after, job.name, job.text, job.stream, columns, job.bounded
+        )
+        self._post.send(peer, followed, now)
+        self._followers[peer.node_id] = follower = _Follower(peer, message.request, now, after)
+        self._send(follower, self.log.after(after), now)
+
+    def _catch_up(self, follower: _Follower, message: Follow, now: float) -> None:
+        """Who twice in a row does not have what was sent has lost it on the way."""
+        after = message.after
+        if after is None or after >= follower.sent:
+            follower.lagging_at = None
+        elif follower.lagging_at == after:
+            self._send(follower, self.log.after(after), now)
+        else:
+            follower.lagging_at = after
+
+    def unfollow(self, peer: Peer) -> None:
+        self._followers.pop(peer.node_id, None)
+
+    def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
+        """Sends new results to everyone; they go into the log."""
+        peers = [follower.peer for follower in self._followers.values()]
+        for pane, json in results:
+            self.log.append(pane, json)
+            self._post.send_all(peers, self._window(pane, json), now)
+            for follower in self._followers.values():
+                follower.sent = max(follower.sent, pane)
+
+    def acknowledge(self, now: float) -> None:
+        """Tells everyone how many agents run the job, if that has changed."""
+        message = self._acknowledgement()
+        if (message.agents, message.expected) != self._acknowledged:
+            self._acknowledged = (message.agents, message.expected)
+            self._post.send_all([follower.peer for follower in self._followers.values()], message, now)
+
+    def finish(self, reason: Reason, now: float) -> None:
+        """Tells everyone that there will be no further result."""
+        finished = Finished(self._master.job.app_id, self._master.epoch, reason)
+        self._post.send_all([follower.peer for follower in self._followers.values()], finished, now)
+
+    def expire(self, now: float) -> None:
+        """Forgets who has not asked for long."""
+        gone = [node_id for node_id, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
+        for node_id in gone:
+            del self._followers[node_id]
+
+    def _send(self, follower: _Follower, results: Iterable[tuple[int, bytes]], now: float) -> None:
+        for pane, json in results:
+            follower.sent = max(follower.sent, pane)
+            self._post.send(follower.peer, self._window(pane, json), now)
+
+    def _window(self, pane: int, json: bytes) -> Window:
+        return Window(self._master.job.app_id, self._master.epoch, pane, json)
+
+    def _acknowledgement(self) -> Acknowledgement:
+        master = self._master
+        agents, expected = master.ready.bit_count(), master.roster.present().bit_count()
+        return Acknowledgement(master.job.app_id, master.epoch, agents, expected, VERSION, self._name)

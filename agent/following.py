@@ -1,0 +1,179 @@
+"""The jobs an agent's clients follow: asks their masters for results, and passes each window on once.
+
+A request to follow is repeated every 3 s, which keeps the master sending and finds the next master. Windows count only
+once the master has answered the request that is in force: until then they may belong to an earlier one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.announcements import Announcements
+from agent.epochs import Epoch
+from agent.messages import Acknowledgement, Finished, Follow, Followed, NoJob, Unfollow, Window
+from agent.notices import Accepted, Acknowledged, Ended, Notice, Published
+from agent.post import Post
+from overlay import Id
+
+FOLLOWED_MAX = 256
+REPEAT_S = 3.0
+ANSWER_S = 1.0
+"""An unanswered request is repeated sooner."""
+LOST_S = 30.0
+"""So long without a word from any master, a job is lost."""
+NEWS_S = 10.0
+"""A job that was announced so recently is there, whatever the node says that happens to be asked."""
+
+
+@dataclass(slots=True)
+class _Following:
+    after: int | None
+    request: int
+    asked_at: float
+    heard_at: float
+    settled: bool = False
+    accepted: bool = False
+    epoch: Epoch | None = None
+    acknowledged: Acknowledged | None = None
+
+
+class Followings:
+    """`notices` is where what comes of it goes."""
+
+    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
+        self.refused = 0
+        self._post = post
+        self._announcements = announcements
+        self._notices = notices
+        self._followed: dict[Id, _Following] = {}
+        self._requests = 0
+
+    @property
+    def jobs(self) -> tuple[Id, ...]:
+        return tuple(self._followed)
+
+    def follow(self, app_id: Id, after: int | None, now: float, *, submitting: bool = False) -> None:
+        """Follows a job from after a pane, also where it is followed already from later on.
+
+        `submitting`: it is just being started; `ask_now` says when it can be asked for.
+        """
+        if app_id not in self._followed and len(self._followed) >= FOLLOWED_MAX:
+            self._notices.append(Ended(app_id, "lost"))
+            return
+        self._requests += 1
+        self._followed[app_id] = following = _Following(after, self._requests, now, now)
+        following.accepted = submitting
+        if not submitting:
+            self._ask(app_id, following, now)
+
+    def unfollow(self, app_id: Id, now: float) -> None:
+        """Follows a job no longer."""
+        if self._followed.pop(app_id, None) is not None and (known := self._announcements.get(app_id)):
+            self._post.send(known.master, Unfollow(app_id), now)
+
+    def tick(self, now: float) -> None:
+        """Repeats requests; gives up what is lost."""
+        for app_id, following in list(self._followed.items()):
+            if now - following.heard_at > LOST_S:
+                self._end(app_id, Ended(app_id, "lost" if following.accepted else "unknown"))
+            elif now - following.asked_at >= (REPEAT_S if following.settled else ANSWER_S):
+                self._ask(app_id, following, now)
+
+    def announced(self, app_id: Id, epoch: Epoch, now: float) -> None:
+        """A master has announced a job: if it is a new one, it has to be asked at once."""
+        following = self._followed.get(app_id)
+        if following is not None and following.epoch is not None and epoch > following.epoch:
+            if not epoch.is_same_job(following.epoch):
+                self._end(app_id, Ended(app_id, "stopped"))
+                return
+            following.epoch, following.settled = epoch, False
+            self._requests += 1
+            following.request = self._requests
+            self._ask(app_id, following, now)
+
+    def ask_now(self, app_id: Id, now: float) -> None:
+        """Asks for a job that was just started."""
+        if (following := self._followed.get(app_id)) is not None:
+            self._ask(app_id, following, now)
+
+    def drop(self, app_id: Id) -> None:
+        """Forgets a job that never started."""
+        self._followed.pop(app_id, None)
+
+    def _ask(self, app_id: Id, following: _Following, now: float) -> None:
+        following.asked_at = now
+        message = Follow(app_id, following.request, following.after)
+        known = self._announcements.get(app_id)
+        if known is not None and now - (self._announcements.heard_at(app_id) or 0.0) < NEWS_S:
+            self._post.send(known.master, message, now)
+        else:
+            self._post.route(message, now)
+
+    # What masters answer.
+
+    def followed(self, message: Followed, now: float) -> None:
+        """A master answers a request: from here on its windows count."""
+        following = self._followed.get(message.app_id)
+        if following is None or message.request != following.request or self._is_old(following, message.epoch):
+            self.refused += 1
+            return
+        following.heard_at, following.epoch, following.settled = now, message.epoch, True
+        if following.after is None:
+            following.after = message.after
+        if not following.accepted:
+            following.accepted = True
+            columns = tuple(message.columns)
+            accepted = Accepted(message.app_id, message.name, message.text, message.stream, columns, message.bounded)
+            self._notices.append(accepted)
+
+    def acknowledged(self, message: Acknowledgement, now: float) -> None:
+        """A master says how many agents run the job."""
+        following = self._settled(message.app_id, message.epoch, now)
+        if following is not None:
+            told = Acknowledged(
+                message.app_id,
+                message.agents,
+                message.expected,
+                message.version,
+                message.epoch.counter,
+                message.master_name,
+            )
+            if told != following.acknowledged:
+                following.acknowledged = told
+                self._notices.append(told)
+
+    def window(self, message: Window, now: float) -> None:
+        """A result comes; only newer ones than the last one are passed on."""
+        following = self._settled(message.app_id, message.epoch, now)
+        if following is not None and (following.after is None or message.pane > following.after):
+            following.after = message.pane
+            self._notices.append(Published(message.app_id, message.pane, message.json))
+
+    def finished(self, message: Finished, now: float) -> None:
+        """A master says that there will be no further window."""
+        if self._settled(message.app_id, message.epoch, now) is not None:
+            self._end(message.app_id, Ended(message.app_id, message.reason))
+
+    def no_job(self, message: NoJob, now: float) -> None:
+        """The node that is closest to the appId has never heard of the job."""
+        following = self._followed.get(message.app_id)
+        if following is None or following.accepted:
+            return
+        heard_at = self._announcements.heard_at(message.app_id)
+        if heard_at is None or now - heard_at > NEWS_S:
+            self._end(message.app_id, Ended(message.app_id, "unknown"))
+
+    def _settled(self, app_id: Id, epoch: Epoch, now: float) -> _Following | None:
+        following = self._followed.get(app_id)
+        if following is None or not following.settled or epoch != following.epoch:
+            self.refused += 1
+            return None
+        following.heard_at = now
+        return following
+
+    def _is_old(self, following: _Following, epoch: Epoch) -> bool:
+        return following.epoch is not None and epoch < following.epoch
+
+    def _end(self, app_id: Id, ended: Ended) -> None:
+        del self._followed[app_id]
+        self._notices.append(ended)
