@@ -62,6 +62,9 @@ class Audiences:
         self._core = core
         self._audiences: dict[int, _Audience] = {}
 
+    def __contains__(self, app_id: int) -> bool:
+        return app_id in self._audiences
+
     def attach(self, app_id: int, client: Client) -> None:
         """From now on the client is told of the job, first that it is there."""
         audience = self._audiences.get(app_id)

@@ -41,6 +41,18 @@ class _Expected:
         self.came.set()
 
 
+class _End:
+    """Why a job ended, once it has."""
+
+    def __init__(self) -> None:
+        self.said = trio.Event()
+        self.reason: Reason = "lost"
+
+    def say(self, reason: Reason) -> None:
+        self.reason = reason
+        self.said.set()
+
+
 class _Core:
     """The agent's core for `Audiences`."""
 
@@ -114,18 +126,21 @@ class ClientRequests:
         job = await self._job(request, connection)
         if job is None:
             return
-        app_id = job.app_id
-        refusal = await self._submit(app_id, job)
-        if refusal is not None:
-            connection.send(refusal)
-            return
+        end = _End()
+        client = Client(connection, None, end.say)
         try:
-            reason = await self._tell(app_id, connection, EVERYTHING)
+            refusal = await self._submit(job, client)
+            if refusal is not None:
+                connection.send(refusal)
+                return
+            await end.said.wait()
         except trio.Cancelled:
             if connection.client_gone and not request.detach:
-                self._pump.do(lambda now: self._agent.stop(app_id, now))
+                self._pump.do(lambda now: self._agent.stop(job.app_id, now))
             raise
-        connection.send(control.Ended("lost" if reason == "unknown" else reason))
+        finally:
+            self._audiences.detach(job.app_id, client)
+        connection.send(control.Ended("lost" if end.reason == "unknown" else end.reason))
 
     async def _job(self, request: control.Query, connection: Connection) -> Submit | None:
         """The job a query asks for; None, and the client told why, if there can be none."""
@@ -161,12 +176,17 @@ class ClientRequests:
             catalog[named] = query.Schema({}, open=True)
         return query.analyze(parsed, catalog)
 
-    async def _submit(self, app_id: int, job: Submit) -> control.Refused | None:
-        """Starts the job; why that failed, if it did."""
+    async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
+        """Starts the job and lets the client follow it; why that failed, if it did."""
+        app_id = job.app_id
         if app_id in self._submissions:
             return control.Refused("unavailable", f"a job {job.name} is being started at this moment")
         expected = self._submissions[app_id] = _Expected()
         self._pump.do(lambda now: self._agent.submit(job, now, self._wall_ms()))
+        # Following at once saves a round; but where others follow a job of that name, this one is not it.
+        is_new = app_id not in self._audiences
+        if is_new and expected.notice is None:
+            self._audiences.attach(app_id, client)
         try:
             with trio.move_on_after(ANSWER_TIMEOUT_S):
                 await expected.came.wait()
@@ -178,6 +198,9 @@ class ClientRequests:
                 return control.Refused("unavailable" if unavailable else "usage", reason)
             case None:
                 return control.Refused("unavailable", "the fleet did not answer in time: is this agent cut off?")
+        if not is_new:
+            client.after = EVERYTHING
+            self._audiences.attach(app_id, client)
         return None
 
     def _submitted(self, app_id: int, notice: Accepted | SubmitRefused) -> None:
@@ -191,28 +214,18 @@ class ClientRequests:
     # Jobs that are there.
 
     async def _follow(self, request: control.Follow, connection: Connection) -> None:
-        reason = await self._tell(id_of_app(request.app, CREATOR), connection, request.after)
-        if reason == "unknown":
-            connection.send(control.Refused("unknown", _no_job(request.app)))
-        else:
-            connection.send(control.Ended(reason))
-
-    async def _tell(self, app_id: int, connection: Connection, after: int | None) -> Reason:
-        """Tells the client of a job until that ends; returns why."""
-        reasons: list[Reason] = []
-        ended = trio.Event()
-
-        def end(reason: Reason) -> None:
-            reasons.append(reason)
-            ended.set()
-
-        client = Client(connection, after, end)
+        app_id = id_of_app(request.app, CREATOR)
+        end = _End()
+        client = Client(connection, request.after, end.say)
         self._audiences.attach(app_id, client)
         try:
-            await ended.wait()
+            await end.said.wait()
         finally:
             self._audiences.detach(app_id, client)
-        return reasons[0]
+        if end.reason == "unknown":
+            connection.send(control.Refused("unknown", _no_job(request.app)))
+        else:
+            connection.send(control.Ended(end.reason))
 
     async def _stop(self, name: str, connection: Connection) -> None:
         app_id = id_of_app(name, CREATOR)

@@ -16,7 +16,7 @@ import trio
 from agent import control_messages, log
 from agent.agent import Agent
 from agent.client_requests import ClientRequests
-from agent.config import Config, ConfigError
+from agent.config import Config
 from agent.control import ControlServer
 from agent.data_directory import DataDirectory
 from agent.described import described_agent, memory_bytes, transport_counters
@@ -25,7 +25,6 @@ from agent.feed import Feeds
 from agent.feeds_wanted import StreamOptions
 from agent.limits_of_process import raise_descriptor_limit
 from agent.notices import Notice
-from agent.own_identity import load_identity
 from agent.pump import Pump
 from agent.seeds import Seeds
 from overlay import Identity, ListenError, Node, Peer, Transport, format_id
@@ -36,13 +35,9 @@ RESTART_PAUSE_S = 1.0
 """A part that failed and can be done without for a moment is started anew after this long."""
 
 
-def run_agent(config: Config) -> int:
+def run_agent(config: Config, identity: Identity) -> int:
     """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start."""
     started = time.monotonic()
-    try:
-        identity = load_identity(config)
-    except ConfigError as error:
-        raise StartError(str(error)) from None
     raise_descriptor_limit()
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from elf.errors import ElfError, UsageError
+from elf.configuration import read_config, read_identity
+from elf.errors import ElfError
 
-POLARS_THREADS = "2"
-"""An agent is a guest on its machine: it works on small blocks, and Polars would start a thread for every core."""
+THREADS = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+"""An agent is a guest on its machine and works on small blocks; left alone, these start a thread for every core."""
 EXAMPLES = """\b
 Examples:
   elf agent --config /etc/elf/agent.toml
@@ -26,18 +27,15 @@ def agent(file: Path) -> None:
     It logs to standard error, one JSON object a line. On the first signal it hands over what it is responsible for
     and ends with exit code 0; on a second one it ends at once.
     """
-    os.environ.setdefault("POLARS_MAX_THREADS", POLARS_THREADS)
-    # Only now: the number of threads counts when Polars is loaded.
-    from agent import ConfigError, StartError, load_config
+    for name, count in THREADS.items():
+        os.environ.setdefault(name, count)
+    config = read_config(file)
+    identity = read_identity(config)
+    # Only now, since the numbers of threads count when they are loaded: Polars, the engine and all the rest.
+    from agent import StartError, run_agent
 
     try:
-        config = load_config(file)
-    except ConfigError as error:
-        raise UsageError("\n".join(error.lines)) from error
-    from agent import run_agent  # and with it all the rest
-
-    try:
-        code = run_agent(config)
+        code = run_agent(config, identity)
     except StartError as error:
         raise ElfError(str(error)) from error
     if code:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from agent import ConfigError, load_config, load_identity
+from elf.configuration import FAULTY, read_config, read_identity
+from elf.errors import ElfError
 from elf.terminal import printable, tell
 
 EXAMPLES = """\b
@@ -28,10 +29,10 @@ def check(file: Path) -> None:
     The certificate, key and authority that it names are looked at as well. Nothing is started or changed. Exit code 0
     when an agent can use it, 2 when not.
     """
+    found = read_config(file)
     try:
-        load_identity(load_config(file))
-    except ConfigError as error:
-        for line in error.lines:  # as compilers write them, for editors
-            tell(printable(line))
-        raise click.exceptions.Exit(2) from error
+        read_identity(found)
+    except ElfError as error:
+        tell(printable(str(error)))
+        raise click.exceptions.Exit(FAULTY) from error
     click.echo("ok")

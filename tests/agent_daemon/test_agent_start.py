@@ -1,0 +1,177 @@
+"""`elf agent` that cannot start says why in one line; one that can is ready, answers, and ends when it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from agent_process import AgentProcess, eventually
+
+from agent.control_messages import GetJobs, Jobs
+from overlay import Authority
+
+FLEET = "shop"
+AUTHORITY = Authority.create(FLEET)
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> AgentProcess:
+    return AgentProcess(tmp_path / "a", AUTHORITY)
+
+
+def replace(agent: AgentProcess, authority: Authority, **options: object) -> None:
+    """Gives the agent another certificate."""
+    for name in ("agent.pem", "agent.key"):
+        (agent.folder / name).unlink()
+    authority.issue(agent.name, **options).save(agent.folder / "agent.pem", agent.folder / "agent.key")  # type: ignore[arg-type]
+
+
+def test_from_start_to_end(agent: AgentProcess) -> None:
+    with agent.start().ready():
+        ready = agent.event("ready")
+        assert ready["listen"] == agent.address
+        status = agent.status()
+        assert (status.name, status.fleet, status.address, status.active) == ("agent-1", FLEET, agent.address, True)
+        assert status.node_id == ready["node_id"]
+        assert [stream.name for stream in status.streams] == ["web"]
+        assert 0 < status.memory_bytes < 140e6
+        assert agent.ask(GetJobs()) == Jobs([])
+        assert agent.stop() == 0
+        assert [line["event"] for line in agent.events()][-2:] == ["leaving", "ended"]
+        assert not agent.socket.exists()
+
+
+def test_every_start_is_another_incarnation(agent: AgentProcess) -> None:
+    with agent:
+        for number in (1, 2):
+            assert agent.start().event("ready")["incarnation"] == number
+            assert agent.stop(signal.SIGINT) == 0
+
+
+def test_after_a_kill_the_socket_left_behind_is_replaced(agent: AgentProcess) -> None:
+    with agent.start().ready():
+        assert agent.stop(signal.SIGKILL) == -9
+        assert agent.socket.exists()
+        assert agent.start().ready().status().active
+        assert agent.stop() == 0
+
+
+def test_a_signal_while_it_waits_for_its_seeds(agent: AgentProcess) -> None:
+    with agent.change("seeds = []", 'seeds = ["127.0.0.1:1"]').start():
+        agent.event("starting")
+        assert agent.stop() == 0
+
+
+def test_a_faulty_configuration_is_told_line_by_line_with_exit_code_2(agent: AgentProcess) -> None:
+    with agent.change("paths", "pathz").change("seeds = []", "seeds = 5").start():
+        assert agent.wait() == 2
+        config = agent.folder / "agent.toml"
+        assert agent.lines == [
+            f"{config}:4: seeds: must be a list, not a whole number",
+            f"{config}:10: streams[0].paths: is missing",
+            f"{config}:12: streams[0].pathz: unknown key (did you mean paths?)",
+        ]
+
+
+def test_the_port_is_in_use(agent: AgentProcess) -> None:
+    with agent, socket.socket() as other:
+        other.bind(("127.0.0.1", agent.port))
+        other.listen()
+        assert agent.run() == (
+            f"{agent.folder}/agent.toml:3: listen: cannot listen on {agent.address}: the port is in use"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("missing", "identity.certificate: {folder}/agent.pem: No such file or directory"),
+        ("garbage", "identity.certificate: {folder}/agent.pem: not a certificate (PEM)"),
+        ("key of another", "identity.key: {folder}/agent.key: does not belong to the certificate"),
+        ("key missing", "identity.key: {folder}/agent.key: No such file or directory"),
+        ("expired", "identity.certificate: {folder}/agent.pem: expired at"),
+        ("of tomorrow", "identity.certificate: {folder}/agent.pem: not valid before"),
+        ("of another authority", "identity.certificate: {folder}/agent.pem: not signed by the authority"),
+        ("of another fleet", "identity.certificate: {folder}/agent.pem: of fleet 'other', not 'shop'"),
+        ("of another agent", "name: 'agent-1', but the certificate {folder}/agent.pem is that of 'agent-2'"),
+        ("no authority", "identity.ca: {folder}/ca.pem: not the certificate of an authority"),
+    ],
+)
+def test_certificates_that_will_not_do(agent: AgentProcess, fault: str, words: str) -> None:
+    folder = agent.folder
+    now = datetime.now(UTC)
+    match fault:
+        case "missing":
+            (folder / "agent.pem").unlink()
+        case "garbage":
+            (folder / "agent.pem").write_text("garbage")
+        case "key of another":
+            (folder / "agent.key").write_bytes(AUTHORITY.issue("agent-2").key_pem)
+        case "key missing":
+            (folder / "agent.key").unlink()
+        case "expired":
+            replace(agent, AUTHORITY, not_before=now - timedelta(days=2), days=1)
+        case "of tomorrow":
+            replace(agent, AUTHORITY, not_before=now + timedelta(days=1))
+        case "of another authority":
+            replace(agent, Authority.create(FLEET))
+        case "of another fleet":
+            other = Authority.create("other")
+            replace(agent, other)
+            (folder / "ca.pem").write_bytes(other.certificate_pem)
+        case "of another agent":
+            agent.name = "agent-2"
+            replace(agent, AUTHORITY)
+        case "no authority":
+            (folder / "ca.pem").write_bytes((folder / "agent.pem").read_bytes())
+    with agent:
+        assert words.format(folder=folder) in agent.run()
+
+
+def test_a_data_directory_that_cannot_be_written(agent: AgentProcess) -> None:
+    (agent.folder / "file").touch()
+    with agent.change('"data"', '"file/data"'):
+        assert agent.run() == f"data_directory {agent.folder}/file/data: cannot be used: not a directory"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_data_directory_that_is_not_permitted(agent: AgentProcess) -> None:
+    (agent.folder / "data").mkdir(mode=0o500)
+    with agent:
+        assert "cannot be used: permission denied" in agent.run()
+
+
+def test_a_data_directory_another_agent_uses(agent: AgentProcess, tmp_path: Path) -> None:
+    with agent.start().ready(), AgentProcess(tmp_path / "b", AUTHORITY, "agent-2") as other:
+        other.change('"data"', '"../a/data"')
+        assert other.run() == f"data_directory {other.folder}/../a/data: another agent uses it"
+        assert agent.status().active
+
+
+def test_a_control_socket_another_agent_answers_at(agent: AgentProcess, tmp_path: Path) -> None:
+    with agent.start().ready(), AgentProcess(tmp_path / "b", AUTHORITY, "agent-2") as other:
+        other.change("[identity]", f'control_socket = "{agent.socket}"\n[identity]')
+        assert other.run() == f"control_socket {agent.socket}: another agent answers there"
+        assert agent.status().active
+
+
+def test_a_control_socket_in_a_folder_that_is_not_there(agent: AgentProcess) -> None:
+    with agent.change("[identity]", 'control_socket = "run/elf.sock"\n[identity]'):
+        assert agent.run() == (f"control_socket {agent.folder}/run/elf.sock: there is no folder {agent.folder}/run")
+
+
+def test_a_second_signal_ends_it_at_once(agent: AgentProcess, tmp_path: Path) -> None:
+    with agent.start().ready(), AgentProcess(tmp_path / "b", AUTHORITY, "agent-2", (agent.address,)) as other:
+        other.start().ready()
+        eventually(lambda: other.status().leaf_set and agent.status().leaf_set, "the agents know each other")
+        agent.tell(signal.SIGSTOP)  # it answers no farewell
+        other.tell(signal.SIGTERM)
+        other.event("leaving")
+        assert other.stop(signal.SIGINT) == 128 + signal.SIGINT
+        assert other.events()[-2]["event"] == "ending at once"
+        agent.tell(signal.SIGCONT)
+        assert agent.stop() == 0
