@@ -133,14 +133,19 @@ class ClientRequests:
             if refusal is not None:
                 connection.send(refusal)
                 return
-            await end.said.wait()
-        except trio.Cancelled:
-            if connection.client_gone and not request.detach:
-                self._pump.do(lambda now: self._agent.stop(job.app_id, now))
-            raise
+            await self._until_ended(job, end, connection, detach=request.detach)
         finally:
             self._audiences.detach(job.app_id, client)
         connection.send(control.Ended("lost" if end.reason == "unknown" else end.reason))
+
+    async def _until_ended(self, job: Submit, end: _End, connection: Connection, *, detach: bool) -> None:
+        """Waits for the job's end, or brings it about when the client it belongs to has gone."""
+        try:
+            await end.said.wait()
+        except trio.Cancelled:
+            if connection.client_gone and not detach:
+                self._pump.do(lambda now: self._agent.stop(job.app_id, now))
+            raise
 
     async def _job(self, request: control.Query, connection: Connection) -> Submit | None:
         """The job a query asks for; None, and the client told why, if there can be none."""
