@@ -28,6 +28,7 @@ def frame(payload: bytes) -> bytes:
     return b"".join(WRITER.pieces(payload))
 
 
+@pytest.mark.fuzz
 @given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(1, 500), min_size=1, max_size=20))
 def test_frames_come_out_as_they_went_in(payloads: list[bytes], cuts: list[int]) -> None:
     data = b"".join(frame(payload) for payload in payloads)
@@ -39,6 +40,7 @@ def test_frames_come_out_as_they_went_in(payloads: list[bytes], cuts: list[int])
     assert received == payloads
 
 
+@pytest.mark.fuzz
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_or_waits_for_more(data: bytes) -> None:
     try:

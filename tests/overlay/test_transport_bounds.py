@@ -18,6 +18,7 @@ from overlay.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusa
 from overlay.waiting_room import WaitingRoom
 
 
+@pytest.mark.fuzz
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2 * OWN_BYTES)), max_size=40),
     st.integers(OWN_BYTES, 4 * OWN_BYTES),
@@ -129,6 +130,7 @@ def test_errors_are_said_in_a_few_words(error: Exception, text: str) -> None:
     assert str(explained(error)) == text
 
 
+@pytest.mark.fuzz
 @given(st.text(max_size=300))
 def test_an_address_is_read_or_refused(text: str) -> None:
     try:
