@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PATIENCE_S = 20.0
+ENDING_PATIENCE_S = 60.0
 
 
 class Lines:
@@ -31,9 +32,9 @@ class Lines:
             self._lines.put(line)
         self._lines.put(None)
 
-    def next(self) -> str:
+    def next(self, patience_s: float = PATIENCE_S) -> str:
         """The next line, without its end; "" if there is none."""
-        line = self._lines.get(timeout=PATIENCE_S)
+        line = self._lines.get(timeout=patience_s)
         if line is None:
             self._lines.put(None)
             return ""
@@ -42,7 +43,7 @@ class Lines:
     def rest(self) -> str:
         """All that follows until the process closes the stream."""
         lines = []
-        while (line := self._lines.get(timeout=PATIENCE_S)) is not None:
+        while (line := self._lines.get(timeout=ENDING_PATIENCE_S)) is not None:
             lines.append(line)
         self._lines.put(None)
         return b"".join(lines).decode()
@@ -92,7 +93,8 @@ def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) 
 def ask(*arguments: str | bytes, socket: Path | None = None) -> Answered:
     """The same, until it ends by itself."""
     with asking(*arguments, socket=socket) as process:
-        return Answered(process.code(), process.out.rest(), process.err.rest())
+        out, err = process.out.rest(), process.err.rest()
+        return Answered(process.code(), out, err)
 
 
 class Terminal:
