@@ -99,6 +99,8 @@ class Backlog(Generic[F]):
         found = find_files(self._patterns)
         files = list(found.files.values())
         self._standing.update(found.refused)
+        if not files and not found.refused:
+            self._standing[" ".join(self._patterns)] = "matches no file"
         if len(files) > self._files_max:
             what = f"matches {len(files):,} files: only the first {self._files_max:,} are read"
             self._standing[" ".join(self._patterns)] = what

@@ -134,10 +134,13 @@ class TailMachine(RuleBasedStateMachine):
             log.is_known = True
         self._poll(LOOK_S)
 
-    @rule()
-    def be_quiet(self) -> None:
-        """For so long that files without a name are given up."""
-        self._read_all()
+    @rule(everything_read=st.booleans())
+    def be_quiet(self, everything_read: bool) -> None:
+        """For so long that files without a name are given up, once they are read."""
+        if everything_read:
+            self._read_all()
+        else:
+            self.look()
         for _ in range(3):
             self._poll(GONE_S)
         for log in self.nameless:
