@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from agent.config import StreamConfig
-from agent.feed_reading import Batch, Columns, FeedReader, Round, slices, with_columns
+from agent.feed_reading import Batch, Columns, FeedReader, Round, slices
 from agent.feed_statistics import StreamMeter, StreamStatistics
 from agent.feeds_wanted import Feed, FeedKey
 from agent.parsing import Parsed
@@ -132,36 +132,33 @@ class Feeds:
         await trio.sleep_until((trio.current_time() // period + 1) * period)
 
     async def _insert_rounds(self, reading: _Reading, receive: trio.MemoryReceiveChannel[Round]) -> None:
-        feed = reading.feed
+        feed, is_first = reading.feed, True
         async for found in receive:
             self._meters[feed.stream].note(reading, found)
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             for batch in found.batches:
-                await self._insert(reading, batch, found.wall_ms)
+                await self._insert(reading, batch)
             if found.at_end and self._columns(reading) is not None:
                 tell = self._agent.end_of_feed if feed.bounded else self._agent.caught_up
-                tell(feed.key, self._clock(), found.wall_ms)
+                # Only from now on is nothing missed of a file that is read from its end.
+                tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
                 self._pump()
+            is_first = False
 
-    async def _insert(self, reading: _Reading, batch: Batch, wall_ms: int) -> None:
-        """Gives a block to the agent, with all the columns that its jobs need by then."""
-        parsed, columns = batch.parsed, self._columns(reading)
-        while columns is not None and not batch.suits(columns):
-            again = await trio.to_thread.run_sync(
-                reading.reader.parse, batch.piece, columns, wall_ms, limiter=self._threads
-            )  # fmt: skip
-            batch = Batch(batch.piece, columns, replace(again, watermark_ms=parsed.watermark_ms))
-            columns = self._columns(reading)
+    async def _insert(self, reading: _Reading, batch: Batch) -> None:
+        """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
+
+        A job that comes later has no use for it: it was written before.
+        """
+        columns = self._columns(reading)
+        if columns is not None and not batch.suits(columns):
+            batch = await trio.to_thread.run_sync(reading.reader.again, batch, columns, limiter=self._threads)
         for part in slices(batch.parsed):
             await trio.lowlevel.checkpoint()
-            columns = self._columns(reading)
-            if columns is None:
+            if self._columns(reading) is None:
                 return
-            if not batch.suits(columns):
-                # A job came in between. What is left of this block was written before it, so it wants none of it.
-                part = with_columns(part, columns)
-            self._agent.insert(reading.feed.key, part, self._clock(), wall_ms)
+            self._agent.insert(reading.feed.key, part, self._clock(), self._wall_ms())
             self._meters[reading.feed.stream].count(part, self._clock())
             self._pump()
 

@@ -10,8 +10,7 @@ import polars as pl
 
 from agent.config import StreamConfig
 from agent.feeds_wanted import Feed
-from agent.parsing import TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
-from agent.parsing.times import TIME_MS_MIN
+from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.sources.backlog import Backlog
 from agent.sources.pieces import Piece, ReaderStatistics, StreamReader
 from agent.sources.tail import Tail
@@ -27,10 +26,14 @@ Columns = tuple[SourceColumn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A parsed block. It keeps the block, for the case that other columns are needed by the time it is used."""
+    """A parsed block. It keeps the block, for the case that other columns are needed by the time it is used.
+
+    `wall_ms`: the time of events that carry none.
+    """
 
     piece: Piece[Format]
     columns: Columns
+    wall_ms: int
     parsed: Parsed
 
     def suits(self, columns: Columns) -> bool:
@@ -49,7 +52,7 @@ class Round:
 
 
 class FeedReader:
-    """Reads and parses for one feed. Its calls block; one `read` may run at a time, and `parse` beside it."""
+    """Reads and parses for one feed. Its calls block; one `read` may run at a time, and `again` beside it."""
 
     def __init__(self, feed: Feed, stream: StreamConfig) -> None:
         recognise = partial(_recognise, kind=stream.format, time_field=stream.time_field)
@@ -60,17 +63,17 @@ class FeedReader:
             self._reader = Tail(stream.paths, recognise, read_from=feed.start)
         self._is_live = not feed.bounded
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
-        self._newest_ms = TIME_MS_MIN
-        self._watermark_ms = TIME_MS_MIN
+        self._newest_ms = NO_WATERMARK_MS
+        self._watermark_ms = NO_WATERMARK_MS
         self._faults: list[str] = []
 
     def read(self, columns: Columns, now: float, wall_ms: int) -> Round:
         """The next few MiB, if there are as many. `wall_ms` is the time of events that carry none."""
         batches = []
         for piece in self._reader.poll(now):
-            parsed = self.parse(piece, columns, wall_ms)
+            parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
-            batches.append(Batch(piece, columns, replace(parsed, watermark_ms=self._watermark())))
+            batches.append(Batch(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
         if batches:
             # Only with the last one everything is in that has been read.
             self._raise_watermark()
@@ -79,7 +82,12 @@ class FeedReader:
         faults, self._faults = (*self._reader.faults(), *self._faults), []
         return Round(tuple(batches), self._reader.at_end, wall_ms, faults, self._reader.statistics())
 
-    def parse(self, piece: Piece[Format], columns: Columns, wall_ms: int) -> Parsed:
+    def again(self, batch: Batch, columns: Columns) -> Batch:
+        """The same block with other columns."""
+        parsed = self._parse(batch.piece, columns, batch.wall_ms)
+        return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
+
+    def _parse(self, piece: Piece[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
         try:
             parsed = self._parser(piece.form, columns).parse(piece.block, wall_ms)
@@ -119,7 +127,7 @@ class FeedReader:
 
     def _raise_watermark(self) -> None:
         """As far as all files have come that hold more; where none does, to the newest event."""
-        behind = [TIME_MS_MIN if file.reached_ms is None else file.reached_ms for file in self._reader.behind()]
+        behind = [NO_WATERMARK_MS if file.reached_ms is None else file.reached_ms for file in self._reader.behind()]
         self._watermark_ms = max(self._watermark_ms, min([self._newest_ms, *behind]))
 
 
@@ -131,18 +139,9 @@ def slices(parsed: Parsed) -> Iterator[Parsed]:
         for start in range(0, frame.height, ROWS_PER_INSERT)
     ]
     for part in parts[:-1]:
-        held_back = None if parsed.watermark_ms is None else TIME_MS_MIN
+        held_back = None if parsed.watermark_ms is None else NO_WATERMARK_MS
         yield Parsed((part,), 0, held_back)
     yield Parsed(tuple(parts[-1:]), parsed.malformed, parsed.watermark_ms)
-
-
-def with_columns(parsed: Parsed, columns: Columns) -> Parsed:
-    """The same events; columns that were not decoded are NULL."""
-    frames = []
-    for frame in parsed.frames:
-        lacking = [column.name for column in columns if column.name not in frame.columns]
-        frames.append(frame.with_columns(pl.lit(None).alias(name) for name in lacking))
-    return replace(parsed, frames=tuple(frames))
 
 
 def _newest(times: pl.Series, limit: int) -> int | None:

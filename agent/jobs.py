@@ -19,7 +19,7 @@ from agent.function import JobFunction
 from agent.master import Master
 from agent.messages import Enrolled, Ready, Snapshot, Submit
 from agent.panes import COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
-from agent.parsing import Parsed, SourceColumn
+from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn
 from agent.uplink import Uplink
 from agent.watermark import FUTURE_MS, Watermark
 from agent.worker import SELF, Worker
@@ -156,6 +156,9 @@ class JobPart:
                 newest = max((time for time in (newest, last) if isinstance(time, int)), default=None)
             self._worker.insert(frame)
         self._worker.count_malformed(malformed)
+        if parsed.watermark_ms is not None:  # of many files, some may hold much older events than others
+            is_known = parsed.watermark_ms != NO_WATERMARK_MS
+            newest = min(parsed.watermark_ms, wall_ms + FUTURE_MS) if is_known else None
         self._watermark.saw(key, newest)
 
     def opened(self, key: FeedKey, wall_ms: int) -> Ready | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent.parsing.combined import CombinedParser
 from agent.parsing.delimited import DelimitedParser
-from agent.parsing.formats import COERCED, KINDS, TIME, Format, Parsed, Parser, SourceColumn
+from agent.parsing.formats import COERCED, KINDS, NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn
 from agent.parsing.json_lines import JsonParser
 from agent.parsing.sniff import schema, sniff
 from agent.parsing.times import parse_time, parse_times
@@ -12,6 +12,7 @@ from agent.parsing.times import parse_time, parse_times
 __all__ = [
     "COERCED",
     "KINDS",
+    "NO_WATERMARK_MS",
     "TIME",
     "Format",
     "Parsed",

@@ -10,6 +10,9 @@ from agent.sources import Block
 TIME = "@time"
 COERCED = "@coerced"
 
+NO_WATERMARK_MS = -(2**63)
+"""Says that anything may still come."""
+
 KINDS = ("json", "combined", "csv", "tsv")
 
 
@@ -49,7 +52,7 @@ class Parsed:
     is there when not all zero.
 
     `watermark_ms` is known to those who read many files side by side: no file still holds earlier events, as far as
-    their order tells. None: that is the newest event's time.
+    their order tells (NO_WATERMARK_MS: nobody knows). None: that is the newest event's time.
     """
 
     frames: tuple[pl.DataFrame, ...]
