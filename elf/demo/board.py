@@ -12,6 +12,7 @@ from rich.text import Text
 from elf.terminal import printable
 
 from .load import LoadReport
+from .shopper import FLASH_BEGIN, FLASH_END
 
 ROWS = 10
 TIMELINE_ROWS = 6
@@ -80,8 +81,8 @@ class Board:
         head = Text(f"{_minutes(elapsed)} of {_minutes(self.seconds)}", style="bold")
         if self.load is not None:
             head.append(f" · {self.load.requests:,} requests answered", style="dim")
-            if self.load.flash_views:
-                head.append(f" · a crowd came for {self.load.flash_product}", style="yellow")
+            if FLASH_BEGIN <= self.load.elapsed_s / self.load.seconds < FLASH_END:
+                head.append(f" · a crowd wants {self.load.flash_product}", style="yellow")
         return head
 
     def _result(self) -> list[RenderableType]:
@@ -97,7 +98,7 @@ class Board:
         if self.windows:
             window = self.windows[-1]
             line.append("\n").append(f"{window.events_per_s:,.0f} events/s").append(f" · lag {window.lag_s:.2f} s")
-            line.append(f" · {len(self.windows)} windows")
+            line.append(f" · window {len(self.windows)}")
         return line
 
 

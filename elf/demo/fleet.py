@@ -111,7 +111,7 @@ class Shop:
         try:
             self._start()
         except BaseException:
-            self._stop()
+            self.stop()
             raise
         return self
 
@@ -121,7 +121,7 @@ class Shop:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
 
     def run_load(
         self, seconds: float, progress: Progress | None = None, *, rate: float = 1_200, seed: int = 0
@@ -142,7 +142,8 @@ class Shop:
         deadline = time.monotonic() + _START_TIMEOUT_S
         self.servers = tuple(process.server(deadline) for process in self._processes)
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Ends the servers; their logs are complete then."""
         for process in self._processes:
             process.popen.terminate()
         deadline = time.monotonic() + _STOP_TIMEOUT_S

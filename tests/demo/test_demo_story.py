@@ -90,7 +90,8 @@ def test_the_picture_fits_a_small_terminal_and_says_everything() -> None:
     assert len(lines) <= 23
     text = "\n".join(lines)
     for words in ("00:23 of 00:45", "12,345 requests", "7 of 8 · missing agent-5", "1,234", "1,000 events/s",
-                  "lag 0.25 s", "2 windows", "✗ agent-5", "● agent-8", "00:08  thing 8"):  # fmt: skip
+                  "lag 0.25 s", "window 2",
+                  "a crowd wants Star Courier Arena", "✗ agent-5", "● agent-8", "00:08  thing 8"):  # fmt: skip
         assert words in text
     assert "thing 2" not in text
 

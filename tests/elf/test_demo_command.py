@@ -1,4 +1,4 @@
-"""`elf demo` from start to end: what it shows is what happened, and nothing is left behind."""
+"""`elf demo` from start to end: what its screen shows is what happened, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from terminal_process import TerminalProcess
+
+COMMAND = [sys.executable, "-m", "elf", "demo"]
+WHOLE_DEMO_S = 90.0
+END_S = 20.0
+needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to look for processes in")
 
 
-def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "elf", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the demo makes its folder: its processes are known by that name, and nothing may stay in it."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
 
 
-def shops_running(directory: Path) -> list[str]:
+def processes_of(folder: Path) -> list[str]:
     """Command lines of live processes that name the folder."""
     lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
@@ -24,50 +36,125 @@ def shops_running(directory: Path) -> list[str]:
             line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if str(directory) in line and "elf.demo.shop" in line:
+        if str(folder) in line and "elf.demo." in line:
             lines.append(line)
     return lines
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to look for processes in")
-def test_the_demo_answers_over_what_its_servers_wrote(tmp_path: Path) -> None:
+def wait_for_processes(folder: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(processes_of(folder)) != count:
+        assert time.monotonic() < deadline, processes_of(folder)
+        time.sleep(0.05)
+
+
+def nothing_is_left(folder: Path) -> bool:
+    return processes_of(folder) == [] and list(folder.iterdir()) == []
+
+
+def first(screens: Sequence[str], pattern: str, after: int = 0) -> int:
+    """The number of the first picture from `after` on with this in it."""
+    for number, screen in enumerate(screens[after:], after):
+        if re.search(pattern, screen):
+            return number
+    raise AssertionError(f"no {pattern!r} in any picture; the last one:\n{screens[-1]}")
+
+
+@needs_proc
+def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> None:
+    began = time.monotonic()
+    terminal = TerminalProcess(COMMAND, columns=100, rows=40)
+    assert terminal.run_to_end(WHOLE_DEMO_S) == 0
+    assert time.monotonic() - began < WHOLE_DEMO_S
+    screens = terminal.screens
+    complete = first(screens, r"…  ?.*   8 of 8\n")
+    killed = first(screens, r"✗ agent-5.*\n(.*\n)+.*agent-5 killed \(SIGKILL\)", complete)
+    missing = first(screens, r"   7 of 8 · missing agent-5\n", killed)
+    started = first(screens, r"◌ agent-5.*\n(.*\n)+.*agent-5 started again", missing)
+    first(screens, r"   8 of 8\n(.*\n)+.*● agent-5", started)
+    live = "\n".join(screens[complete:])
+    for pattern in (r"00:\d\d of 00:45", r"[\d,]+ requests answered", r"[1-9][\d,]* events/s · lag \d\.\d\d s",
+                    r"product +SUM\(clicks_count\)", r"Star Courier Arena +[\d,]+  █{24}"):  # fmt: skip
+        assert re.search(pattern, live), pattern
+    assert "Traceback" not in live
+    end = screens[-1]
+    assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say that an agent is missing", end)
+    assert "to the event, what these agents' servers logged" in end
+    assert re.search(r"The visitors counted ([\d,]+) answers; .*all access logs, \1: the same", end.replace("\n", ""))
+    assert "Try next:" in end
+    assert terminal.cursor_is_visible()
+    assert nothing_is_left(temporary)
+
+
+@needs_proc
+def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_time_for(
+    tmp_path: Path, temporary: Path
+) -> None:
     logs = tmp_path / "logs"
-    finished = demo("--seconds", "2", "--keep", str(logs))
+    finished = subprocess.run(
+        [*COMMAND, "--seconds", "2", "--keep", str(logs)], capture_output=True, text=True, timeout=90, check=False
+    )
     assert (finished.returncode, finished.stderr) == (0, "")
     text = finished.stdout
     assert "8 web servers on 127.0.0.1" in text
     assert "WHERE store == `video_games`" in text
-    assert "8 of 8 agents" in text
-    assert "events/s" in text
-    counted = re.search(r"The visitors counted ([\d,]+) answers, the logs \1: all of them are in the result", text)
+    assert "--seconds 2 is too short to kill an agent (it takes 23 seconds" in text
+    assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text)
+    assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  8 of 8  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
+    assert "\x1b" not in text
+    counted = re.search(r"The visitors counted ([\d,]+) answers; .* all access logs, \1: the same", text)
     assert counted
     lines = sum(len(log.read_text().splitlines()) for log in logs.glob("shop-*/access.log"))
     assert lines == int(counted[1].replace(",", "")) > 100
     assert len(list(logs.glob("shop-*/events.json"))) == 8
-    assert shops_running(logs) == []
+    assert nothing_is_left(temporary)
+    assert processes_of(logs) == []
 
-    again = demo("--keep", str(logs))
+    again = subprocess.run([*COMMAND, "--keep", str(logs)], capture_output=True, text=True, timeout=60, check=False)
     assert again.returncode == 2
     assert again.stderr.startswith("elf: --keep")
 
 
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to look for processes in")
-def test_ctrl_c_leaves_no_server_behind(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    command = [sys.executable, "-m", "elf", "demo", "--seconds", "60", "--keep", str(logs)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+@needs_proc
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        pytest.param(signal.SIGTERM, 143, "8 web servers", id="SIGTERM while agents start"),
+        pytest.param(signal.SIGINT, 130, "is its master", id="Ctrl-C while it is live"),
+        pytest.param(signal.SIGHUP, 129, "is its master", id="SIGHUP while it is live", marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_ends_it_in_good_order(temporary: Path, number: signal.Signals, code: int, line: str) -> None:
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert "8 web servers" in process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
-    assert (process.returncode, "Traceback" in complaint) == (130, False)
-    assert shops_running(logs) == []
+        assert any(line in said for said in process.stdout)
+        process.send_signal(number)
+        _, complaint = process.communicate(timeout=END_S)
+    assert (process.returncode, complaint.strip()) == (code, "")
+    assert nothing_is_left(temporary)
 
 
-def test_a_closed_pipe_or_a_missing_folder_is_no_accident(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m elf demo --seconds 1 | true; echo ${{PIPESTATUS[0]}}"
-    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
-    assert (finished.stdout, finished.stderr) == ("141\n", "")
+@needs_proc
+def test_when_it_is_killed_its_processes_end_by_themselves(temporary: Path) -> None:
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any("8 agents beside" in said for said in process.stdout)
+        process.kill()
+        process.communicate(timeout=END_S)
+    wait_for_processes(temporary, 0)
+    assert list(temporary.glob("**/*.sock")) == []
+
+
+@needs_proc
+def test_it_ends_when_nobody_reads_it(temporary: Path) -> None:
+    command = f"{sys.executable} -m elf demo --seconds 2 | grep -m 1 'is its master'; echo ${{PIPESTATUS[0]}}"
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=90, check=False)
+    assert (finished.stdout.splitlines()[-1], finished.stderr) == ("141", "")
+    assert nothing_is_left(temporary)
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused = demo("--keep", str(tmp_path / "file" / "logs"))
+    command = [*COMMAND, "--keep", str(tmp_path / "file" / "logs")]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, refused.stderr.startswith("elf: --keep")) == (1, True)

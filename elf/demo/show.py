@@ -1,0 +1,153 @@
+"""The demo from its first line to its last: sets the stage, plays the live part, and says what became of it."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import trio
+from rich.console import Console
+from rich.markup import escape
+
+from elf.errors import ElfError, UsageError
+
+from .acts import WINDOW_S, Acts
+from .agents import AgentFleet, AgentSpec, StreamFiles
+from .board import Board
+from .errors import DemoError
+from .fleet import Server, Shop
+from .interruption import undisturbed_end
+from .live import Performance, one_error
+from .load import LoadReport
+from .screen import screen_for
+from .tally import judge
+
+SERVERS = 8
+VICTIM = "agent-5"
+FIGURE_4 = f"""\
+SELECT product,SUM(clicks_count)
+FROM *
+WHERE store == `video_games`
+GROUP BY product
+SORT BY SUM(clicks_count) DESC
+LIMIT 10
+WINDOWING {WINDOW_S} SECONDS;"""
+BY_STATUS = "SELECT status, COUNT(*) AS answers FROM access GROUP BY status"
+
+
+def show(console: Console, seconds: float, keep: Path | None) -> None:
+    """Raises DemoError and ElfError in one line; nothing that it started is left then."""
+    with ExitStack() as stage:
+        logs = _kept(keep) if keep is not None else None
+        directory = stage.enter_context(_temporary_directory())
+        shop = stage.enter_context(Shop(logs or directory, servers=SERVERS))
+        ports = ", ".join(str(server.port) for server in shop.servers)
+        _say(console, f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {shop.directory}")
+        fleet = stage.enter_context(AgentFleet(directory / "agents", _agents(shop.servers)))
+        stage.enter_context(undisturbed_end())
+        _say(
+            console,
+            f"{SERVERS} agents beside them, a peer-to-peer overlay over TLS with no server in the middle. Ask one:",
+        )
+        _say(console, f"  {_elf()} status --socket {fleet.socket(fleet.names[0])}")
+        performance, load = _play(console, seconds, shop, fleet)
+        shop.stop()
+        _conclude(console, performance, load)
+    _suggest(console, keep)
+
+
+def _play(console: Console, seconds: float, shop: Shop, fleet: AgentFleet) -> tuple[Performance, LoadReport]:
+    console.print("\n[bold]The paper's Figure 4, with windows of 5 instead of 30 seconds so that it moves:[/bold]")
+    console.print(escape(FIGURE_4), style="cyan", soft_wrap=True)
+    if (left_out := Acts(seconds).left_out) is not None:
+        console.print(f"--seconds {seconds:g} is {left_out}: that part is left out", style="yellow", soft_wrap=True)
+    console.print()
+    board = Board(FIGURE_4, seconds, dict.fromkeys(fleet.names, "runs"))
+    with one_error(), screen_for(console, board) as screen:
+        performance = Performance(shop, fleet, board, screen, VICTIM)
+        return performance, trio.run(performance.run)
+
+
+def _conclude(console: Console, performance: Performance, load: LoadReport) -> None:
+    """Holds what the fleet counted against the shop's logs and what its visitors counted."""
+    windows = performance.board.windows
+    servers = zip(performance.fleet.names, performance.shop.servers, strict=True)
+    verdict = judge(windows, {name: (server.event_log, server.access_log) for name, server in servers}, WINDOW_S * 1000)
+    complete = f"{verdict.complete} of {len(windows)} windows are complete: {verdict.complete_events:,} events"
+    lacking = f"{verdict.lacking} say that an agent is missing: {verdict.lacking_events:,} events of the others"
+    console.print()
+    _say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
+    if verdict.unsure:
+        _say(console, f"{verdict.unsure} had late events or an agent for a part of them: nothing exact to say of them")
+    for line in verdict.wrong:
+        _say(console, f"  not what the logs hold: {line}")
+    if verdict.complete + verdict.lacking > 0 and not verdict.wrong:
+        _say(console, "That is, to the event, what these agents' servers logged in these windows.")
+    with one_error():
+        answer = trio.run(performance.once, BY_STATUS)
+    answers = sum(row["answers"] for row in answer.rows)
+    same = "the same" if answers == load.requests else "which is not the same!"
+    asked = f"the fleet, asked once over all access logs, {answers:,}"
+    _say(console, f"The visitors counted {load.requests:,} answers; {asked}: {same}.")
+
+
+def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:
+    """agent-1 reads what shop-0 writes, and so on."""
+    return [
+        AgentSpec(
+            f"agent-{number}",
+            (StreamFiles("events", (str(server.event_log),)), StreamFiles("access", (str(server.access_log),))),
+        )
+        for number, server in enumerate(servers, 1)
+    ]
+
+
+def _kept(keep: Path) -> Path:
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElfError(f"--keep {keep}: {(error.strerror or str(error)).lower()}") from error
+    if any(keep.glob("shop-*")):
+        raise UsageError(f"--keep {keep}: there are logs of an earlier demo in it; name another folder")
+    return keep.resolve()
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="elf-demo-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise DemoError(f"no folder for it: {error.strerror or error} (TMPDIR names another)") from error
+    with directory as name:
+        yield Path(name)
+
+
+def _suggest(console: Console, keep: Path | None) -> None:
+    elf, lines = _elf(), []
+    if keep is None:
+        lines.append(f"{elf} demo --keep shop-logs    # the same, and the logs stay")
+        keep = Path("shop-logs")
+    lines += [
+        f'{elf} local "SELECT store, SUM(clicks_count) FROM logs GROUP BY store" {keep}/shop-*/events.json',
+        f'{elf} local "SELECT path, COUNT(*) FROM logs WHERE status >= 500 GROUP BY path" {keep}/shop-*/access.log',
+        f'{elf} local "SELECT user.location AS location, SUM(buys_count) AS bought FROM logs GROUP BY user.location'
+        f' ORDER BY bought DESC LIMIT 5" {keep}/shop-*/events.json',
+        f"{elf} agent --help    # agents of your own, beside your own servers",
+        f"{elf} query --help",
+    ]
+    console.print("\n[bold]Try next:[/bold]")
+    for line in lines:
+        _say(console, f"  {line}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(escape(text), soft_wrap=True)
+
+
+def _elf() -> str:
+    """How the visitor calls `elf` from the same shell."""
+    if shutil.which("elf"):
+        return "elf"
+    return sys.argv[0] if Path(sys.argv[0]).name == "elf" else f"{sys.executable} -m elf"

@@ -1,0 +1,68 @@
+"""A command on a real terminal: a pseudo-terminal whose screen an emulator draws, as a person would see it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyte
+
+READ_BYTES = 65_536
+
+
+class TerminalProcess:
+    """A process on a terminal of its own. `screens` are the different pictures it has shown, the newest last."""
+
+    def __init__(self, command: Sequence[str], *, columns: int, rows: int, cwd: Path | None = None) -> None:
+        self.screens: list[str] = []
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        self._terminal, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environment = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        }
+        self.process = subprocess.Popen(
+            command,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            cwd=cwd,
+            env=environment | {"TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+        os.close(inner)
+
+    def run_to_end(self, timeout_s: float) -> int:
+        """Reads until the process has ended; its exit code. AssertionError if it takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while self._read(deadline):
+            pass
+        os.close(self._terminal)
+        return self.process.wait(max(0.0, deadline - time.monotonic()))
+
+    def cursor_is_visible(self) -> bool:
+        return not self._screen.cursor.hidden
+
+    def _read(self, deadline: float) -> bool:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not select.select([self._terminal], [], [], left_s)[0]:
+            self.process.kill()
+            raise AssertionError("the command did not end in time; its screen:\n" + (self.screens or ["nothing"])[-1])
+        try:
+            data = os.read(self._terminal, READ_BYTES)
+        except OSError:  # Linux says EIO when nobody has the terminal open any more
+            return False
+        self._stream.feed(data)
+        picture = "\n".join(line.rstrip() for line in self._screen.display)
+        if data and picture != (self.screens or [""])[-1]:
+            self.screens.append(picture)
+        return bool(data)
