@@ -16,35 +16,11 @@ import msgspec
 
 import query
 from agent.announcements import Announcements
+from agent.dispatch import Dispatch
 from agent.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.following import Followings
 from agent.master import Master
-from agent.messages import (
-    CODEC,
-    Acknowledgement,
-    Announce,
-    Commit,
-    Enrol,
-    Enrolled,
-    Farewell,
-    Finished,
-    Follow,
-    Followed,
-    Message,
-    NoJob,
-    Ready,
-    Received,
-    Replica,
-    Replicated,
-    Snapshot,
-    Stop,
-    StopAnswer,
-    Stopped,
-    Submit,
-    Submitted,
-    Unfollow,
-    Window,
-)
+from agent.messages import Submit
 from agent.notices import Notice, SubmitRefused
 from agent.offices import Offices
 from agent.panes import FIRST_PANE
@@ -53,10 +29,9 @@ from agent.parts import Parts
 from agent.post import FLEET_GROUP, Post
 from agent.requests import Requests
 from agent.result import Result
-from agent.status import AgentStatus, JobListing, PartStatus
+from agent.status import AgentStatus, JobListing, listing, part_status
 from agent.succession import Succession
 from overlay import (
-    PAYLOAD_BYTES_MAX,
     ChildAdded,
     ChildRemoved,
     Delivered,
@@ -66,10 +41,8 @@ from overlay import (
     MulticastReceived,
     Node,
     ParentChanged,
-    Peer,
     PeerFailed,
     PeerLeft,
-    WireError,
 )
 
 TICK_S = 0.25
@@ -80,8 +53,7 @@ REPLICAS = 3
 class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
-    `replicas` is how many agents hold the descriptor of each job whose master is here. `refused` counts messages that
-    were no messages, unexpected, or from the wrong sender.
+    `replicas` is how many agents hold the descriptor of each job whose master is here.
     """
 
     def __init__(
@@ -90,7 +62,6 @@ class Agent:
         self.name = name
         self.node = node
         self.streams = dict(streams)
-        self._refused = 0
         self._tick_at: float | None = None
         self._notices: list[Notice] = []
         post = Post(node)
@@ -100,6 +71,9 @@ class Agent:
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
+        self._dispatch = Dispatch(
+            self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
+        )
 
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
@@ -199,7 +173,7 @@ class Agent:
         for inheritance in self._succession.tick(now, self._offices.held):
             self._offices.inherit(inheritance, now)
         for app_id in self._requests.tick(now):
-            self._followings.drop(app_id)
+            self._followings.drop_new(app_id)
         self._followings.tick(now)
         for app_id in self._announcements.silent(now):
             self._parts.drop(app_id, now)
@@ -218,12 +192,8 @@ class Agent:
     def process(self, event: Event, now: float, wall_ms: int) -> None:
         """Acts on one thing the overlay has raised."""
         match event:
-            case Delivered(key=key, payload=payload, origin=origin):
-                self._receive(payload, now, wall_ms, sender=origin, key=key)
-            case MulticastReceived(group=group, payload=payload):
-                self._receive(payload, now, wall_ms, group=group)
-            case MessageReceived(sender=sender, payload=payload):
-                self._receive(payload, now, wall_ms, sender=sender)
+            case Delivered() | MulticastReceived() | MessageReceived():
+                self._dispatch.receive(event, now, wall_ms)
             case ChildAdded(group=group, child=child):
                 self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
@@ -236,119 +206,6 @@ class Agent:
             case _:
                 pass
 
-    def _receive(
-        self,
-        payload: bytes,
-        now: float,
-        wall_ms: int,
-        *,
-        sender: Peer | None = None,
-        key: Id | None = None,
-        group: Id | None = None,
-    ) -> None:
-        """One job message, come by route (sender and key), by multicast (group) or directly (sender)."""
-        try:
-            message = CODEC.decode(payload, PAYLOAD_BYTES_MAX)
-        except WireError:
-            self._refused += 1
-            return
-        if group is not None:
-            taken = self._receive_multicast(message, group, now)
-        elif sender is None or key not in (None, message.app_id):
-            taken = False
-        else:
-            taken = self._receive_request(message, sender, now, routed=key is not None) or (
-                key is None and self._receive_direct(message, sender, now, wall_ms)
-            )
-        self._refused += not taken
-
-    def _receive_multicast(self, message: Message, group: Id, now: float) -> bool:
-        match message:
-            case Announce() if group == FLEET_GROUP:
-                return self._announced(message, now)
-            case Stopped() if group == FLEET_GROUP:
-                return self._stopped(message, now)
-            case Commit() if group == message.app_id:
-                return self._parts.commit(message)
-        return False
-
-    def _receive_request(self, message: Message, sender: Peer, now: float, *, routed: bool) -> bool:
-        """What is asked of a job's master by way of the overlay, or directly where it is known."""
-        match message:
-            case Submit() if routed:
-                self._offices.submit(message, sender, now)
-            case Follow():
-                self._offices.follow(message, sender, now)
-            case Unfollow():
-                self._offices.unfollow(message.app_id, sender)
-            case Stop():
-                self._offices.stop(message, sender, now)
-            case _:
-                return False
-        return True
-
-    def _receive_direct(self, message: Message, sender: Peer, now: float, wall_ms: int) -> bool:
-        match message:
-            case Snapshot():
-                return self._parts.snapshot(message, sender, now)
-            case Received():
-                return self._parts.received(message, sender)
-            case Enrolled():
-                return self._parts.install(message, sender, now, wall_ms)
-            case Enrol() | Ready() | Farewell() | Replicated():
-                return self._offices.receive(message, sender, now)
-            case Replica():
-                inheritance = self._succession.hold(sender, message, now)
-                if inheritance is not None:
-                    self._offices.inherit(inheritance, now)
-                return True
-            case Submitted():
-                self._submitted(message, now)
-                return True
-            case StopAnswer():
-                self._requests.stopped(message)
-                return True
-        return self._receive_as_follower(message, now)
-
-    def _receive_as_follower(self, message: Message, now: float) -> bool:
-        match message:
-            case Followed():
-                self._followings.followed(message, now)
-            case Acknowledgement():
-                self._followings.acknowledged(message, now)
-            case Window():
-                self._followings.window(message, now)
-            case Finished():
-                self._followings.finished(message, now)
-            case NoJob():
-                self._followings.no_job(message, now)
-            case _:
-                return False
-        return True
-
-    def _announced(self, message: Announce, now: float) -> bool:
-        if not self._announcements.hear(message, now):
-            return False
-        self._offices.announced(message, now)
-        self._succession.heard(message.app_id, message.epoch, now)
-        self._parts.hear(message, now)
-        self._followings.announced(message.app_id, message.epoch, now)
-        return True
-
-    def _stopped(self, message: Stopped, now: float) -> bool:
-        if not self._announcements.end(message):
-            return False
-        self._offices.close(message.app_id)
-        self._parts.drop(message.app_id, now)
-        self._succession.forget(message.app_id)
-        return True
-
-    def _submitted(self, message: Submitted, now: float) -> None:
-        if self._requests.answered(message):
-            self._followings.ask_now(message.app_id, now)
-        elif not self._requests.is_open(message.app_id) and message.refusal is not None:
-            self._followings.drop(message.app_id)
-
     def _advance(self, app_id: Id, now: float) -> None:
         self._offices.advance(app_id, now)
 
@@ -356,8 +213,9 @@ class Agent:
 
     @property
     def refused(self) -> int:
-        parts = (self._parts, self._offices, self._succession, self._followings)
-        return self._refused + sum(part.refused for part in parts) + sum(part.refused for part in self._parts)
+        """Messages that were no messages, unexpected, or from the wrong sender."""
+        parts = (self._dispatch, self._parts, self._offices, self._succession, self._followings, *self._parts)
+        return sum(part.refused for part in parts)
 
     def master(self, app_id: int) -> Master | None:
         """The master of a job, if it lives here."""
@@ -370,51 +228,15 @@ class Agent:
 
     def jobs(self) -> tuple[JobListing, ...]:
         """The jobs of the fleet, as far as this agent has heard of them."""
-        return tuple(_listing(announce) for announce in self._announcements.all())
+        return tuple(listing(announce) for announce in self._announcements.all())
 
     def status(self) -> AgentStatus:
         """This agent's parts in jobs."""
-        parts = tuple(self._part_status(part.app_id) for part in self._parts)
-        found = tuple(part for part in parts if part is not None)
         return AgentStatus(
-            self.name, found, tuple(self._followings.jobs), self._succession.jobs, self.refused, leaving=False
+            name=self.name,
+            parts=tuple(part_status(part, self._announcements.get(part.app_id), self.node) for part in self._parts),
+            followed=self._followings.jobs,
+            replicas=self._succession.jobs,
+            refused=self.refused,
+            leaving=not self._parts.takes_work,
         )
-
-    def _part_status(self, app_id: Id) -> PartStatus | None:
-        part = self._parts.get(app_id)
-        known = self._announcements.get(app_id)
-        if part is None:
-            return None
-        roles = {"master": part.master is not None, "worker": part.is_working, "combiner": part.has_children}
-        return PartStatus(
-            app_id=app_id,
-            name=known.name if known else "",
-            roles=tuple(role for role, plays in roles.items() if plays),
-            parent=self.node.parent(app_id),
-            children=self.node.children(app_id),
-            installed=part.is_installed,
-            version=part.version,
-            epoch=part.epoch.counter if part.epoch else 0,
-            frontier=part.committed if part.committed > FIRST_PANE else None,
-            sealed_upto=part.sealed_upto if part.sealed_upto > FIRST_PANE else None,
-            late=part.late,
-            memory_bytes=part.memory_bytes,
-        )
-
-
-def _listing(announce: Announce) -> JobListing:
-    frontier = announce.frontier if announce.frontier > FIRST_PANE else None
-    return JobListing(
-        app_id=announce.app_id,
-        name=announce.name,
-        stream=announce.stream,
-        text=announce.text,
-        bounded=announce.bounded,
-        master=announce.master,
-        master_name=announce.master_name,
-        epoch=announce.epoch.counter,
-        version=announce.version,
-        agents=announce.agents,
-        expected=announce.expected,
-        frontier=frontier,
-    )

@@ -96,9 +96,11 @@ class Followings:
         if (following := self._followed.get(app_id)) is not None:
             self._ask(app_id, following, now)
 
-    def drop(self, app_id: Id) -> None:
-        """Forgets a job that never started."""
-        self._followed.pop(app_id, None)
+    def drop_new(self, app_id: Id) -> None:
+        """Forgets a job that was to be followed from its start and never started."""
+        following = self._followed.get(app_id)
+        if following is not None and following.epoch is None:
+            del self._followed[app_id]
 
     def _ask(self, app_id: Id, following: _Following, now: float) -> None:
         following.asked_at = now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 import query
+from agent import contributors
 from agent.epochs import Epoch
 from agent.function import JobFunction
 from agent.messages import Enrolled, Ready, Replica, Submit
@@ -32,6 +33,8 @@ class Master:
         self.roster = Roster()
         self.frontier = FIRST_PANE
         self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.given_up = 0
+        """Agents that the master before has waited for in vain."""
         self._ready = 0
 
     def enrol(self, node_id: int, name: str, *, works: bool) -> Enrolled | None:
@@ -100,6 +103,7 @@ class Master:
         master = cls(replica.job, epoch, replica.submitter)
         master.roster = Roster.of(replica.members, replica.next_number)
         master.frontier = replica.frontier
+        master.given_up = contributors.from_bytes(replica.given_up)
         master.totals.update(zip(COUNTERS, replica.totals, strict=False))
         return master
 

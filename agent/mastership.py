@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from agent import contributors
 from agent.combiner import Span
 from agent.followers import Followers
 from agent.jobs import JobPart
@@ -68,7 +69,7 @@ class Mastership:
         self._node = node
         self._name = name
         self._app_id = master.job.app_id
-        self._patience = Patience(now, took_over=master.epoch.counter > 1)
+        self._patience = Patience(now, master.given_up, took_over=master.epoch.counter > 1)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -177,7 +178,7 @@ class Mastership:
 
     def give_up(self, node_id: int) -> None:
         """An agent is known to be dead: no pane waits for it."""
-        self._patience.give_up(self.master.roster.numbers_of(node_id))
+        self._patience.stop_waiting(self.master.roster.numbers_of(node_id))
 
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
@@ -242,6 +243,7 @@ class Mastership:
             next_number=master.roster.next_number,
             frontier=master.frontier,
             totals=[master.totals[name] for name in COUNTERS],
+            given_up=contributors.to_bytes(self._patience.given_up),
             results=[(pane, json) for pane, json in results if len(json) <= REPLICATED_BYTES_MAX],
             take_over=take_over,
             leaving=leaving,

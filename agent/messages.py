@@ -158,8 +158,8 @@ class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 class Replica(Message, frozen=True, tag=True):
     """Master → the nodes nearest to it: all that a successor needs.
 
-    `results`: what came out since the revision before, by pane, as JSON. `take_over`: the successor is you, if you are
-    the root by now; `leaving`: in any case.
+    `given_up`: the agents that no pane waits for. `results`: what came out since the revision before, by pane, as JSON.
+    `take_over`: the successor is you, if you are the root by now; `leaving`: in any case.
     """
 
     epoch: Epoch
@@ -170,6 +170,7 @@ class Replica(Message, frozen=True, tag=True):
     next_number: Count
     frontier: Time
     totals: Annotated[list[Count], msgspec.Meta(max_length=16)]
+    given_up: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
     take_over: bool = False
     leaving: bool = False

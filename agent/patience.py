@@ -14,16 +14,16 @@ NEW_EPOCH_S = 10.0
 
 
 class Patience:
-    """Of one master in one epoch."""
+    """Of one master in one epoch. `given_up` are the agents that are not waited for."""
 
-    def __init__(self, now: float, *, took_over: bool) -> None:
+    def __init__(self, now: float, given_up: int, *, took_over: bool) -> None:
+        self.given_up = given_up
         self._longer_until = now + NEW_EPOCH_S if took_over else now
-        self._given_up = 0
         self._waits_since: float | None = None
 
     def waits(self, missing: int, now: float) -> bool:
         """Whether to wait for these agents (still)."""
-        if not missing & ~self._given_up:
+        if not missing & ~self.given_up:
             self._waits_since = None
             return False
         if self._waits_since is None:
@@ -31,14 +31,14 @@ class Patience:
         limit = TAKE_OVER_PATIENCE_S if self._waits_since < self._longer_until else PATIENCE_S
         if now - self._waits_since < limit:
             return True
-        self.give_up(missing)
+        self.stop_waiting(missing)
         return False
 
-    def give_up(self, agents: int) -> None:
+    def stop_waiting(self, agents: int) -> None:
         """These are not coming."""
-        self._given_up |= agents
+        self.given_up |= agents
         self._waits_since = None
 
     def seen(self, contributors: int) -> None:
         """These have contributed: they are waited for again."""
-        self._given_up &= ~contributors
+        self.given_up &= ~contributors

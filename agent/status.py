@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from overlay import Peer
+from agent.jobs import JobPart
+from agent.messages import Announce
+from agent.panes import FIRST_PANE
+from overlay import Node, Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,44 @@ class AgentStatus:
     replicas: tuple[int, ...]
     refused: int
     leaving: bool
+
+
+def listing(announce: Announce) -> JobListing:
+    """What an announcement says of its job."""
+    return JobListing(
+        app_id=announce.app_id,
+        name=announce.name,
+        stream=announce.stream,
+        text=announce.text,
+        bounded=announce.bounded,
+        master=announce.master,
+        master_name=announce.master_name,
+        epoch=announce.epoch.counter,
+        version=announce.version,
+        agents=announce.agents,
+        expected=announce.expected,
+        frontier=_pane(announce.frontier),
+    )
+
+
+def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
+    """What an agent has to do with one job."""
+    roles = {"master": part.master is not None, "worker": part.is_working, "combiner": part.has_children}
+    return PartStatus(
+        app_id=part.app_id,
+        name=announce.name if announce else "",
+        roles=tuple(role for role, plays in roles.items() if plays),
+        parent=node.parent(part.app_id),
+        children=node.children(part.app_id),
+        installed=part.is_installed,
+        version=part.version,
+        epoch=part.epoch.counter if part.epoch else 0,
+        frontier=_pane(part.committed),
+        sealed_upto=_pane(part.sealed_upto),
+        late=part.late,
+        memory_bytes=part.memory_bytes,
+    )
+
+
+def _pane(frontier: int) -> int | None:
+    return frontier if frontier > FIRST_PANE else None
