@@ -118,8 +118,8 @@ class FeedReader:
         if newest:
             piece.file.reached_ms = max(newest) if reached is None else max(reached, *newest)
             self._newest_ms = max(self._newest_ms, *newest)
-        elif reached is None and parsed.malformed:
-            # A file in which nothing can be read must not hold the others back.
+        elif reached is None and (parsed.malformed or parsed.frames):
+            # A file that tells no time to be believed must not hold the others back.
             piece.file.reached_ms = wall_ms
 
     def _watermark(self) -> int | None:

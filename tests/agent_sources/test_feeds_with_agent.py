@@ -1,0 +1,161 @@
+"""Files, feeds and a real agent together: every event is in its window, once, and none is late."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import trio
+
+import query
+from agent import Agent, Ended, Notice, Published, StreamOptions, Submit
+from agent.config import StreamConfig
+from agent.feed import Feeds
+from agent.pump import Pump
+from agent.stream_schema import stream_schema
+from elf.local import LocalOptions, LocalRun, Source
+from overlay import Node, Peer, app_id
+
+pytestmark = pytest.mark.trio
+BEGIN_MS = 1_767_225_600_000
+HOUR_MS = 3_600_000
+COUNT = "SELECT product, COUNT(*) AS n, SUM(number) AS total FROM web GROUP BY product ORDER BY product"
+
+
+class LonelyAgent:
+    """A fleet of one, with the daemon's own pump, and a wall clock that stands an hour after the logs' beginning."""
+
+    def __init__(self, paths: Path, read_from: Literal["end", "beginning"]) -> None:
+        self.stream = StreamConfig("web", (str(paths),), "auto", None, read_from)
+        self.node = Node(Peer(1, "alone:1"), random=random.Random(1))
+        self.agent = Agent("alone", self.node, {"web": StreamOptions(read_from)})
+        self.notices: list[Notice] = []
+        self.started = trio.current_time()
+        self.pump = Pump(
+            self.node, self.agent, wall_ms=self.wall_ms, send=self._send, notice=self.notices.append,
+            settled=lambda: self.feeds.reconcile(),
+        )  # fmt: skip
+        self.feeds = Feeds(
+            self.agent, [self.stream], clock=trio.current_time, wall_ms=self.wall_ms, pump=self.pump.settle, poll_s=0.01
+        )
+
+    def _send(self, peer: Peer, data: bytes) -> None:
+        raise AssertionError(f"{len(data)} bytes for {peer}: nobody else is here")
+
+    def wall_ms(self) -> int:
+        return BEGIN_MS + HOUR_MS + int((trio.current_time() - self.started) * 1000)
+
+    def submit(self, text: str, *, bounded: bool) -> int:
+        plan = query.analyze(query.parse(text), {"web": stream_schema(self.stream.paths)})
+        key = app_id("job", b"")
+        job = Submit(key, "job", "web", plan.to_wire(), text=text, bounded=bounded, grace_ms=300)
+        self.pump.do(lambda now: self.agent.submit(job, now, self.wall_ms()))
+        self.pump.do(lambda now: self.agent.follow(key, None, now))
+        return key
+
+    def results(self) -> list[dict[str, Any]]:
+        return [json.loads(notice.json) for notice in self.notices if isinstance(notice, Published)]
+
+
+@asynccontextmanager
+async def alone(paths: Path, read_from: Literal["end", "beginning"] = "beginning") -> AsyncIterator[LonelyAgent]:
+    lonely = LonelyAgent(paths, read_from)
+    async with trio.open_nursery() as nursery:
+        lonely.pump.do(lonely.node.start)
+        lonely.pump.do(lonely.agent.start)
+        for part in (lonely.pump.run_timers, lonely.pump.run_work, lonely.feeds.run):
+            nursery.start_soon(part)
+        yield lonely
+        assert lonely.pump.failure is None
+        nursery.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(30):
+        while not condition():
+            await trio.sleep(0.005)
+
+
+class Shop:
+    """Writes events and remembers them."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, str, int]] = []
+
+    def write(self, path: Path, times_ms: range | list[int]) -> None:
+        with path.open("a") as file:
+            for time_ms in times_ms:
+                event = (time_ms, f"p{time_ms % 7}", len(self.written))
+                self.written.append(event)
+                file.write(json.dumps(dict(zip(("time", "product", "number"), event, strict=True))) + "\n")
+
+    def counts(self, window_ms: int) -> Counter[tuple[int, str]]:
+        return Counter((time // window_ms * window_ms, product) for time, product, _ in self.written)
+
+
+async def test_windows_are_complete_from_the_backlog_of_many_files_to_what_is_written_now(tmp_path: Path) -> None:
+    shop = Shop()
+    for name, step in (("a.log", 3), ("b.log", 5), ("c.log", 7)):
+        shop.write(tmp_path / name, range(BEGIN_MS, BEGIN_MS + 120_000, step))
+    async with alone(tmp_path / "*.log") as lonely:
+        lonely.submit(COUNT + " WINDOWING 1 SECOND", bounded=False)
+        await until(lambda: len(lonely.results()) == 120)
+        for rotation in range(5):
+            now = lonely.wall_ms()
+            shop.write(tmp_path / "a.log", list(range(now, now + 20)))
+            (tmp_path / "a.log").rename(tmp_path / f"rotated-{rotation}")
+            shop.write(tmp_path / "a.log", [now])
+            await trio.sleep(0.15)
+        expected = shop.counts(1000)
+        await until(lambda: len(lonely.results()) == len({window for window, _ in expected}))
+        results = lonely.results()
+    found = Counter[tuple[int, str]]()
+    for window in results:
+        assert window["late"] == window["malformed"] == 0
+        assert (window["contributors"], window["expected"]) == (1, 1)
+        start_ms = int(datetime.fromisoformat(window["window_start"]).timestamp() * 1000)
+        for row in window["rows"]:
+            found[(start_ms, row["product"])] += row["n"]
+    assert found == expected
+
+
+async def test_from_the_end_no_window_is_without_its_first_events(tmp_path: Path) -> None:
+    """Whatever it takes until the files are open: the first window reported is one that is known from its start."""
+    shop, log = Shop(), tmp_path / "a.log"
+    log.touch()
+    async with alone(log, "end") as lonely:
+        lonely.submit(COUNT + " WINDOWING 200 MILLISECONDS", bounded=False)
+        for _ in range(200):
+            shop.write(log, [lonely.wall_ms()])
+            await trio.sleep(0.005)
+        await until(lambda: bool(lonely.results()))
+        await trio.sleep(0.6)
+        results = lonely.results()
+    totals = [sum(row["n"] for row in window["rows"]) for window in results]
+    by_window = Counter(time // 200 * 200 for time, _, _ in shop.written)
+    assert totals == [by_window[window] for window in sorted(by_window)][-len(totals) :]
+    assert sum(window["late"] for window in results) == 0
+
+
+async def test_a_bounded_job_gives_what_elf_local_gives(tmp_path: Path) -> None:
+    shop = Shop()
+    for number in range(3):
+        shop.write(tmp_path / f"{number}.log", range(BEGIN_MS, BEGIN_MS + 30_000, 3 + number))
+    (tmp_path / "4.log").write_text("not an event\n" + '{"time": 1767225600, "product": "last", "number": 1}')
+    paths = tuple(str(path) for path in sorted(tmp_path.glob("*.log")))
+    text = COUNT + " WINDOWING 5 SECONDS"
+    async with alone(tmp_path / "*.log") as lonely:
+        lonely.submit(text, bounded=True)
+        await until(lambda: any(isinstance(notice, Ended) for notice in lonely.notices))
+        results = lonely.results()
+    local = list(LocalRun(text, [Source("web", paths)], LocalOptions(arrival_ms=0)).results())
+    assert [window["rows"] for window in results] == [list(window.rows) for window in local]
+    assert len(results) == 6
+    assert sum(window["malformed"] for window in results) == 1
