@@ -58,7 +58,7 @@ class Tail(Generic[F]):
         self._poll_bytes, self._files_max = poll_bytes, files_max
         self._files: dict[Identity, FollowedFile[F]] = {}
         self._left_out: dict[Identity, int] = {}  # could not be opened at the first look: size at that time
-        self._compressed: set[Identity] = set()
+        self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
         self._faults = Faults()
         self._next_look = _EARLIEST
         self._done = ReaderStatistics()  # by files that are closed
@@ -126,7 +126,7 @@ class Tail(Generic[F]):
                 self._notice(file, named, now)
             else:
                 self._notice(file, None, now)
-                moved |= file.gone_since is None or (named is not None and self._is_news(identity_of(named)))
+                moved |= file.gone_since is None or (named is not None and self._is_news(identity_of(named), file.path))
         return moved
 
     def _notice(self, file: FollowedFile[F], status: os.stat_result | None, now: float) -> None:
@@ -145,9 +145,9 @@ class Tail(Generic[F]):
             match = found.files.get(file.identity)
             self._note_name(file, match, standing, now)
             self._notice(file, match.status if match else None, now)
-        self._compressed &= found.files.keys()
+        self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
-        news = [file for identity, file in found.files.items() if self._is_news(identity)]
+        news = [file for identity, file in found.files.items() if self._is_news(identity, file.path)]
         news.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in news:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
@@ -167,8 +167,8 @@ class Tail(Generic[F]):
             standing[file.path] = fault
         file.trouble = None
 
-    def _is_news(self, identity: Identity) -> bool:
-        return identity not in self._files and identity not in self._compressed
+    def _is_news(self, identity: Identity, path: str) -> bool:
+        return identity not in self._files and self._compressed.get(identity) != path
 
     def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
         """Opens a file that is new; whether it is looked after from now on."""
@@ -192,14 +192,14 @@ class Tail(Generic[F]):
     def _follow(self, found: FoundFile, descriptor: int, now: float, is_first: bool) -> bool:
         status = os.fstat(descriptor)  # what was opened need not be what was found
         identity = identity_of(status)
-        if not stat.S_ISREG(status.st_mode) or not self._is_news(identity):
+        if not stat.S_ISREG(status.st_mode) or not self._is_news(identity, found.path):
             os.close(descriptor)
             return True
         if _is_compressed(found.path, os.pread(descriptor, len(ZSTD_MAGIC), 0)):
             os.close(descriptor)
             if not self._compressed:
                 self._faults.tell(found.path, "is compressed: such files are not followed, here and elsewhere")
-            self._compressed.add(identity)
+            self._compressed[identity] = found.path
             return True
         file = FollowedFile(
             FoundFile(found.path, status),
