@@ -19,7 +19,7 @@ from agent.client_requests import ClientRequests
 from agent.config import Config
 from agent.control import ControlServer
 from agent.data_directory import DataDirectory
-from agent.described import described_agent, memory_bytes, transport_counters
+from agent.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.errors import StartError
 from agent.feed import Feeds
 from agent.feeds_wanted import StreamOptions
@@ -182,12 +182,14 @@ class Daemon:
         counters |= {f"control.{name}": count for name, count in self._control.counters.items()}
         node = self._pump.node.statistics()
         counters |= {f"node.{name}": getattr(node, name) for name in node.__slots__}
+        streams = self._feeds.statistics()
+        counters |= stream_counters(streams)
         return described_agent(
             self._config,
             self._pump.node,
             agent,
             uptime_s=time.monotonic() - self._started,
             names={link.peer.node_id: link.name for link in self._transport.connections()},
-            streams=self._feeds.statistics(),
+            streams=streams,
             counters=counters,
         )

@@ -111,6 +111,16 @@ def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
     return counters
 
 
+def stream_counters(statistics: Mapping[str, StreamStatistics]) -> dict[str, int]:
+    """What went wrong with the files of streams, where something did."""
+    return {
+        f"stream.{name}.{kind}": count
+        for name, read in statistics.items()
+        for kind in ("unreadable", "truncated", "broken")
+        if (count := getattr(read, kind))
+    }
+
+
 def _name(peer: Peer, names: Mapping[int, str]) -> str:
     return names.get(peer.node_id, peer.address)
 

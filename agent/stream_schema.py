@@ -1,5 +1,6 @@
 """What is known of a stream's columns, for analysing queries: the union of what its files show."""
 
+import hashlib
 from collections.abc import Sequence
 
 import query
@@ -9,6 +10,8 @@ from agent.sources.finding import find_files
 
 FILES_LOOKED_AT_MAX = 32
 """Heads read to learn a stream's columns; the files changed last tell what comes next."""
+KNOWN_HEADS_MAX = 256
+_known_heads: dict[tuple[bytes, str, str | None], Format] = {}
 
 
 def schema_of(formats: Sequence[Format]) -> query.Schema:
@@ -36,7 +39,18 @@ def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str |
     formats = []
     for file in files[:FILES_LOOKED_AT_MAX]:
         try:
-            formats.append(sniff(Source(file.path).head(), file.path, kind, time_field))
+            formats.append(_format(Source(file.path).head(), file.path, kind, time_field))
         except SourceError:
             continue
     return schema_of(formats)
+
+
+def _format(head: bytes, file: str, kind: str, time_field: str | None) -> Format:
+    """As `sniff`; the beginnings of files that were seen before are remembered, for every query asks for them."""
+    key = (hashlib.blake2b(head).digest(), kind, time_field)
+    form = _known_heads.get(key)
+    if form is None:
+        if len(_known_heads) >= KNOWN_HEADS_MAX:
+            _known_heads.clear()
+        form = _known_heads[key] = sniff(head, file, kind, time_field)
+    return form
