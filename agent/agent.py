@@ -16,6 +16,7 @@ import msgspec
 
 import query
 from agent.announcements import Announcements
+from agent.departure import Departure
 from agent.dispatch import Dispatch
 from agent.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.following import Followings
@@ -71,6 +72,7 @@ class Agent:
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
+        self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
         )
@@ -135,11 +137,13 @@ class Agent:
         """A bounded feed has been read to its end."""
         self._parts.end_of_feed(key, now, wall_ms)
 
-    def work(self, now: float, wall_ms: int) -> bool:  # noqa: ARG002 - every call takes both times
+    def work(self, now: float, wall_ms: int) -> bool:
         """Seals one run, if any can be sealed; whether there is more to do at once."""
         if self._parts.sealed_upto() is None:
             return False
         self._parts.seal_next(now)
+        self._departure.step(now)
+        self.process_events(now, wall_ms)
         return self._parts.sealed_upto() is not None
 
     def sealed_upto(self) -> int | None:
@@ -148,14 +152,15 @@ class Agent:
 
     # Leaving.
 
-    def leave(self, now: float, wall_ms: int) -> None:  # noqa: ARG002 - every call takes both times
-        """Takes no further work, and hands over what it has; `has_left` says when that is done."""
-        self._parts.takes_work = False
+    def leave(self, now: float, wall_ms: int) -> None:
+        """Takes on nothing new and hands over what it has; `has_left` says when that is done."""
+        self._departure.begin(now)
+        self.process_events(now, wall_ms)
 
     @property
     def has_left(self) -> bool:
         """Whether the node can leave the overlay without a loss."""
-        return not self._parts.takes_work
+        return self._departure.is_complete
 
     # Time and the overlay.
 
@@ -170,6 +175,7 @@ class Agent:
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)
+        self._departure.step(now)
         for inheritance in self._succession.tick(now, self._offices.held):
             self._offices.inherit(inheritance, now)
         for app_id in self._requests.tick(now):
@@ -202,7 +208,7 @@ class Agent:
                 self._parts.parent_changed(group, now)
             case PeerFailed(peer=peer) | PeerLeft(peer=peer):
                 self._succession.failed(peer, now)
-                self._offices.failed(peer)
+                self._offices.failed(peer, now)
             case _:
                 pass
 
@@ -238,5 +244,5 @@ class Agent:
             followed=self._followings.jobs,
             replicas=self._succession.jobs,
             refused=self.refused,
-            leaving=not self._parts.takes_work,
+            leaving=self._departure.has_begun,
         )

@@ -52,6 +52,9 @@ class JobPart:
         self.refused = 0
         self.feeds: dict[FeedKey, Feed] = {}
         self.committed = FIRST_PANE
+        self.last_pane: int | None = None
+        """Where a worker that leaves ends."""
+        self.handed_in: Epoch | None = None
         self._node_id = node_id
         self._worker: Worker | None = None
         self._watermark = Watermark(())
@@ -188,12 +191,53 @@ class JobPart:
         if worker is None or worker.is_sealing or self.job is None or worker.frontier == END:
             return
         upto: int | None = None
-        if self.job.bounded:
+        if self.last_pane is not None:
+            upto = self.last_pane
+        elif self.job.bounded:
             upto = END if self._watermark.has_ended else None
         elif size := worker.function.plan.window_ms:
             upto = self._watermark.sealable_upto(size, self.job.grace_ms)
         if upto is not None and upto > worker.frontier:
             worker.start_sealing(upto)
+
+    # Leaving.
+
+    def finish_early(self) -> None:
+        """Seals all it has of a live job, without grace: nothing more is to be expected after its last pane."""
+        worker = self._worker
+        if worker is None or self.job is None or self.job.bounded or self.last_pane is not None:
+            return
+        size = worker.function.plan.window_ms
+        newest = worker.newest_pane()
+        if size and self._watermark.value is not None:
+            newest = max(self._watermark.value // size * size, worker.frontier if newest is None else newest)
+        self.last_pane = worker.frontier if newest is None else max(newest, worker.frontier)
+        self.feeds = {}
+
+    def hand_in(self) -> bool:
+        """Sends up all that was sealed and is not out, as it is; whether everything is sealed and this is a new epoch.
+
+        Who comes after its children may not have reached those panes yet: they will bring theirs to another parent.
+        """
+        worker = self._worker
+        if worker is None or worker.is_sealing or self.number is None or self.handed_in == self.epoch:
+            return False
+        if self._combiner is None or (self.last_pane is not None and worker.frontier < self.last_pane):
+            return False
+        self.handed_in = self.epoch
+        self._combiner.remove_source(self._node_id)
+        self._uplink.loosen()
+        for run in worker.after(self.committed):
+            if run.contributors == SELF:
+                self._uplink.keep(self._message(replace(run, contributors=1 << self.number), again=True))
+        return True
+
+    @property
+    def has_handed_in(self) -> bool:
+        """Whether nothing is lost if this agent ends now."""
+        if self._worker is None:
+            return True
+        return self.handed_in is not None and self.handed_in == self.epoch and self._uplink.is_confirmed
 
     @property
     def is_sealing(self) -> bool:
@@ -319,6 +363,11 @@ class JobPart:
             return None
         run = Run(message.after, message.upto, members, state, counters)
         return run if run.is_sound(function.plan.window_ms) else None
+
+    @property
+    def waiting_runs(self) -> int:
+        """Runs that wait here for those of other sources."""
+        return self._combiner.waiting_runs if self._combiner is not None else 0
 
     def due(self) -> list[Span]:
         """The panes that every source below has reached, and who is in them."""

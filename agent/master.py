@@ -56,27 +56,30 @@ class Master:
         out = self.frontier if left is None else max(self.frontier, left)
         return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
 
-    def acknowledge(self, node_id: int, ready: Ready) -> bool:
-        """A worker runs the function, and has everything from its first pane on. Whether it is on the roster so."""
+    def knows(self, node_id: int, number: int) -> bool:
+        """Whether the agent is on the roster with this number."""
+        member = self.roster.member(number)
+        return member is not None and member.node_id == node_id
+
+    def acknowledge(self, node_id: int, ready: Ready) -> None:
+        """A worker of the roster runs the function, and has everything from its first pane on."""
         member = self.roster.member(ready.number)
-        if member is None or member.node_id != node_id:
-            return False
-        self._ready |= 1 << ready.number
+        assert member is not None
+        self.runs(1 << ready.number)
         first_pane = max(ready.first_pane, self._earliest_pane(node_id))
         if ready.instead_of is not None and ready.instead_of == member.first_pane:
             self.roster.postpone(ready.number, first_pane)
         else:
             self.roster.begin(ready.number, first_pane)
-        return True
 
-    def dismiss(self, node_id: int, number: int, last_pane: int) -> bool:
-        """An agent leaves after this pane. Whether it is on the roster so."""
-        member = self.roster.member(number)
-        if member is None or member.node_id != node_id:
-            return False
+    def runs(self, agents: int, *, no_longer: bool = False) -> None:
+        """These run the function, or do so no longer."""
+        self._ready = self._ready & ~agents if no_longer else self._ready | agents
+
+    def dismiss(self, number: int, last_pane: int) -> None:
+        """An agent of the roster leaves after this pane."""
         self.roster.leave(number, last_pane)
         self.roster.forget_left(self.frontier)
-        return True
 
     def publish(self, run: Run) -> dict[int, Result]:
         """The windows a combined run completes, by pane, in order; the run must continue where the last one ended."""

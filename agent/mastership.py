@@ -63,6 +63,8 @@ class Mastership:
         self.replicas_wanted = 3
         self.on_result: Callable[[Result], None] | None = None
         self.ended: Reason | None = None
+        self.resigns = False
+        """Whether its agent leaves: then any other is a better master."""
         self.followers = Followers(master, log, post, name)
         self.followers.frontier = master.frontier
         self._post = post
@@ -76,8 +78,10 @@ class Mastership:
         self._announced = 0
         self._announce_at = now
         self._hand_over_at = now
+        self._resignations = 0
         self._revision = 0
         self._dirty = True
+        self._replicated = 0
         self._acknowledged: dict[int, int] = {}
         self._outcomes: deque[_Outcome] = deque()
 
@@ -94,15 +98,19 @@ class Mastership:
 
     def acknowledge(self, sender: Peer, message: Ready, now: float) -> bool:
         """Notes that an agent runs the job."""
-        known = self.master.acknowledge(sender.node_id, message)
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        self.master.acknowledge(sender.node_id, message)
         self._roster_changed(now)
-        return known
+        return True
 
     def dismiss(self, sender: Peer, message: Farewell, now: float) -> bool:
         """Notes that an agent leaves."""
-        known = self.master.dismiss(sender.node_id, message.number, message.last_pane)
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        self.master.dismiss(message.number, message.last_pane)
         self._roster_changed(now)
-        return known
+        return True
 
     def follow(self, sender: Peer, message: Follow, now: float) -> None:
         """Sends results to an agent from now on."""
@@ -119,7 +127,7 @@ class Mastership:
             self._post.multicast(FLEET_GROUP, Stopped(self._app_id, self.master.epoch, reason), now)
 
     def _roster_changed(self, now: float) -> None:
-        self._dirty = True
+        self._dirty = self._dirty or self.master.roster.revision != self._replicated
         self.followers.acknowledge(now)
 
     # Time.
@@ -139,9 +147,20 @@ class Mastership:
         self.advance(now)
         if self._dirty:
             self._replicate((), now)
-        if now >= self._hand_over_at and not self._node.is_root(self._app_id) and self._node.is_active:
-            self._hand_over_at = now + HAND_OVER_S
+        if now >= self._hand_over_at and self._node.is_active:
+            self._hand_over(now)
+
+    def _hand_over(self, now: float) -> None:
+        """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
+        if self.resigns:
+            nearest = self._node.replicas(self.replicas_wanted)
+            if nearest:
+                self._resignations += 1
+                successor = nearest[(self._resignations - 1) % len(nearest)]
+                self._post.send(successor, self.descriptor(take_over=True, leaving=True), now)
+        elif not self._node.is_root(self._app_id):
             self._post.send(self._node.closest(self._app_id), self.descriptor(take_over=True), now)
+        self._hand_over_at = now + HAND_OVER_S
 
     def has_lingered(self, now: float) -> bool:
         """Whether the job is over and has been for long."""
@@ -176,9 +195,13 @@ class Mastership:
 
     # Results.
 
-    def give_up(self, node_id: int) -> None:
+    def give_up(self, node_id: int, now: float) -> None:
         """An agent is known to be dead: no pane waits for it."""
-        self._patience.stop_waiting(self.master.roster.numbers_of(node_id))
+        agents = self.master.roster.numbers_of(node_id)
+        if agents and self.ended is None:
+            self._patience.stop_waiting(agents)
+            self.master.runs(agents, no_longer=True)
+            self.followers.acknowledge(now)
 
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
@@ -187,6 +210,9 @@ class Mastership:
             if spans and not self._holds_back(spans, now):
                 self._publish(self.part.completed(), now)
                 self._patience.seen(spans[-1].contributors)
+                self.master.runs(spans[-1].contributors)
+                self.master.runs(self._patience.given_up, no_longer=True)
+                self.followers.acknowledge(now)
         self._release(now)
 
     def _holds_back(self, spans: Iterable[Span], now: float) -> bool:
@@ -251,6 +277,7 @@ class Mastership:
 
     def _replicate(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
         self._dirty = False
+        self._replicated = self.master.roster.revision
         self._revision += 1
         replicas = self._node.replicas(self.replicas_wanted)
         self._acknowledged = {peer.node_id: self._acknowledged.get(peer.node_id, 0) for peer in replicas}

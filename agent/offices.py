@@ -58,7 +58,9 @@ class Offices:
         return self._offices.get(app_id)
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
-        """Makes this agent the job's master, unless there is such a job."""
+        """Makes this agent the job's master, unless there is such a job. One that leaves does not even answer."""
+        if not self._parts.takes_work:
+            return
         refusal = self._refusal(job, submitter)
         if refusal is None and not self._is_running(job, submitter):
             born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
@@ -114,6 +116,17 @@ class Offices:
             if (part := self._parts.get(announce.app_id)) is not None:
                 part.master = None
 
+    def resign(self, now: float) -> None:
+        """Hands every job over to another agent, as far as there is one."""
+        for office in self._offices.values():
+            office.resigns = True
+            office.tick(now)
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether no master is left here that another agent could be instead."""
+        return not self._node.replicas(1) or all(office.ended for office in self._offices.values())
+
     def close(self, app_id: Id) -> None:
         """The job of a master here is over for the tree; the master stays a little to answer followers."""
         if (part := self._parts.get(app_id)) is not None:
@@ -124,10 +137,10 @@ class Offices:
         if (office := self._offices.get(app_id)) is not None:
             office.advance(now)
 
-    def failed(self, peer: Peer) -> None:
+    def failed(self, peer: Peer, now: float) -> None:
         """An agent is dead: nobody waits for it."""
         for office in self._offices.values():
-            office.give_up(peer.node_id)
+            office.give_up(peer.node_id, now)
 
     def tick(self, now: float) -> None:
         for app_id, office in list(self._offices.items()):

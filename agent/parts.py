@@ -10,7 +10,7 @@ from agent.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, unite
 from agent.jobs import JobPart
 from agent.master import Master
 from agent.messages import Announce, Commit, Enrol, Enrolled, Received, Snapshot
-from agent.panes import END
+from agent.panes import END, FIRST_PANE
 from agent.parsing import Parsed
 from agent.post import Post
 from overlay import Id, Node, Peer
@@ -53,8 +53,8 @@ class Parts:
 
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
-        works = self.takes_work and bool(self._streams_of(announce.stream))
         part = self._parts.get(announce.app_id)
+        works = bool(self._streams_of(announce.stream)) and (self.takes_work or (part is not None and part.is_working))
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -65,8 +65,11 @@ class Parts:
             part.begin_epoch(announce.epoch, announce.master)
         part.commit(announce.frontier)
         part.works = works
-        part.forwards = part.forwards or part.has_children
-        self._take_part(part, now)
+        part.forwards = part.has_children
+        if not part.is_needed:
+            self.drop(part.app_id, now)
+            return
+        self._ask(part, now)
         if part.number is not None and announce.agents < announce.expected:
             self._post.send(announce.master, part.ready_message(), now)
 
@@ -95,11 +98,10 @@ class Parts:
             part.add_child(child.node_id)
         return part
 
-    def _take_part(self, part: JobPart, now: float) -> None:
-        """Gets into the tree, and asks the master for what is needed there."""
-        if not part.is_needed or part.epoch is None or part.master_peer is None:
+    def _ask(self, part: JobPart, now: float) -> None:
+        """Asks the master for what is needed to take part."""
+        if part.epoch is None or part.master_peer is None:
             return
-        self._node.subscribe(part.app_id, now)
         if not part.is_installed or (part.works and part.number is None):
             self._post.send(part.master_peer, Enrol(part.app_id, part.epoch, self._name, part.works), now)
 
@@ -119,9 +121,14 @@ class Parts:
                 part.install(message)
             except query.PlanError:
                 return False
+            # Not earlier: in the tree, an agent that has nothing to say would be waited for.
+            self._node.subscribe(part.app_id, now)
         if message.number is not None and part.works and part.number is None and part.function is not None:
             streams = self._streams_of(message.job.stream)
             shared = [feed for other in self for feed in other.feeds.values()]
+            if message.begins > FIRST_PANE and not message.job.bounded:
+                # What is out already is out: whoever comes now reads what comes now.
+                streams = dict.fromkeys(streams, StreamOptions("end"))
             feeds = feeds_of_job(part.app_id, part.columns, streams, shared, bounded=message.job.bounded)
             self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
         self.pass_on(part, now)
@@ -179,7 +186,7 @@ class Parts:
         if (part := self._parts.get(app_id)) is not None:
             part.add_child(child.node_id)
             part.forwards = True
-            self._take_part(part, now)
+            self._ask(part, now)
 
     def child_removed(self, app_id: Id, child: Peer, now: float) -> None:
         """Without children a forwarder has nothing to do in the tree, and its parent nothing to wait for."""
@@ -197,11 +204,14 @@ class Parts:
         part = self._parts.get(app_id)
         if part is not None and part.master is None:
             part.parent_changed()
-            self._send_up(part, now)
+            self.send_up(part, now)
 
     def _uplink_of(self, part: JobPart) -> Peer | None:
-        """Where runs go from here."""
-        return self._node.parent(part.app_id)
+        """Where runs go from here: to the parent; from a root that leaves, to the master it has made."""
+        parent = self._node.parent(part.app_id)
+        if parent is None and not self.takes_work and part.master is None:
+            return part.master_peer
+        return parent
 
     def pass_on(self, part: JobPart, now: float) -> None:
         """Sends completed runs up; at the root, lets the master publish them."""
@@ -209,9 +219,10 @@ class Parts:
             self._at_root(part.app_id, now)
             return
         part.pass_on()
-        self._send_up(part, now)
+        self.send_up(part, now)
 
-    def _send_up(self, part: JobPart, now: float) -> None:
+    def send_up(self, part: JobPart, now: float) -> None:
+        """Sends what the parent has to get now."""
         if (parent := self._uplink_of(part)) is not None:
             for message in part.unsent(now):
                 self._post.send(parent, message, now)
@@ -267,4 +278,4 @@ class Parts:
         for part in self:
             part.start_sealing()
             if part.master is None:
-                self._send_up(part, now)
+                self.send_up(part, now)

@@ -24,6 +24,8 @@ class Roster:
     """
 
     next_number: int = 0
+    revision: int = 0
+    """Grows with every change."""
     _members: dict[int, MemberEntry] = field(default_factory=dict)
     _by_node: dict[int, int] = field(default_factory=dict)
 
@@ -80,6 +82,7 @@ class Roster:
     def forget_left(self, frontier: int) -> None:
         """Frees the entries of those who have left and whose last pane is out."""
         gone = [m for m in self._members.values() if m.last_pane is not None and m.last_pane <= frontier]
+        self.revision += bool(gone)
         for member in gone:
             del self._members[member.number]
             if self._by_node.get(member.node_id) == member.number:
@@ -116,6 +119,7 @@ class Roster:
         return len(self._members)
 
     def _put(self, member: MemberEntry) -> None:
+        self.revision += 1
         self._members[member.number] = member
         self._by_node[member.node_id] = member.number
 

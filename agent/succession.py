@@ -50,6 +50,7 @@ class Succession:
 
     def __init__(self, node: Node, post: Post, announcements: Announcements) -> None:
         self.refused = 0
+        self.takes_over = True
         self._node = node
         self._post = post
         self._announcements = announcements
@@ -64,7 +65,8 @@ class Succession:
         """Takes a descriptor; an inheritance if its master hands over to this agent."""
         app_id, held = replica.app_id, self._held.get(replica.app_id)
         known = self._announcements.get(app_id)
-        if (held is None and len(self._held) >= REPLICAS_MAX) or (known and replica.epoch < known.epoch):
+        has_room = held is not None or len(self._held) < REPLICAS_MAX
+        if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
             self.refused += 1
             return None
         if held is None or not replica.epoch.is_same_job(held.replica.epoch):
@@ -100,7 +102,9 @@ class Succession:
 
     def tick(self, now: float, in_office: Mapping[Id, object]) -> list[Inheritance]:
         """The jobs to take over now; `in_office` are those whose master is here already."""
-        inherited = []
+        inherited: list[Inheritance] = []
+        if not self.takes_over:
+            return inherited
         for app_id, held in list(self._held.items()):
             if now - held.heard_at > FORGET_S:
                 del self._held[app_id]
@@ -118,7 +122,9 @@ class Succession:
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
         if not self._node.is_active:
             return False
-        return master in self._failed or now - held.heard_at > SILENCE_S
+        # It may be this agent itself, in the process before this one.
+        is_self = master == self._node.peer.node_id
+        return is_self or master in self._failed or now - held.heard_at > SILENCE_S
 
     def _pass_on(self, app_id: Id, held: _Held, now: float) -> None:
         if now - held.passed_on_at >= 1.0:

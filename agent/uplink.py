@@ -75,5 +75,15 @@ class Uplink:
             if kept.sent and (kept.snapshot.after, kept.snapshot.upto) == (after, upto):
                 kept.send_at = inf
 
+    def loosen(self) -> None:
+        """What is sent from now on goes up as it is: this agent leaves, and what waits here with it would be lost."""
+        for kept in self._kept:
+            kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the parent has everything."""
+        return all(kept.send_at == inf for kept in self._kept)
+
     def __len__(self) -> int:
         return len(self._kept)

@@ -25,6 +25,11 @@ class Watermark:
         self._unfinished = set(self._at_end)
 
     @property
+    def value(self) -> int | None:
+        """Epoch ms; None before anything is known."""
+        return None if self._unopened else self._value
+
+    @property
     def has_ended(self) -> bool:
         """Whether every feed has come to its end for good."""
         return not self._unfinished
@@ -54,9 +59,9 @@ class Watermark:
 
     def sealable_upto(self, pane_ms: int, grace_ms: int) -> int | None:
         """The last pane whose end lies `grace_ms` or more behind the watermark; None before every feed is open."""
-        if self._value is None or self._unopened:
+        if self.value is None:
             return None
-        return (self._value - grace_ms) // pane_ms * pane_ms - pane_ms
+        return (self.value - grace_ms) // pane_ms * pane_ms - pane_ms
 
     def _advance(self, time_ms: int) -> None:
         if self._value is None or time_ms > self._value:

@@ -1,24 +1,31 @@
-"""Agents on the overlay's seeded simulator, and an observer who knows what every agent has put in."""
+"""Agents on the overlay's seeded simulator, logs that are written beside them, and an observer who knows all logs."""
 
 from __future__ import annotations
 
 import heapq
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 import polars as pl
 
 import query
-from agent import Agent, Master, Result, Submit
-from agent.jobs import JobPart
-from agent.panes import END
+from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit
+from agent.feeds_wanted import FeedKey
+from agent.master import Master
+from agent.messages import MemberEntry
 from agent.parsing import Parsed
-from overlay import Event, MulticastReceived, Node, Peer, Simulator, app_id
+from overlay import Event, Id, Node, Peer, Simulator, app_id
 
 PANE_MS = 1000
 SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
+WALL_MS = 1_700_000_000_000
+"""The wall clock at virtual time 0."""
+STEP_S = 0.05
+"""So often agents are driven and logs are read."""
 
 
 class LinkLatency:
@@ -40,186 +47,341 @@ class LinkLatency:
         return self._last[link] - now
 
 
+@dataclass
+class Reader:
+    """One feed of one agent: where it is in the log, and for a bounded one where it ends."""
+
+    feed: Feed
+    opens_at: float
+    position: int = -1
+    end: int | None = None
+
+
+@dataclass
+class Server:
+    """A web server and the agent beside it. The log goes on whether there is an agent or not."""
+
+    name: str
+    agent: Agent
+    node: Node
+    streams: dict[str, StreamOptions]
+    log: list[tuple[int, str]] = field(default_factory=list)
+    readers: dict[FeedKey, Reader] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    is_up: bool = True
+    stalled_until: float = 0.0
+    writes: bool = True
+    sealing_from: float = 0.0
+    read_bounded: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+    def counted(self, pane: int, size_ms: int) -> Counter[str]:
+        """What the log says of one window."""
+        return Counter(product for time, product in self.log if pane <= time < pane + size_ms)
+
+
 @dataclass(frozen=True)
-class Published:
-    """A result, who published it, and whom the roster expected in it when it came out."""
+class Window:
+    """A result as it went out: who published it and when, and whom the roster expected in it."""
 
-    master: str
+    at: float
+    app: str
+    epoch: tuple[int, int, int]
+    pane: int
     result: Result
-    expected: list[str]
+    expected: frozenset[str]
 
     @property
-    def pane(self) -> int:
-        return seconds_of(self.result) * PANE_MS
-
-    @property
-    def contributors(self) -> list[str]:
-        return [name for name in self.expected if name not in self.result.missing]
+    def contributors(self) -> frozenset[str]:
+        return self.expected - set(self.result.missing)
 
 
 class SimulatedFleet:
     """Agents in virtual time. `at` schedules, `run` lets time pass; everything follows from the seed."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self.simulator = Simulator(
             self.random,
             latency=LinkLatency(self.random, lambda: self.simulator.now),
             on_event=lambda _now, node, event: self._raised.append((node, event)),
         )
-        self.agents: list[Agent] = []
-        self.published: list[Published] = []
-        self.put_in: dict[tuple[str, str], Counter[tuple[int, str]]] = {}
-        """What each agent put into each job, by (job, agent): events by (pane, product)."""
-        self.slow_to_hear: dict[str, float] = {}
-        """By how many seconds multicasts reach an agent late."""
-        self._by_node: dict[int, Agent] = {}
+        self.servers: dict[str, Server] = {}
+        self.windows: list[Window] = []
+        self.hears_late: dict[str, float] = {}
+        """By how many seconds the overlay's events reach an agent late."""
+        self._members: dict[tuple[str, int], dict[int, MemberEntry]] = {}
+        self._by_node: dict[int, Server] = {}
         self._raised: list[tuple[Node, Event]] = []
         self._plans: list[tuple[float, int, Callable[[], None]]] = []
         self._planned = 0
+        self._next_step = 0.0
 
     @property
     def now(self) -> float:
         return self.simulator.now
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + int(self.now * 1000)
+
+    # Time.
 
     def at(self, time: float, action: Callable[[], None]) -> None:
         self._planned += 1
         heapq.heappush(self._plans, (time, self._planned, action))
 
     def run(self, until: float) -> None:
-        """Lets time pass, doing what was planned for it."""
-        while self._plans and self._plans[0][0] <= until:
-            time, _, action = heapq.heappop(self._plans)
-            self._run(time)
-            action()
-        self._run(until)
+        """Lets time pass, doing what was planned for it, and driving every agent that lives."""
+        while self.now < until:
+            stop = min([until, self._next_step, *(plan[0] for plan in self._plans[:1])])
+            self._simulate(max(stop, self.now))
+            while self._plans and self._plans[0][0] <= self.now:
+                heapq.heappop(self._plans)[2]()
+            if self.now >= self._next_step:
+                self._next_step = self.now + STEP_S
+                for server in self.servers.values():
+                    self._drive(server)
 
-    def _run(self, until: float) -> None:
+    def _simulate(self, until: float) -> None:
         while True:
             self.simulator.run(until, stop=lambda: bool(self._raised))
             if not self._raised:
                 return
             raised, self._raised = self._raised, []
             for node, event in raised:
-                self._process(self._by_node[node.peer.node_id], event)
+                self._happened(node, event)
 
-    def _process(self, agent: Agent, event: Event) -> None:
-        slow = self.slow_to_hear.get(agent.name)
-        if slow is not None and isinstance(event, MulticastReceived):
-            self.at(self.now + slow, lambda: self._handle(agent, event))
+    def _happened(self, node: Node, event: Event) -> None:
+        server = self._by_node[node.peer.node_id]
+        if server.node is not node or not server.is_up:
+            return
+        delay = self.hears_late.get(server.name, 0.0)
+        if delay:
+            self.at(self.now + delay, lambda: self._tell(server, event))
         else:
-            self._handle(agent, event)
+            self._tell(server, event)
 
-    def _handle(self, agent: Agent, event: Event) -> None:
-        agent.process(event, self.now)
-        self._collect(agent)
+    def _tell(self, server: Server, event: Event) -> None:
+        server.agent.process(event, self.now, self.wall_ms)
+        self._observe(server)
 
-    def add(self, *streams: str, node_id: int | None = None) -> Agent:
-        """A new agent that joins the overlay through a random one, and its streams' trees once it is in."""
+    def _drive(self, server: Server) -> None:
+        if not server.is_up or self.now < server.stalled_until:
+            return
+        timer = server.agent.next_timer()
+        if timer is not None and timer <= self.now:
+            server.agent.handle_timer(self.now, self.wall_ms)
+        if self.random.random() < 0.5:
+            self._read(server)
+        if self.now >= server.sealing_from:
+            for _ in range(self.random.randint(1, 4)):
+                if not server.agent.work(self.now, self.wall_ms):
+                    break
+        self._observe(server)
+
+    def _read(self, server: Server) -> None:
+        wanted = {feed.key: feed for feed in server.agent.feeds()}
+        server.readers = {key: reader for key, reader in server.readers.items() if key in wanted}
+        for key, feed in wanted.items():
+            if key not in server.readers:
+                server.readers[key] = Reader(feed, self.now + self.random.choice((0.0, 0.0, 0.2, 1.2)))
+            self._read_on(server, server.readers[key])
+
+    def _read_on(self, server: Server, reader: Reader) -> None:
+        if self.now < reader.opens_at:
+            return
+        key = reader.feed.key
+        if reader.position < 0:
+            reader.position = len(server.log) if reader.feed.start == "end" else 0
+            reader.end = len(server.log) if reader.feed.bounded else None
+        upto = min(reader.position + 50, len(server.log) if reader.end is None else reader.end)
+        events = server.log[reader.position : upto]
+        reader.position = upto
+        if events:
+            server.agent.insert(key, parsed(events), self.now, self.wall_ms)
+        if reader.end is None and upto == len(server.log):
+            server.agent.caught_up(key, self.now, self.wall_ms)
+        elif upto == reader.end:
+            server.agent.end_of_feed(key, self.now, self.wall_ms)
+
+    def _observe(self, server: Server) -> None:
+        server.notices += server.agent.notices()
+
+    # Servers and agents.
+
+    def add(self, *streams: str, node_id: int | None = None, read_from: str = "end") -> Server:
+        """A new server, whose agent joins the overlay through a random one."""
+        name = f"agent-{len(self.servers)}"
+        options = {stream: StreamOptions(read_from) for stream in streams}  # type: ignore[arg-type]
         node = self.simulator.add_node(node_id)
-        agent = Agent(f"agent-{len(self.agents)}", node, streams)
-        if self.agents:
-            node.join(self.random.choice(self.agents).node.peer, self.now)
-        else:
-            node.start(self.now)
-        self.agents.append(agent)
-        self._by_node[node.peer.node_id] = agent
-        agent.subscribe_streams(self.now)
+        server = self.servers[name] = Server(name, self._agent(name, node, options), node, options)
+        self._by_node[node.peer.node_id] = server
+        self._join(server)
+        return server
+
+    def _agent(self, name: str, node: Node, streams: dict[str, StreamOptions]) -> Agent:
+        agent = Agent(name, node, streams)
+        agent.on_result(lambda result: self._published(agent, result))
         return agent
 
-    def submit(self, name: str, by: Agent, sql: str = SQL) -> None:
+    def _join(self, server: Server) -> None:
+        others = [other for other in self.servers.values() if other is not server and other.is_up]
+        if others:
+            server.node.join(self.random.choice(others).node.peer, self.now)
+        else:
+            server.node.start(self.now)
+        server.agent.start(self.now)
+
+    def crash(self, server: Server) -> None:
+        """SIGKILL."""
+        self.simulator.crash(server.node)
+        server.is_up = False
+        server.readers.clear()
+
+    def restart(self, server: Server) -> None:
+        """The same agent, as a new process that knows nothing."""
+        server.node = self.simulator.restart(server.node)
+        server.agent = self._agent(server.name, server.node, server.streams)
+        server.is_up = True
+        server.readers.clear()
+        self._join(server)
+
+    def stall(self, server: Server, seconds: float) -> None:
+        """SIGSTOP, and later SIGCONT."""
+        server.stalled_until = self.now + seconds
+        self.simulator.stall(server.node, self.now + seconds)
+
+    def leave(self, server: Server, *, patience: float = 5.0) -> None:
+        """SIGTERM: the agent leaves, then its node, then the process ends."""
+        server.writes = False
+        read = max((reader.position for reader in server.readers.values()), default=0)
+        del server.log[max(0, read) :]
+        server.agent.leave(self.now, self.wall_ms)
+        deadline = self.now + patience
+
+        def look() -> None:
+            if not server.is_up:
+                return
+            if server.agent.has_left or self.now >= deadline:
+                server.node.leave(self.now)
+                self.at(self.now + 0.3, lambda: self.crash(server))
+            else:
+                self.at(self.now + STEP_S, look)
+
+        look()
+
+    # Logs.
+
+    def write(self, server: Server, count: int, *, late_ms: int = 0) -> None:
+        """The web server logs some events of the last half second."""
+        for _ in range(count):
+            time = self.wall_ms - self.random.randint(0, 500) - late_ms
+            server.log.append((time, self.random.choice("abcde")))
+
+    def keep_writing(self, until: float, *, pause: float = 0.4) -> None:
+        """Every server with a stream logs something now and then."""
+
+        def some(server: Server) -> None:
+            if server.writes:
+                self.write(server, self.random.randint(1, 3))
+            if self.now < until:
+                self.at(self.now + self.random.uniform(0.2, 1.8) * pause, lambda: some(server))
+
+        for server in self.workers():
+            some(server)
+
+    def workers(self) -> list[Server]:
+        return [server for server in self.servers.values() if "web" in server.streams]
+
+    # Jobs.
+
+    def submit(self, name: str, by: Server, sql: str = SQL, **options: object) -> Id:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
-        by.submit(Submit(key_of(name).to_bytes(16, "big"), name, plan.stream, plan.to_wire()), self.now)
+        chosen: dict[str, object] = {"bounded": False, "grace_ms": 1000, **options}
+        job = Submit(key_of(name), name, plan.stream, plan.to_wire(), sql, **chosen)  # type: ignore[arg-type]
+        by.agent.submit(job, self.now, self.wall_ms)
+        return job.app_id
 
-    def insert(self, agent: Agent, events: Iterable[tuple[int, str]]) -> None:
-        """Gives an agent events by (pane, product), and notes for which jobs it takes them."""
-        events = list(events)
-        times, products = [pane for pane, _ in events], [product for _, product in events]
-        frame = pl.DataFrame({"@time": times, "product": products}, schema={"@time": pl.Int64, "product": pl.String})
-        for app, part in agent._jobs.items():
-            if part.works_on("web"):
-                self.put_in.setdefault((f"{app:032x}", agent.name), Counter()).update(events)
-        agent.insert("web", Parsed((frame,), malformed=0))
+    def masters(self, name: str) -> list[tuple[Server, Master]]:
+        found = [(server, server.agent.master(key_of(name))) for server in self.servers.values() if server.is_up]
+        return [(server, master) for server, master in found if master is not None]
 
-    def seal_from(self, time: float, agent: Agent, pause: float) -> None:
-        """Ends an agent's input at a time; from then on it seals run by run, with random pauses, for ever."""
+    def of(self, name: str) -> list[Window]:
+        return [window for window in self.windows if window.app == name]
 
-        def seal() -> None:
-            if agent.sealed_upto() is not None:
-                agent.seal_next(self.now)
-                self._collect(agent)
-            self.at(self.now + self.random.uniform(0.01, pause), seal)
-
-        self.at(time, agent.end_of_input)
-        self.at(time, seal)
-
-    def _collect(self, agent: Agent) -> None:
-        for result in agent.results():
-            master = agent.master(key_of(result.app))
-            assert master is not None
-            roster = master.roster
-            expected = roster.names(roster.expected(seconds_of(result) * PANE_MS))
-            self.published.append(Published(agent.name, result, expected))
-
-    def masters(self, name: str) -> list[tuple[Agent, Master]]:
-        return [(agent, master) for agent in self.agents if (master := agent.master(key_of(name))) is not None]
-
-    def of(self, name: str) -> list[Published]:
-        return [published for published in self.published if published.result.app == name]
-
-    def panes(self, name: str) -> set[int]:
-        """The panes that any agent put anything into."""
-        app = f"{key_of(name):032x}"
-        return {pane for (of, _), events in self.put_in.items() if of == app for pane, _ in events}
+    def _published(self, agent: Agent, result: Result) -> None:
+        master = agent.master(key_of(result.app))
+        assert master is not None
+        pane = pane_of(result)
+        known = self._members.setdefault((result.app, master.epoch.born_ms), {})
+        known.update({member.number: member for member in master.roster.entries()})
+        expected = frozenset(member.name for member in known.values() if belongs(member, pane))
+        epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
+        self.windows.append(Window(self.now, result.app, epoch, pane, result, expected))
 
     # What must hold.
 
-    def check_results(self) -> None:
-        """Conservation and honesty of everything published, and each window once from each master."""
-        for published in self.published:
-            self._check(published)
-        windows = Counter((published.master, published.result.app, published.pane) for published in self.published)
-        assert [window for window, times in windows.items() if times > 1] == []
+    def check_windows(self, size_ms: int = PANE_MS) -> None:
+        """Conservation and honesty of everything published, and each window once in each epoch."""
+        for window in self.windows:
+            self._check(window, size_ms)
+        times = Counter((window.app, window.epoch, window.pane) for window in self.windows)
+        assert [one for one, n in times.items() if n > 1] == [], f"seed {self.seed}: published twice"
 
-    def _check(self, published: Published) -> None:
-        result = published.result
+    def _check(self, window: Window, size_ms: int) -> None:
+        result, about = window.result, f"seed {self.seed}, {window}"
         counted: Counter[str] = Counter()
-        for name in published.contributors:
-            for (pane, product), n in self.put_in.get((f"{key_of(result.app):032x}", name), Counter()).items():
-                counted[product] += n if pane == published.pane else 0
-        assert {row["product"]: row["n"] for row in result.rows} == dict(+counted), published
-        assert result.events == counted.total(), published
-        assert set(result.missing) <= set(published.expected), published
-        assert result.contributors + len(result.missing) == result.expected == len(published.expected), published
+        for name in window.contributors:
+            counted += self.servers[name].counted(window.pane, size_ms)
+        assert {row["product"]: row["n"] for row in result.rows} == dict(counted), about
+        assert result.events == counted.total(), about
+        assert set(result.missing) <= window.expected, about
+        assert result.contributors + len(result.missing) == result.expected == len(window.expected), about
 
-    def check_finished(self, *jobs: str) -> None:
-        """Each job is at its end, and nobody keeps anything of it.
+    def check_followers(self, name: str, followers: Iterable[Server]) -> None:
+        """Who has followed all the time has every window once, in order, whatever became of masters."""
+        panes = sorted({window.pane for window in self.of(name)})
+        for server in followers:
+            got = published(server, key_of(name))
+            assert got == sorted(set(got)), f"seed {self.seed}: {server.name} got a window twice"
+            assert not panes or set(panes) - set(got) <= {panes[-1]}, f"seed {self.seed}: {server.name} lacks a window"
 
-        Jobs submitted again while a closer node joins may get a second master: it has nothing to say to the agents of
-        the first, and does not end.
-        """
-        for name in jobs:
-            ends = [master.frontier for _, master in self.masters(name)]
-            assert END in ends, name
-            assert len({one.master for one in self.of(name)}) <= 1, name
-            if len(ends) == 1:
-                for agent in self.agents:
-                    self._check_empty(agent._jobs.get(key_of(name)))
-
-    def _check_empty(self, part: JobPart | None) -> None:
-        if part is not None:
-            assert (part._uncommitted, part._held) == ([], [])
-            assert part._combiner is None or not any(part._combiner._waiting.values())
+    def longest_silence(self, name: str, since: float, until: float) -> float:
+        """The longest time between two windows."""
+        times = [since, *(window.at for window in self.of(name) if since <= window.at <= until), until]
+        return max(later - earlier for earlier, later in pairwise(times))
 
     def fingerprint(self) -> tuple[str, list[str]]:
-        return self.simulator.trace_hash(), [published.result.to_json() for published in self.published]
+        return self.simulator.trace_hash(), [window.result.to_json() for window in self.windows]
 
 
-def key_of(name: str) -> int:
+def parsed(events: Iterable[tuple[int, str]], malformed: int = 0) -> Parsed:
+    events = list(events)
+    columns = {"@time": [time for time, _ in events], "product": [product for _, product in events]}
+    frame = pl.DataFrame(columns, schema={"@time": pl.Int64, "product": pl.String})
+    return Parsed((frame,), malformed=malformed)
+
+
+def published(server: Server, app: int) -> list[int]:
+    """The panes of the windows that a server's clients were shown of a job."""
+    found = [notice for notice in server.notices if isinstance(notice, Published) and notice.app_id == app]
+    assert all(json.loads(notice.json) for notice in found)
+    return [notice.pane for notice in found]
+
+
+def belongs(member: MemberEntry, pane: int) -> bool:
+    if member.first_pane is None or pane < member.first_pane:
+        return False
+    return member.last_pane is None or pane <= member.last_pane
+
+
+def key_of(name: str) -> Id:
     return app_id(name, b"")
 
 
-def seconds_of(result: Result) -> int:
-    """The window's start in seconds; all of the tests' windows are in the first minute of 1970."""
+def pane_of(result: Result) -> int:
+    """The window's start in epoch ms."""
     assert result.window_start is not None
-    return int(result.window_start[17:19])
+    start = pl.Series([result.window_start]).str.to_datetime(time_zone="UTC", time_unit="ms")
+    return int(start.dt.epoch("ms")[0])

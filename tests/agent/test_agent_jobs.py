@@ -11,15 +11,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import query
-from agent import Agent, Result, Submit
-from agent.messages import CODEC, Announce, Commit, Enrol, Enrolled, Installed, Message, NoMaster, Snapshot
+from agent import Agent, Result, StreamOptions, Submit
+from agent.epochs import Epoch
+from agent.mastership import SETTLE_S
+from agent.messages import (
+    CODEC,
+    Acknowledgement,
+    Announce,
+    Commit,
+    Enrol,
+    Enrolled,
+    Farewell,
+    Finished,
+    Follow,
+    Followed,
+    Message,
+    NoJob,
+    Ready,
+    Received,
+    Replica,
+    Replicated,
+    Snapshot,
+    Stop,
+    StopAnswer,
+    Stopped,
+    Submitted,
+    Unfollow,
+    Window,
+)
 from agent.panes import END, FIRST_PANE
 from agent.parsing import Parsed
-from overlay import MemoryNetwork, Node, Peer, app_id, group_id
+from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
 
 COUNT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
-APP_ID = app_id("shop", b"")
-KEY = APP_ID.to_bytes(16, "big")
+KEY = app_id("shop", b"")
+WALL_MS = 1_700_000_000_000
 
 
 class Fleet:
@@ -28,12 +54,15 @@ class Fleet:
     def __init__(self, size: int, bystanders: int = 0, salt: str = "") -> None:
         self.network = MemoryNetwork()
         self.agents: list[Agent] = []
+        self.results: list[Result] = []
         for number in range(size):
             name = f"agent-{number}"
             node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(number))
             self.network.add(node)
-            streams = ["web"] if number < size - bystanders else []
-            self.agents.append(Agent(name, node, streams))
+            streams = {"web": StreamOptions()} if number < size - bystanders else {}
+            agent = Agent(name, node, streams)
+            agent.on_result(self.results.append)
+            self.agents.append(agent)
             if number:
                 node.join(self.agents[0].node.peer, self.network.now)
             else:
@@ -41,31 +70,48 @@ class Fleet:
             self.settle()
             assert node.is_active
         for agent in self.agents:
-            agent.subscribe_streams(self.network.now)
+            agent.start(self.network.now)
         self.settle()
 
-    def settle(self) -> list[Result]:
+    @property
+    def now(self) -> float:
+        return self.network.now
+
+    def settle(self) -> None:
         busy = True
         while busy:
-            self.network.deliver_all(self.network.now)
-            busy = sum(agent.process_events(self.network.now) for agent in self.agents) > 0
-        return [result for agent in self.agents for result in agent.results()]
+            self.network.deliver_all(self.now)
+            busy = sum(agent.process_events(self.now, WALL_MS) for agent in self.agents) > 0
 
     def submit(self, text: str = COUNT, name: str = "shop", by: int = 0) -> None:
         plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
-        key = app_id(name, b"").to_bytes(16, "big")
-        self.agents[by].submit(Submit(key, name, plan.stream, plan.to_wire()), self.network.now)
-        assert self.settle() == []
+        job = Submit(app_id(name, b""), name, plan.stream, plan.to_wire(), text)
+        self.agents[by].submit(job, self.now, WALL_MS)
+        self.settle()
+        self.network.deliver_all(self.now + SETTLE_S)
+
+    def insert(self, number: int, parsed: Parsed) -> None:
+        agent = self.agents[number]
+        for feed in agent.feeds():
+            agent.insert(feed.key, parsed, self.now, WALL_MS)
 
     def finish(self) -> list[Result]:
         for agent in self.agents:
-            agent.end_of_input()
-        results = []
+            for feed in agent.feeds():
+                agent.end_of_feed(feed.key, self.now, WALL_MS)
         for agent in self.agents:
             while agent.sealed_upto() is not None:
-                agent.seal_next(self.network.now)
-                results += self.settle()
-        return results
+                agent.work(self.now, WALL_MS)
+                self.settle()
+        self.wait(1.0)
+        return self.results
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass for the agents; the overlay's timers stand still."""
+        self.network.deliver_all(self.now + seconds)
+        for agent in self.agents:
+            agent.handle_timer(self.now, WALL_MS)
+        self.settle()
 
 
 def events(*products: str | None, at_ms: int = 0, **columns: Any) -> Parsed:
@@ -79,8 +125,8 @@ def test_agents_without_the_stream_only_forward(salt: str) -> None:
     """Whichever ids they draw: bystanders may be master, lie on the way, or have no part; none contributes."""
     fleet = Fleet(size=24, bystanders=16, salt=salt)
     fleet.submit(by=23)
-    for number, agent in enumerate(fleet.agents[:8]):
-        agent.insert("web", events("a", f"own-{number}"))
+    for number in range(8):
+        fleet.insert(number, events("a", f"own-{number}"))
     (result,) = fleet.finish()
     assert (result.contributors, result.expected, result.missing, result.events) == (8, 8, [], 16)
     assert result.rows[0] == {"product": "a", "n": 8}
@@ -93,8 +139,8 @@ def test_many_jobs_have_masters_of_their_own() -> None:
     names = [f"job-{number}" for number in range(20)]
     for name in names:
         fleet.submit(name=name)
-    for agent in fleet.agents:
-        agent.insert("web", events("a"))
+    for number in range(16):
+        fleet.insert(number, events("a"))
     results = fleet.finish()
     assert sorted(result.app for result in results) == sorted(names)
     assert all(result.rows == [{"product": "a", "n": 16}] for result in results)
@@ -110,8 +156,8 @@ def test_many_jobs_have_masters_of_their_own() -> None:
 def test_windows_come_in_order_and_an_agent_without_events_still_contributes() -> None:
     fleet = Fleet(size=3)
     fleet.submit()
-    fleet.agents[0].insert("web", events("late", at_ms=5_000))
-    fleet.agents[1].insert("web", events("early", at_ms=1_000))
+    fleet.insert(0, events("late", at_ms=5_000))
+    fleet.insert(1, events("early", at_ms=1_000))
     results = fleet.finish()
     assert [result.window_start for result in results] == ["1970-01-01T00:00:01Z", "1970-01-01T00:00:05Z"]
     assert [(r.contributors, r.expected, r.events) for r in results] == [(3, 3, 1), (3, 3, 1)]
@@ -121,55 +167,77 @@ def test_counts_reach_the_result_by_window() -> None:
     fleet = Fleet(size=2)
     fleet.submit()
     coerced = pl.Series([2], dtype=pl.UInt32)
-    fleet.agents[0].insert("web", events("a", at_ms=1_000, **{"@coerced": coerced}))
-    fleet.agents[1].insert("web", events("a", at_ms=2_000))
-    fleet.agents[1].insert("web", Parsed((), malformed=3))
+    fleet.insert(0, events("a", at_ms=1_000, **{"@coerced": coerced}))
+    fleet.insert(1, events("a", at_ms=2_000))
+    fleet.insert(1, Parsed((), malformed=3))
     first, second = fleet.finish()
     assert (first.coerced, first.malformed) == (2, 0)
     assert (second.coerced, second.malformed) == (0, 3)
 
 
-def test_state_is_kept_until_it_is_committed() -> None:
+def test_a_job_at_its_end_leaves_nothing_behind() -> None:
     fleet = Fleet(size=8)
     fleet.submit()
-    fleet.agents[0].insert("web", events("a"))
+    fleet.insert(0, events("a"))
     fleet.finish()
-    parts = [part for agent in fleet.agents for part in agent._jobs.values()]
-    assert [part.for_new_parent() for part in parts if len(part.for_new_parent()) > 1] == []
+    assert [agent.status().parts for agent in fleet.agents] == [()] * 8
+    assert [agent.jobs() for agent in fleet.agents] == [()] * 8
+    assert [agent.feeds() for agent in fleet.agents] == [()] * 8
 
 
 def test_a_job_submitted_twice_stays_the_first() -> None:
     fleet = Fleet(size=4)
     fleet.submit()
     fleet.submit(text=COUNT.replace("COUNT(*)", "COUNT(product)"))
-    fleet.agents[0].insert("web", events(None))
+    fleet.insert(0, events(None))
     (result,) = fleet.finish()
     assert result.rows == [{"product": None, "n": 1}]
 
 
-def strangers_messages() -> list[Message]:
-    snapshot = Snapshot(KEY, KEY, 1, FIRST_PANE, END, b"\x01", b"not a frame", b"nor this")
+EPOCH = Epoch(WALL_MS, 1, Id(77))
+LATER = Epoch(WALL_MS + 10**6, 9, Id(78))
+
+
+def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
+    """One of each kind, as a stranger would make them up."""
+    plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
+    job = Submit(KEY, "shop", "web", plan.to_wire(), COUNT)
+    nobody = Peer(77, "nowhere")
+    replica = Replica(KEY, epoch, 7, job, Id(5), [], 0, END, [], b"", [(0, b"{}")], take_over=True, leaving=True)
     return [
-        Announce(KEY), Enrol(KEY, "intruder", True), Enrolled(KEY, 3, 9, 7, {"plan": "none"}), NoMaster(KEY),
-        Commit(KEY, KEY, END), Installed(KEY, KEY, 1, b"\xff"), snapshot, Submit(KEY, "shop", "web", {}),
+        job, Submit(KEY, "shop", "web", {}), Submitted(KEY, WALL_MS, None), Submitted(KEY, WALL_MS, "no"),
+        Announce(KEY, epoch, nobody, "m", "shop", "web", COUNT, True, 1, FIRST_PANE, 0, 0),
+        Enrol(KEY, epoch, "intruder", True), Enrolled(KEY, epoch, 3, 1, 7, 7, job),
+        Enrolled(KEY, epoch, 3, 1, 7, 7, Submit(KEY, "shop", "web", {"plan": "none"})),
+        Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
+        Farewell(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
+        Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", again=True),
+        Received(KEY, epoch, FIRST_PANE, END), Commit(KEY, epoch, END), replica,
+        Replicated(KEY, epoch, 2**40), Follow(KEY, 1, None), Follow(KEY, 2**60, END), Unfollow(KEY), NoJob(KEY),
+        Followed(KEY, epoch, 1, 0, "shop", COUNT, "web", ["n"], False), Acknowledgement(KEY, epoch, 1, 1, 1, "m"),
+        Window(KEY, epoch, 0, b"{}"), Finished(KEY, epoch, "finished"), StopAnswer(KEY, True),
+        Stopped(KEY, epoch, "stopped"),
     ]  # fmt: skip
 
 
 def test_what_a_stranger_sends_changes_nothing() -> None:
-    """Every kind of message, sent straight to every agent by a node that has no part in the job's tree."""
+    """Every kind of message but Stop, sent straight to every agent by a node that has no part in the job's tree."""
     fleet = Fleet(size=6)
     fleet.submit()
     intruder = Node(Peer(group_id("intruder"), "intruder"), random=random.Random(99))
     fleet.network.add(intruder)
-    intruder.join(fleet.agents[0].node.peer, fleet.network.now)
+    intruder.join(fleet.agents[0].node.peer, fleet.now)
     fleet.settle()
+    office = next(agent._offices.get(KEY) for agent in fleet.agents if agent.master(KEY))
+    assert office is not None
     for agent in fleet.agents:
-        for message in strangers_messages():
-            intruder.send(agent.node.peer, CODEC.encode(message), fleet.network.now)
-        intruder.send(agent.node.peer, b"garbage", fleet.network.now)
+        for message in strangers_messages() + strangers_messages(office.master.epoch):
+            if not isinstance(message, Enrol | Replica):
+                intruder.send(agent.node.peer, CODEC.encode(message), fleet.now)
+        intruder.send(agent.node.peer, b"garbage", fleet.now)
     fleet.settle()
-    for agent in fleet.agents:
-        agent.insert("web", events("a"))
+    for number in range(6):
+        fleet.insert(number, events("a"))
     (result,) = fleet.finish()
     assert result.rows == [{"product": "a", "n": 6}]
     assert (result.contributors, result.expected) == (6, 6)
@@ -179,22 +247,28 @@ def test_what_a_stranger_sends_changes_nothing() -> None:
 @pytest.mark.fuzz
 @given(st.data())
 def test_no_bytes_harm_an_agent(data: st.DataObject) -> None:
-    """Mutated job messages by route, by multicast and directly from a child: counted, never raised."""
+    """Mutated job messages by route, by multicast and directly: counted, never raised, whatever time passes."""
     fleet = Fleet(size=3)
     fleet.submit()
-    now = fleet.network.now
-    for _ in range(4):
+    (office,) = [one for agent in fleet.agents if (one := agent._offices.get(KEY)) is not None]
+    epochs = st.sampled_from([EPOCH, LATER, office.master.epoch, office.master.epoch.next(Id(5))])
+    group = st.sampled_from([KEY, group_id("fleet")])
+    for _ in range(data.draw(st.integers(1, 6))):
         sender, target = (data.draw(st.sampled_from(fleet.agents)) for _ in range(2))
-        payload = bytearray(CODEC.encode(data.draw(st.sampled_from(strangers_messages()))))
+        message = data.draw(st.sampled_from([*strangers_messages(data.draw(epochs)), Stop(KEY)]))
+        payload = bytearray(CODEC.encode(message))
         for _ in range(data.draw(st.integers(0, 3))):
             payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
         match data.draw(st.sampled_from(["route", "multicast", "send"])):
             case "route":
-                sender.node.route(APP_ID, bytes(payload), now)
+                sender.node.route(KEY, bytes(payload), fleet.now)
             case "multicast":
-                sender.node.multicast(APP_ID, bytes(payload), now)
+                sender.node.multicast(data.draw(group), bytes(payload), fleet.now)
             case _:
-                sender.node.send(target.node.peer, bytes(payload), now)
+                sender.node.send(target.node.peer, bytes(payload), fleet.now)
         fleet.settle()
-    fleet.agents[0].insert("web", events("a"))
-    fleet.finish()
+        fleet.wait(data.draw(st.sampled_from([0.0, 1.0, 7.0, 40.0])))
+        assert all(agent.status() for agent in fleet.agents)
+    fleet.insert(0, events("a"))
+    for result in fleet.finish():
+        assert result.to_json()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -13,16 +12,18 @@ from hypothesis import strategies as st
 
 import cbt
 import query
-from agent import Agent, Master, Result, Submit, jobs
-from agent import agent as agent_module
+from agent import Agent, Master, Result, StreamOptions, Submit, announcements, jobs
+from agent.epochs import Epoch
+from agent.feeds_wanted import Feed
 from agent.jobs import JobPart
-from agent.messages import CODEC, Announce, Enrolled, Installed, Message, Snapshot
-from agent.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters, count
+from agent.messages import CODEC, Announce, Enrolled, Snapshot
+from agent.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.parsing import Parsed
-from overlay import MessageReceived, MulticastReceived, Node, Peer, WireError
+from agent.post import FLEET_GROUP
+from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError
 
-APP, ROOT, CHILD = 77, 1, 2
-APP_ID, ROOT_ID = APP.to_bytes(16, "big"), ROOT.to_bytes(16, "big")
+APP, ROOT, CHILD = Id(77), Id(1), Id(2)
+EPOCH = Epoch(5, 1, ROOT)
 SQL = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS s, AVG(price) AS a, MIN(product) AS l, MAX(price) AS m, "
     "COUNT(price) AS c FROM web GROUP BY product WINDOWING 1 SECOND",
@@ -49,26 +50,39 @@ class Root:
     def __init__(self, sql: str = SQL[0]) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
         self.part = JobPart(APP, ROOT)
-        self.master = self.part.master = Master(Submit(APP_ID, "shop", plan.stream, plan.to_wire()))
-        self.part.works = True
+        self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
+        self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
+        self.part.master, self.part.works = self.master, True
         self.part.add_child(CHILD)
-        self.part.install(self.master.enrol(ROOT, "root", works=True), ROOT)
-        self.master.enrol(CHILD, "child", works=True)
+        own = self.enrol(ROOT, "root")
+        self.part.install(own)
+        self.feed = Feed("web", APP, "beginning", True, tuple(self.part.columns))
+        self.master.acknowledge(ROOT, self.part.start_working(own, [self.feed], 0))
+        self.enrol(CHILD, "child")
         assert self.part.function is not None
         self.schema = self.part.function.state_schema
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
-        self.part.insert(Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1))
+        self.part.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
+
+    def enrol(self, node_id: Id, name: str) -> Enrolled:
+        enrolled = self.master.enrol(node_id, name, works=True)
+        assert enrolled is not None
+        return enrolled
 
     def says(self, **fields: Any) -> int:
         """The child sends a run, of nothing but what is given; returns how many were refused."""
         empty = {"state": pl.DataFrame(schema=self.schema), "counters": pl.DataFrame(schema=COUNTERS_SCHEMA)}
         filled = {"after": FIRST_PANE, "upto": END, "contributors": b"\2"} | empty | fields
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
-        return self.part.child_snapshot(CHILD, Snapshot(APP_ID, ROOT_ID, 1, **(filled | frames)))
+        before = self.part.refused
+        self.part.child_snapshot(CHILD, Snapshot(APP, filled.pop("epoch", EPOCH), 1, **(filled | frames)))
+        return self.part.refused - before
 
     def finish(self) -> list[Result]:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
+        self.part.opened(self.feed.key, 0)
+        self.part.end_of_feed(self.feed.key)
         self.part.start_sealing()
         self.part.seal_next()
         results = self._publish()
@@ -76,7 +90,7 @@ class Root:
         return results + self._publish()
 
     def _publish(self) -> list[Result]:
-        return [result for run in self.part.completed() for result in self.master.publish(run)]
+        return [result for run in self.part.completed() for result in self.master.publish(run).values()]
 
 
 def counters(panes: Sequence[int], **columns: Sequence[int | None]) -> pl.DataFrame:
@@ -106,6 +120,8 @@ def test_no_run_harms_a_root(data: st.DataObject) -> None:
             contributors=data.draw(st.sampled_from((b"", b"\2", b"\2", b"\1", b"\3", b"\xff" * 8))),
             state=a_frame(data.draw, root.schema, ("pane", "hash")),
             counters=a_frame(data.draw, COUNTERS_SCHEMA, ("pane",)),
+            again=data.draw(st.booleans()),
+            epoch=data.draw(st.sampled_from((EPOCH, EPOCH, EPOCH, EPOCH.next(CHILD), Epoch(4, 9, ROOT)))),
         )
     results = root.finish()
     assert root.master.frontier == END
@@ -151,16 +167,37 @@ def test_a_repeated_or_backward_run_is_refused() -> None:
     assert [r.missing for r in root.finish()] == [[], []]
 
 
-def test_another_masters_numbers_mean_other_agents() -> None:
+@pytest.mark.parametrize("epoch", [Epoch(5, 0, ROOT), Epoch(5, 1, Id(0)), Epoch(4, 7, ROOT)])
+def test_another_masters_numbers_mean_other_agents(epoch: Epoch) -> None:
     root = Root()
-    stranger = msgspec.structs.replace(
-        root.part._message(Run(FIRST_PANE, END, 0b10, pl.DataFrame(schema=root.schema), count(pane=[0]))),
-        master=APP_ID,
-    )
-    assert root.part.child_snapshot(CHILD, stranger) == 1
-    assert root.part.child_installed(Installed(APP_ID, APP_ID, 1, b"\2")) == 1
-    assert root.part.installed == 0b01
+    assert root.says(epoch=epoch, counters=counters([0], events=[9])) == 1
     assert {tuple(r.missing) for r in root.finish()} == {("child",)}
+
+
+def test_snapshots_of_an_epoch_to_come_wait_for_it_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "HELD_MAX", 3)
+    root = Root()
+    assert [root.says(epoch=EPOCH.next(CHILD)) for _ in range(5)] == [0, 0, 0, 1, 1]
+    assert {tuple(r.missing) for r in root.finish()} == {("child",)}
+
+
+def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
+    root = Root()
+    seven = counters([0], events=[7])
+    assert [root.says(upto=500, counters=seven), root.says(upto=500, counters=seven, again=True)] == [0, 0]
+    assert root.says(after=500, contributors=b"\3", counters=counters([1000], events=[7]), again=True) == 0
+    first, second = root.finish()
+    assert (first.events, first.missing) == (8, [])
+    assert (second.events, second.missing) == (7, []), "root and child together, or root alone, but not both"
+
+
+def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.combiner.LOOSE_MAX", 2)
+    root = Root()
+    for _ in range(5):
+        root.says(upto=500, counters=counters([0], events=[7]), again=True)
+    assert root.part.waiting_runs <= 3
+    assert [r.events for r in root.finish()] == [8, 2]
 
 
 def test_a_window_of_everything_comes_out_once_however_runs_are_cut() -> None:
@@ -179,7 +216,9 @@ def test_counts_stay_within_what_can_be_added() -> None:
 def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "SNAPSHOT_BYTES_MAX", 10)
     root = Root()
-    message = root.part.keep(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), counters([0], events=[5])))
+    message = root.part._message(
+        Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), counters([0], events=[5]))
+    )
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)
 
 
@@ -187,30 +226,35 @@ def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_times_beyond_int64_are_no_message(field: str, value: int) -> None:
     fields = {"after": 0, "upto": 1, field: value}
-    message = Snapshot(APP_ID, ROOT_ID, 1, contributors=b"", state=b"", counters=b"", **fields)
+    message = Snapshot(APP, EPOCH, 1, contributors=b"", state=b"", counters=b"", **fields)
     with pytest.raises((WireError, OverflowError)):
         CODEC.decode(CODEC.encode(message))
 
 
 def lone_agent() -> Agent:
     node = Node(Peer(ROOT, "root"), random=None)  # type: ignore[arg-type]
-    return Agent("root", node, ["web"])
+    return Agent("root", node, {"web": StreamOptions()})
+
+
+def announced(number: int) -> Announce:
+    master = Peer(CHILD, "child")
+    return Announce(Id(number), Epoch(0, 1, CHILD), master, "m", "shop", "web", "", True, 1, FIRST_PANE, 0, 0)
 
 
 def test_the_jobs_an_agent_hears_of_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "JOBS_MAX", 3)
+    monkeypatch.setattr(announcements, "JOBS_MAX", 3)
     agent = lone_agent()
     for number in range(5):
-        announced = CODEC.encode(Announce(number.to_bytes(16, "big")))
-        agent.process(MulticastReceived(0, announced), 0.0)  # type: ignore[arg-type]
-    assert (len(agent._jobs), agent.refused) == (3, 2)
+        agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(number))), 0.0, 0)
+    assert (len(agent.status().parts), len(agent.jobs()), agent.refused) == (3, 3, 2)
 
 
-def test_a_master_takes_its_function_from_itself_only() -> None:
-    """Else a stranger could start its combiner somewhere else than where the master is."""
+def test_a_function_is_taken_from_the_master_only() -> None:
+    """Else a stranger could start an agent's combiner somewhere else than where the master is."""
     agent, root = lone_agent(), Root()
-    agent._jobs[APP] = root.part
-    root.part.function = None
-    forged: Message = Enrolled(APP_ID, 0, 1, 5000, root.master.job.plan)
-    agent.process(MessageReceived(Peer(CHILD, "child"), CODEC.encode(forged)), 0.0)
-    assert (agent.refused, root.part.function) == (1, None)
+    agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(APP))), 0.0, 0)
+    forged = CODEC.encode(Enrolled(APP, Epoch(0, 1, CHILD), 0, 1, 5000, 0, root.master.job))
+    agent.process(MessageReceived(Peer(Id(3), "stranger"), forged), 0.0, 0)
+    assert (agent.refused, agent.status().parts[0].installed) == (1, False)
+    agent.process(MessageReceived(Peer(CHILD, "child"), forged), 0.0, 0)
+    assert (agent.refused, agent.status().parts[0].installed) == (1, True)
