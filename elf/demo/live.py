@@ -49,6 +49,7 @@ class Performance:
     app: str = APP
     _acts: Acts = field(init=False)
     _began: float = 0.0
+    _heard_at: float = 0.0
     _acknowledged: Acknowledged | None = None
     _last_pane: int | None = None
     _load_ended_ms: int | None = None
@@ -92,14 +93,13 @@ class Performance:
         async with self._connect(first) as client:
             await self._submit(client)
             task_status.started()
-        source, lost_at = first, None
+        source = first
         while True:
             try:
                 async with self._connect(source) as client:
-                    lost_at = await self._follow(client)
+                    await self._follow(client)
             except ClientError as error:
-                lost_at = lost_at or trio.current_time()
-                if trio.current_time() - lost_at > _LOST_TIMEOUT_S:
+                if trio.current_time() - self._heard_at > _LOST_TIMEOUT_S:
                     raise DemoError(f"no agent has windows any more: {error}") from error
                 source = self._another(source)
                 self._happened(f"the windows come by way of {source} now")
@@ -119,12 +119,13 @@ class Performance:
                 if acknowledged.master != self.victim or number == _NAMES_MAX:
                     break
                 await job.stop()
-        self.app, self._began, self._acknowledged = app, trio.current_time(), acknowledged
+        self.app, self._acknowledged = app, acknowledged
+        self._began = self._heard_at = trio.current_time()
         took_s = self._began - asked_at
         agents = f"{acknowledged.agents} of {acknowledged.expected} agents"
         self._happened(f"{agents} run {app} after {took_s:.2f} s, {acknowledged.master} is its master")
 
-    async def _follow(self, client: AsyncClient) -> float | None:
+    async def _follow(self, client: AsyncClient) -> None:
         async with client.follow(self.app, after=self._last_pane) as job:
             async for update in job.updates():
                 if isinstance(update, Result):
@@ -133,7 +134,6 @@ class Performance:
                     self._take_acknowledged(update)
                 elif isinstance(update, Ended):
                     raise DemoError(f"{self.app} ended: {update.reason}")
-        return None
 
     def _another(self, source: str) -> str:
         """The next agent that runs, in turn."""
@@ -153,7 +153,7 @@ class Performance:
             await client.stop(self.app)
 
     def _take(self, result: Result) -> None:
-        self._last_pane = result.pane
+        self._last_pane, self._heard_at = result.pane, trio.current_time()
         window = shown(result, _wall_ms(), self._elapsed_s())
         before = self.board.windows[-1] if self.board.windows else None
         self.board.windows.append(window)

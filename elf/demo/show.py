@@ -22,7 +22,7 @@ from .interruption import undisturbed_end
 from .live import Performance, one_error
 from .load import LoadReport
 from .screen import screen_for
-from .tally import judge
+from .tally import count_lines, judge
 
 SERVERS = 8
 VICTIM = "agent-5"
@@ -85,12 +85,23 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
         _say(console, f"  not what the logs hold: {line}")
     if verdict.complete + verdict.lacking > 0 and not verdict.wrong:
         _say(console, "That is, to the event, what these agents' servers logged in these windows.")
+    _ask_once(console, performance, load)
+
+
+def _ask_once(console: Console, performance: Performance, load: LoadReport) -> None:
+    """A query over all that the access logs hold, where every server's agent runs; else over what the others see."""
+    servers = dict(zip(performance.fleet.names, performance.shop.servers, strict=True))
+    running = [name for name in servers if performance.fleet.is_running(name)]
     with one_error():
         answer = trio.run(performance.once, BY_STATUS)
     answers = sum(row["answers"] for row in answer.rows)
-    same = "the same" if answers == load.requests else "which is not the same!"
-    asked = f"the fleet, asked once over all access logs, {answers:,}"
-    _say(console, f"The visitors counted {load.requests:,} answers; {asked}: {same}.")
+    if len(running) == len(servers):
+        known, whose = load.requests, f"The visitors counted {load.requests:,} answers"
+    else:
+        known = sum(count_lines(servers[name].access_log) for name in running)
+        whose = f"{len(running)} agents run; their servers' access logs hold {known:,} lines"
+    same = "the same" if answers == known else "which is not the same!"
+    _say(console, f"{whose}; the fleet, asked once over all it has of these logs, {answers:,}: {same}.")
 
 
 def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:

@@ -32,7 +32,7 @@ class Verdict:
     wrong: tuple[str, ...]
 
 
-def count_lines(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
+def count_by_window(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
     """How many lines of one of a server's logs lie in each window, by its start; `starts_ms` ascend."""
     moment_of = lru_cache(_MOMENTS)(_moment_ms)
     counted: Counter[int] = Counter()
@@ -47,11 +47,16 @@ def count_lines(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[
     return counted
 
 
+def count_lines(log: Path) -> int:
+    with log.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
 def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Sequence[Path]], window_ms: int) -> Verdict:
     """Compares what was shown with the logs; `logs` are those that each agent reads."""
     starts = sorted({window.start_ms for window in windows})
     written = {
-        agent: sum((count_lines(log, starts, window_ms) for log in paths), Counter[int]())
+        agent: sum((count_by_window(log, starts, window_ms) for log in paths), Counter[int]())
         for agent, paths in logs.items()
     }
     complete: list[ShownWindow] = []

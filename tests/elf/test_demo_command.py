@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -48,6 +49,16 @@ def wait_for_processes(folder: Path, count: int) -> None:
         time.sleep(0.05)
 
 
+def process_of(folder: Path, argument: str) -> int:
+    """The one process below the folder that was started with this."""
+    [found] = [
+        int(entry.parent.name)
+        for entry in Path("/proc").glob("[0-9]*/cmdline")
+        if argument in (text := entry.read_text(errors="replace")) and str(folder) in text
+    ]
+    return found
+
+
 def nothing_is_left(folder: Path) -> bool:
     return processes_of(folder) == [] and list(folder.iterdir()) == []
 
@@ -80,7 +91,9 @@ def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> No
     end = screens[-1]
     assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say that an agent is missing", end)
     assert "to the event, what these agents' servers logged" in end
-    assert re.search(r"The visitors counted ([\d,]+) answers; .*all access logs, \1: the same", end.replace("\n", ""))
+    assert re.search(
+        r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", end.replace("\n", "")
+    )
     assert "Try next:" in end
     assert terminal.cursor_is_visible()
     assert nothing_is_left(temporary)
@@ -102,7 +115,7 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
     assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text)
     assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  8 of 8  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
     assert "\x1b" not in text
-    counted = re.search(r"The visitors counted ([\d,]+) answers; .* all access logs, \1: the same", text)
+    counted = re.search(r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", text)
     assert counted
     lines = sum(len(log.read_text().splitlines()) for log in logs.glob("shop-*/access.log"))
     assert lines == int(counted[1].replace(",", "")) > 100
@@ -131,6 +144,26 @@ def test_a_signal_ends_it_in_good_order(temporary: Path, number: signal.Signals,
         process.send_signal(number)
         _, complaint = process.communicate(timeout=END_S)
     assert (process.returncode, complaint.strip()) == (code, "")
+    assert nothing_is_left(temporary)
+
+
+@needs_proc
+@pytest.mark.slow
+def test_it_goes_on_when_the_agent_that_it_asks_dies_and_when_there_is_no_time_for_a_return(temporary: Path) -> None:
+    text = ""
+    with subprocess.Popen([*COMMAND, "--seconds", "25"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            text += line
+            if "  8 of 8  " in line and "has ended" not in text and text.count("  8 of 8  ") == 1:
+                os.kill(process_of(temporary, "agent-1/agent.toml"), signal.SIGKILL)
+    assert process.returncode == 0
+    assert "agent-1 has ended: killed by signal 9" in text
+    assert "the windows come by way of agent-2 now" in text
+    assert "agent-5 killed (SIGKILL)" in text
+    assert "6 of 8 · missing agent-1, agent-5" in text
+    assert "not what the logs hold" not in text
+    assert re.search(r"6 agents run; .* hold ([\d,]+) lines; .* these logs, \1: the same", text)
     assert nothing_is_left(temporary)
 
 
