@@ -188,9 +188,10 @@ class ClientRequests:
             return control.Refused("unavailable", f"a job {job.name} is being started at this moment")
         expected = self._submissions[app_id] = _Expected()
         self._pump.do(lambda now: self._agent.submit(job, now, self._wall_ms()))
-        # Following at once saves a round; but where others follow a job of that name, this one is not it.
-        is_new = app_id not in self._audiences
-        if is_new and expected.notice is None:
+        # Following at once saves a round; but where others follow a job of that name, this one is not it. A master
+        # that lives here has answered by now, to nobody yet.
+        follows = app_id not in self._audiences and expected.notice is None
+        if follows:
             self._audiences.attach(app_id, client)
         try:
             with trio.move_on_after(ANSWER_TIMEOUT_S):
@@ -203,7 +204,7 @@ class ClientRequests:
                 return control.Refused("unavailable" if unavailable else "usage", reason)
             case None:
                 return control.Refused("unavailable", "the fleet did not answer in time: is this agent cut off?")
-        if not is_new:
+        if not follows:
             client.after = EVERYTHING
             self._audiences.attach(app_id, client)
         return None
