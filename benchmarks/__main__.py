@@ -3,13 +3,13 @@
 import argparse
 import sys
 
-from . import local
+from . import fleet, local
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
 
-BENCHMARKS = {"local": local.run}
+BENCHMARKS = {"local": local.run, "fleet": fleet.run}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

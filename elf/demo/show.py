@@ -76,7 +76,7 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
     servers = zip(performance.fleet.names, performance.shop.servers, strict=True)
     verdict = judge(windows, {name: (server.event_log, server.access_log) for name, server in servers}, WINDOW_S * 1000)
     complete = f"{verdict.complete} of {len(windows)} windows are complete: {verdict.complete_events:,} events"
-    lacking = f"{verdict.lacking} say that an agent is missing: {verdict.lacking_events:,} events of the others"
+    lacking = f"{verdict.lacking} say which agents are missing: {verdict.lacking_events:,} events of the others"
     console.print()
     _say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
     if verdict.unsure:

@@ -89,7 +89,7 @@ def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> No
         assert re.search(pattern, live), pattern
     assert "Traceback" not in live
     end = screens[-1]
-    assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say that an agent is missing", end)
+    assert re.search(r"\d+ of \d+ windows are complete: [\d,]+ events; \d+ say which agents are missing", end)
     assert "to the event, what these agents' servers logged" in end
     assert re.search(
         r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", end.replace("\n", "")

@@ -1,0 +1,233 @@
+"""A fleet of agent processes on one machine: how late windows come, how fast jobs start, what agents cost.
+
+`python -m benchmarks.fleet [--quick] [--json FILE]`
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import elf
+from agent.control_messages import Acknowledged
+from elf.client import ClientError
+from elf.demo import DemoError
+from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+
+from .environment import use_two_cores
+from .events import write_shop_events
+from .fleet_windows import GRACE_S, Printed, events_once, printed_windows
+from .processes import cpu_s, usage
+from .race import BenchmarkError
+from .replay import Replay
+from .report import Comparison, main, within
+
+AGENTS = 8
+MANY = 32
+JOIN_TARGET_S = 20.0
+MEMORY_TARGET_MB = 140.0
+IDLE_TARGET_PERCENT = 1.0
+ACKNOWLEDGED_TARGET_MS = 200.0
+SUSTAINED_LAG_S = 1.0
+"""A rate is sustained if every window came within this time of when it was due."""
+SHARES = (0.9, 0.75, 0.6, 0.45, 0.3)
+"""Of the speed at which a backlog is read: the live rates that are tried, the highest first."""
+BACKLOG = "backlog"
+LIVE = "web"
+_SUBMIT_TIMEOUT_S = 10.0
+_SETTLE_S = 3.0
+_FIRST_EVENTS = 100
+"""What every live log holds from the start, so that there is something to tell its format from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is measured."""
+
+    many: int
+    idle_s: float
+    submissions: int
+    latency_s: float
+    latency_rate: float
+    backlog_events: int
+    live_s: float
+    shares: Sequence[float]
+
+
+FULL = Extent(MANY, 20.0, 30, 60.0, 2_000, 1_000_000, 12.0, SHARES)
+QUICK = Extent(0, 4.0, 10, 8.0, 2_000, 100_000, 0.0, ())
+
+
+def run(quick: bool) -> list[Comparison]:
+    """Everything, in turn. Raises BenchmarkError when a fleet or a query does not work."""
+    use_two_cores()
+    extent = QUICK if quick else FULL
+    lines: list[Comparison] = []
+    try:
+        if extent.many:
+            with _fleet(extent.many) as (fleet, _, took_s):
+                lines += _joining(fleet, took_s)
+                lines += _idle(fleet, extent)
+        with _fleet(AGENTS) as (fleet, folder, _):
+            if not extent.many:
+                lines += _idle(fleet, extent)
+            lines += _submitting(fleet, extent)
+            lines += _latency(fleet, folder, extent)
+        for agents in (1, AGENTS):
+            lines += _throughput(agents, extent)
+    except (DemoError, ClientError) as error:
+        raise BenchmarkError(str(error)) from error
+    return lines
+
+
+@contextmanager
+def _fleet(agents: int) -> Iterator[tuple[AgentFleet, Path, float]]:
+    """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready."""
+    with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
+        folder = Path(directory)
+        names = [f"agent-{number}" for number in range(1, agents + 1)]
+        began = time.monotonic()
+        for name in names:
+            _log(folder, name, LIVE).parent.mkdir(parents=True)
+        _write(folder, names, LIVE, _FIRST_EVENTS * agents)
+        with AgentFleet(folder / "agents", [_spec(folder, name) for name in names]) as fleet:
+            yield fleet, folder, time.monotonic() - began
+
+
+def _spec(folder: Path, name: str) -> AgentSpec:
+    live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
+    backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
+    return AgentSpec(name, (live, backlog))
+
+
+def _joining(fleet: AgentFleet, took_s: float) -> list[Comparison]:
+    """Ready is not yet together: the time counts only if a query then reaches everybody."""
+    agents = len(fleet.names)
+    _submit(fleet, agents)
+    return [within("fleet", f"start {agents} agents until all have joined", took_s, "s", JOIN_TARGET_S)]
+
+
+def _idle(fleet: AgentFleet, extent: Extent) -> list[Comparison]:
+    time.sleep(_SETTLE_S)
+    pids = [fleet.process(name).pid for name in fleet.names]
+    used_s = cpu_s(pids)
+    time.sleep(extent.idle_s)
+    percent = 100 * (cpu_s(pids) - used_s) / extent.idle_s / len(pids)
+    memory_mb = max(usage(pid).memory_mb for pid in pids)
+    case = f"of {len(pids)} idle agents"
+    return [
+        within("fleet", f"resident memory, the largest {case}", memory_mb, "MB", MEMORY_TARGET_MB),
+        within("fleet", f"CPU per agent, mean {case}", percent, "% of a core", IDLE_TARGET_PERCENT),
+    ]
+
+
+def _submitting(fleet: AgentFleet, extent: Extent) -> list[Comparison]:
+    took_ms = sorted(_submit(fleet, AGENTS) for _ in range(extent.submissions))
+    case = f"submit until {AGENTS} of {AGENTS} agents run the query"
+    return [
+        within("fleet", f"{case}, p50", statistics.median(took_ms), "ms", ACKNOWLEDGED_TARGET_MS),
+        within("fleet", f"{case}, slowest of {len(took_ms)}", took_ms[-1], "ms"),
+    ]
+
+
+def _submit(fleet: AgentFleet, agents: int) -> float:
+    """Submits a query and stops it once all agents run it; how long that took, in ms."""
+    query = f"SELECT product, COUNT(*) FROM {LIVE} GROUP BY product WINDOWING 1 SECOND"
+    with elf.connect_sync(fleet.socket(fleet.names[0])) as client:
+        began = time.monotonic()
+        with client.query(query) as job:
+            while (left_s := began + _SUBMIT_TIMEOUT_S - time.monotonic()) > 0:
+                match job.wait(left_s):
+                    case Acknowledged(agents=found, expected=expected) if found == expected == agents:
+                        return 1000 * (time.monotonic() - began)
+    raise BenchmarkError(f"a query did not reach all {agents} agents within {_SUBMIT_TIMEOUT_S:g} s")
+
+
+def _latency(fleet: AgentFleet, folder: Path, extent: Extent) -> list[Comparison]:
+    with Replay(folder / "sample", _live_logs(fleet, folder), extent.latency_rate):
+        printed = _watch(fleet, "500 MILLISECONDS", extent.latency_s)
+    _check_complete(printed)
+    case = f"written to printed, {AGENTS} agents, {extent.latency_rate:,.0f} events/s, beyond window and grace"
+    return [
+        within("fleet", f"{case}, p50", printed.percentile_ms(50), "ms"),
+        within("fleet", f"{case}, p99", printed.percentile_ms(99), "ms"),
+    ]
+
+
+def _watch(fleet: AgentFleet, window: str, seconds: float) -> Printed:
+    """Runs a live query long enough for the windows of so many seconds to be printed."""
+    query = f"SELECT product, SUM(clicks_count) AS clicks FROM {LIVE} GROUP BY product ORDER BY clicks DESC LIMIT 10"
+    with printed_windows(fleet.socket(fleet.names[0]), f"{query} WINDOWING {window}") as printed:
+        time.sleep(seconds + GRACE_S)
+    return printed
+
+
+def _check_complete(printed: Printed) -> None:
+    if printed.incomplete or printed.late_events:
+        raise BenchmarkError(f"{printed.incomplete} windows lacked agents, {printed.late_events} events were late")
+
+
+def _throughput(agents: int, extent: Extent) -> list[Comparison]:
+    """How fast a backlog is read, and the highest rate near it that is kept up with live."""
+    noun = f"{agents} agent{'s' if agents > 1 else ''}"
+    with _fleet(agents) as (fleet, folder, _):
+        pids = [fleet.process(name).pid for name in fleet.names]
+        _write(folder, fleet.names, BACKLOG, extent.backlog_events)
+        used_s = cpu_s(pids)
+        rate = _read_backlog(fleet, extent.backlog_events)
+        per_million_s = 1e6 * (cpu_s(pids) - used_s) / extent.backlog_events
+        lines = [
+            Comparison("fleet", f"a backlog of {extent.backlog_events:,} events, {noun}", rate / 1e6, "M events/s"),
+            within("fleet", f"CPU per million events, {noun}", per_million_s, "s"),
+        ]
+        if extent.shares:
+            lines.append(_sustained(fleet, folder, rate, extent, noun))
+        peak_mb = max(usage(pid).memory_peak_mb for pid in pids)
+        return [*lines, within("fleet", f"resident memory at its highest, {noun}", peak_mb, "MB per agent")]
+
+
+def _write(folder: Path, names: Sequence[str], stream: str, events: int) -> None:
+    data = write_shop_events(folder / f"events of {stream}", events, files=len(names))
+    for name, path in zip(names, data.paths, strict=True):
+        path.rename(_log(folder, name, stream))
+
+
+def _read_backlog(fleet: AgentFleet, events: int) -> float:
+    """Events a second, from the start of `elf query` to its end."""
+    query = f"SELECT product, SUM(clicks_count) AS clicks FROM {BACKLOG} GROUP BY product WINDOWING 30 SECONDS"
+    began = time.monotonic()
+    counted = events_once(fleet.socket(fleet.names[0]), query)
+    took_s = time.monotonic() - began
+    if counted != events:
+        raise BenchmarkError(f"the fleet counted {counted:,} events of {events:,}")
+    return events / took_s
+
+
+def _sustained(fleet: AgentFleet, folder: Path, backlog_rate: float, extent: Extent, noun: str) -> Comparison:
+    """The highest of the rates tried at which every window came in time, with everyone and everything in it."""
+    case = f"live events kept up with, windows at most {SUSTAINED_LAG_S:g} s late, {noun}"
+    for share in extent.shares:
+        with Replay(folder / f"sample-{share:g}", _live_logs(fleet, folder), share * backlog_rate):
+            printed = _watch(fleet, "1 SECOND", extent.live_s)
+        for path in _live_logs(fleet, folder):
+            path.unlink()  # a run writes up to a gigabyte
+        worst_s = max(printed.late_ms, default=float("inf")) / 1000
+        if worst_s <= SUSTAINED_LAG_S and not (printed.incomplete or printed.late_events):
+            return Comparison("fleet", case, share * backlog_rate / 1e6, "M events/s")
+    return Comparison("fleet", f"{case}: not even {extent.shares[-1]:.0%} of the backlog's", 0.0, "M events/s")
+
+
+def _live_logs(fleet: AgentFleet, folder: Path) -> list[Path]:
+    return [_log(folder, name, LIVE) for name in fleet.names]
+
+
+def _log(folder: Path, agent: str, stream: str) -> Path:
+    return folder / "logs" / agent / f"{stream}.json"
+
+
+if __name__ == "__main__":
+    sys.exit(main("fleet", run))
