@@ -106,6 +106,14 @@ def test_a_query_over_what_the_logs_hold_is_that_of_elf_local(socket: Path, tmp_
     assert [window["events"] for window in windows] == [20, 20, 20]
 
 
+def test_whoever_is_asked_answers(fleet: AgentFleet) -> None:
+    """One of them is the job's master, since its name decides that."""
+    for name in fleet.names:
+        finished = ask("query", "--app", "everywhere", "--output", "json", TOTALS, socket=fleet.socket(name))
+        assert finished.code == 0, finished.err
+        assert json.loads(finished.out)["contributors"] == AGENTS
+
+
 def test_ctrl_c_stops_a_live_job_on_every_agent(fleet: AgentFleet, socket: Path) -> None:
     with asking("query", "--app", "watched", "--output", "json", LIVE, socket=socket) as process:
         first, second = next_window(process), next_window(process)
