@@ -126,5 +126,5 @@ def _name(peer: Peer, names: Mapping[int, str]) -> str:
 
 
 def _moment(pane: int | None) -> str | None:
-    """The frontier of a job as a time; there is none before its first window and after its end."""
-    return None if pane is None or not FIRST_PANE < pane < END else query.format_timestamp(pane)
+    """A frontier as the time up to which results are out; there is none before the first window and after the end."""
+    return None if pane is None or not FIRST_PANE < pane < END else query.format_timestamp(pane + 1)

@@ -30,6 +30,8 @@ class AgentCounts:
     def change(self, heard: Acknowledged, now: float) -> None:
         """There is news; most of it is about the master, not the counts."""
         counts = f"{heard.agents} of {heard.expected} agents run it"
+        if not heard.expected:
+            counts = "no agent has its stream so far"
         if counts == self._text:
             return
         self._text, self.settles_at = counts, now + SETTLED_S

@@ -92,6 +92,12 @@ def test_only_counts_that_last_are_said_where_nobody_watches(agent: Start) -> No
         assert (process.err.rest(), process.code()) == ("", 0)
 
 
+def test_a_stream_that_nobody_has_is_told(agent: Start) -> None:
+    server = agent(stops_and_shows(acknowledged(0, 0)))
+    with asking("query", QUERY, socket=server.path) as process:
+        assert process.err.next() == "shop: no agent has its stream so far"
+
+
 def test_a_terminal_shows_the_count_in_place(agent: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     go_on = threading.Event()
