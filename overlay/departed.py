@@ -1,8 +1,9 @@
 """Peers that are not there any more: whom not to believe in on hearsay, and whom to look for.
 
-Theory. A peer that failed or left stays on others' lists for a while, and they would name it again. So its id
-is *buried* for TOMBSTONE_S: what third parties say of it is ignored. Its own messages dig it out at once, for
-a peer that speaks is alive, whatever was believed before.
+Theory. A peer that failed or left stays on others' lists for a while, and they would name it again. So it is
+*buried* for TOMBSTONE_S: what third parties say of it is ignored, unless they name another address, where it
+may have been started anew. Its own messages dig it out at once, for a peer that speaks is alive, whatever was
+believed before.
 
 A peer that failed may also be well, on the other side of a partition, where it holds this node for dead. Both
 sides would stay apart for ever if nobody tried. So failed peers (not those that said goodbye) are remembered
@@ -23,36 +24,41 @@ class Departed:
 
     >>> departed = Departed()
     >>> departed.bury(Peer(7, "a:1"), now=0.0, is_gone=True)
-    >>> departed.is_buried(7, now=14.0), departed.is_buried(7, now=15.0), 7 in departed
-    (True, False, True)
+    >>> departed.is_buried(Peer(7, "a:1"), now=14.0), departed.is_buried(Peer(7, "b:1"), now=14.0)
+    (True, False)
+    >>> departed.is_buried(Peer(7, "a:1"), now=15.0), 7 in departed
+    (False, True)
     >>> departed.take_back(7), 7 in departed
     (True, False)
     """
 
     def __init__(self) -> None:
         # Both in the order of time, as every entry lives equally long.
-        self._buried_until: dict[int, float] = {}
+        self._buried: dict[int, tuple[float, Peer]] = {}
         self._gone: dict[int, tuple[float, Peer]] = {}
 
     def bury(self, peer: Peer, now: float, *, is_gone: bool) -> None:
         """Believe nobody who speaks of the peer for a while; when it is gone, remember where it was."""
-        self._buried_until.pop(peer.node_id, None)
-        self._buried_until[peer.node_id] = now + TOMBSTONE_S
-        if len(self._buried_until) > TOMBSTONES_MAX:
-            del self._buried_until[next(iter(self._buried_until))]
+        self._buried.pop(peer.node_id, None)
+        self._buried[peer.node_id] = (now, peer)
+        if len(self._buried) > TOMBSTONES_MAX:
+            del self._buried[next(iter(self._buried))]
         if is_gone:
             self._gone.pop(peer.node_id, None)
             self._gone[peer.node_id] = (now, peer)
             if len(self._gone) > GONE_MAX:
                 del self._gone[next(iter(self._gone))]
 
-    def is_buried(self, node_id: int, now: float) -> bool:
-        """Say whether hearsay about a peer is to be ignored."""
-        return now < self._buried_until.get(node_id, now)
+    def is_buried(self, peer: Peer, now: float) -> bool:
+        """Say whether hearsay about a peer at this address is to be ignored."""
+        if peer.node_id not in self._buried:
+            return False
+        since, buried = self._buried[peer.node_id]
+        return now < since + TOMBSTONE_S and buried.address == peer.address
 
     def take_back(self, node_id: int) -> bool:
         """Forget that a peer was not there; return whether it counted as gone."""
-        self._buried_until.pop(node_id, None)
+        self._buried.pop(node_id, None)
         return self._gone.pop(node_id, None) is not None
 
     def one_gone(self, now: float, random: RandomSource) -> Peer | None:
@@ -75,16 +81,17 @@ class Departed:
 
     def clear(self) -> None:
         """Forget all of it."""
-        self._buried_until.clear()
+        self._buried.clear()
         self._gone.clear()
 
     def __contains__(self, node_id: object) -> bool:
-        return node_id in self._buried_until or node_id in self._gone
+        return node_id in self._buried or node_id in self._gone
 
     def check(self) -> None:
         """Assert every invariant."""
-        assert len(self._buried_until) <= TOMBSTONES_MAX
+        assert len(self._buried) <= TOMBSTONES_MAX
         assert len(self._gone) <= GONE_MAX
-        assert all(node_id == peer.node_id for node_id, (_, peer) in self._gone.items())
-        for times in (list(self._buried_until.values()), [since for since, _ in self._gone.values()]):
+        for entries in (self._buried, self._gone):
+            assert all(node_id == peer.node_id for node_id, (_, peer) in entries.items())
+            times = [since for since, _ in entries.values()]
             assert times == sorted(times)

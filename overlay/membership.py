@@ -18,7 +18,17 @@ from overlay.join import (
     ProtocolError,
     next_state,
 )
-from overlay.messages import HOPS_MAX, Announcement, JoinReply, JoinRequest, LeafSetAnswer, LeafSetProbe
+from overlay.messages import (
+    HOPS_MAX,
+    Absent,
+    Announcement,
+    JoinReply,
+    JoinRequest,
+    LeafSetAnswer,
+    LeafSetProbe,
+    Ping,
+    Pong,
+)
 from overlay.outbox import Outbox
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered
@@ -134,7 +144,7 @@ class Membership:
         mine = chain.from_iterable(tables.routing_table.row(row) for row in range(message.next_row, shared + 1))
         rows = (*message.rows, *mine, self.peer)[:ROWS_PEERS_MAX]
         neighbours = message.neighbours if message.hops else tuple(tables.neighbourhood)
-        hop = tables.next_hop(joiner.node_id, (joiner.node_id,))
+        hop = tables.next_hop(joiner.node_id, avoid=joiner.node_id)
         if hop is None:
             self._outbox.send(joiner, JoinReply(rows=rows, neighbours=neighbours, leaves=tables.leaf_set.members))
             return
@@ -160,20 +170,21 @@ class Membership:
             self.probe_candidates((sender, *message.leaves), now)
             return
         self._move(JoinEvent.REPLY_RECEIVED)
-        # Other joiners may have probed this node already: they too have to confirm that they know it.
-        for peer in self._tables.leaf_set:
-            self._send_probe(peer, now, attempts=1)
         self.probe_candidates((sender, *message.leaves), now)
         self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
 
     def handle_probe(self, sender: Peer, message: LeafSetProbe, now: float) -> None:
         """Take the prober in before answering: it relies on that."""
+        if self._is_absent(sender):
+            return
         self._tables.meet(sender)
         self._outbox.send(sender, LeafSetAnswer(leaves=self._tables.leaf_set.members))
         self.probe_candidates(message.leaves, now)
 
     def handle_answer(self, sender: Peer, message: LeafSetAnswer, now: float) -> None:
         """Take the peer in, look at whom it knows, and become active with the last open probe."""
+        if self.state is JoinState.JOINING:
+            return
         probe = self._probes.pop(sender.node_id, None)
         if probe is not None and probe.attempts == 1:
             self._tables.neighbourhood.observe(sender, now - probe.sent_at)
@@ -183,19 +194,28 @@ class Membership:
 
     def handle_announcement(self, sender: Peer, _message: Announcement, _now: float) -> None:
         """Learn of a node that has become active."""
-        self._tables.meet(sender)
+        if self.state is not JoinState.JOINING:
+            self._tables.meet(sender)
 
-    def hear_ping(self, sender: Peer) -> bool:
-        """Learn of an active node; return whether this one is far enough to be taken for alive itself.
-
-        A joiner whose contact is silent may as well ask whoever still takes it for a member.
-        """
+    def handle_ping(self, sender: Peer, _message: Ping, _now: float) -> None:
+        """Learn of an active node, and be one."""
+        if self._is_absent(sender):
+            return
         if self.is_active:
             self._tables.meet(sender)
-        elif self.state is JoinState.JOINING:
+        self._outbox.send(sender, Pong())
+
+    def _is_absent(self, sender: Peer) -> bool:
+        """Tell whoever takes this node for a member if it is none.
+
+        It has met the process of the same id that was here before. It is as good a contact as any.
+        """
+        if self.state is JoinState.JOINING:
             self._contact = sender
-            return False
-        return True
+        if self.state in (JoinState.IDLE, JoinState.JOINING):
+            self._outbox.send(sender, Absent())
+            return True
+        return False
 
     def forget(self, node_id: int, now: float) -> bool:
         """Take a peer out of every table and wait for it no longer; return whether it was known."""
@@ -208,7 +228,7 @@ class Membership:
         """Probe the peers that would stand in the leaf set if they are what others say they are."""
         for peer in peers:
             wanted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
-            if wanted and len(self._probes) < PROBES_MAX and not self._tables.departed.is_buried(peer.node_id, now):
+            if wanted and len(self._probes) < PROBES_MAX and not self._tables.departed.is_buried(peer, now):
                 self._send_probe(peer, now, attempts=1)
 
     def probe(self, peer: Peer, now: float) -> None:

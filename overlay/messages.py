@@ -162,6 +162,10 @@ class Leaving(_Tagged, frozen=True, tag=19):
     """The sender leaves the overlay, now."""
 
 
+class Absent(_Tagged, frozen=True, tag=20):
+    """To who takes the sender for a member: it is none, or not yet; the one of its id that was one is no more."""
+
+
 OverlayMessage = (
     JoinRequest
     | JoinReply
@@ -182,4 +186,5 @@ OverlayMessage = (
     | Ping
     | Pong
     | Leaving
+    | Absent
 )

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from overlay.events import Delivered, Event, LeafSetChanged, MessageReceived, PeerFailed, PeerLeft
+from overlay.events import Event, LeafSetChanged, MessageReceived
 from overlay.forwarding import Forwarding
 from overlay.ids import Id, checked_id
 from overlay.join import ProtocolError
 from overlay.leaf_set import LeafSet
 from overlay.membership import Membership
 from overlay.messages import (
+    Absent,
     Announcement,
     Direct,
     Disseminate,
@@ -39,6 +40,7 @@ from overlay.messages import (
 )
 from overlay.outbox import CODEC, Outbox
 from overlay.peer import Peer
+from overlay.presence import Presence
 from overlay.random_source import RandomSource
 from overlay.repair import Repair
 from overlay.routing_table import RoutingTable
@@ -63,16 +65,16 @@ class Node:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        self._tables = Tables(peer)
         self._watch = Watch(peer, self._outbox, random)
+        self._tables = Tables(peer, self._watch.suspects)
         self._membership = Membership(self._tables, self._watch, self._outbox, random)
         self._repair = Repair(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._membership, self._outbox, random)
         self._forwarding = Forwarding(self._membership, self._watch, self._scribe.multicast, self._outbox)
-        # What of the parts has been acted upon: see `_settle` and `_refresh_watch`.
-        self._revision = 0
+        self._presence = Presence(self._tables, self._watch, self._membership, self._repair, self._scribe, self._outbox)
+        # Of the parts' changes, which have been acted upon: see `_settle`.
+        self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
-        self._watched_revision = (0, 0)
         self._handlers: dict[type[OverlayMessage], Handler] = {
             JoinRequest: self._forwarding.handle_join_request,
             JoinReply: self._membership.handle_join_reply,
@@ -90,9 +92,10 @@ class Node:
             GroupRefused: self._scribe.handle_refused,
             GroupLeave: self._scribe.handle_leave,
             GroupDigest: self._scribe.handle_digest,
-            Ping: self._handle_ping,
-            Pong: self._handle_pong,
-            Leaving: self._handle_leaving,
+            Ping: self._presence.handle_ping,
+            Pong: self._presence.handle_pong,
+            Leaving: self._presence.handle_leaving,
+            Absent: self._presence.handle_absent,
         }
 
     # The owner's calls.
@@ -179,35 +182,33 @@ class Node:
         except WireError:
             counters.malformed += 1
             return
-        if self._membership.is_idle:
+        if self._membership.is_idle and not isinstance(message, LeafSetProbe | Ping):
             counters.refused += 1
             return
-        if not isinstance(message, Leaving):
-            self._hear(sender, now)
+        if not isinstance(message, Leaving | Absent):
+            self._presence.hear(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._settle(now)
 
     def unreachable(self, peer: Peer, now: float) -> None:
         """The transport could not connect to a peer: it has failed, unless it has another address by now."""
-        if self._membership.is_idle or peer.node_id == self.peer.node_id:
-            return
-        known = self._known(peer.node_id)
-        if known is None or known.address == peer.address:
-            self._fail(peer, now, by_address=True)
+        if not self._membership.is_idle and peer.node_id != self.peer.node_id:
+            self._presence.unreachable(peer, now)
             self._settle(now)
 
     def disconnected(self, peer: Peer, now: float) -> None:
         """A link to a peer broke: if it matters, the transport has to connect anew, or say `unreachable`."""
-        if self.is_active and self._known(peer.node_id) is not None:
-            self._watch.ask(peer, now)
+        if self.is_active:
+            self._presence.doubt(peer, now)
 
     def restarted(self, peer: Peer, now: float) -> None:
-        """Another process answers for the peer: what was shared with the one before is gone."""
-        if self._membership.is_idle or peer.node_id == self.peer.node_id:
-            return
-        self._scribe.forget(peer.node_id, now)
-        self._hear(peer, now)
-        self._settle(now)
+        """Another process answers for the peer: what was shared with the one before is gone.
+
+        Whether the new one is in the overlay already, it will say itself.
+        """
+        if not self._membership.is_idle and peer.node_id != self.peer.node_id:
+            self._presence.restarted(peer, now)
+            self._settle(now)
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` wants to be called; None: not at all."""
@@ -216,14 +217,9 @@ class Node:
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling too early does nothing."""
-        for peer in self._membership.handle_timer(now):
-            self._fail(peer, now)
+        self._presence.handle_timer(now)
         self._repair.handle_timer(now)
         self._scribe.handle_timer(now)
-        if self._watch.is_due(now):
-            self._refresh_watch(now)
-            for peer in self._watch.tick(now):
-                self._fail(peer, now)
         self._settle(now)
 
     def messages_to_send(self) -> list[tuple[Peer, bytes]]:
@@ -288,96 +284,25 @@ class Node:
         """Assert every invariant of every part."""
         for part in (self._tables, self._membership, self._repair, self._scribe, self._watch, self._forwarding):
             part.check()
-        if not self.is_active:
-            return
-        tree = self._scribe.neighbours()
-        assert all(not self._tables.departed.is_gone(node_id) for node_id in tree), "a tree edge to a peer that failed"
-        assert self._watch.is_armed or not (tree or self.leaf_set)
-        if self._watched_revision == (self._membership.revision, self._scribe.revision):
-            assert all(peer.node_id in self._watch for peer in chain(tree.values(), self.leaf_set))
+        if self.is_active:
+            self._presence.check()
 
     def _handle_direct(self, sender: Peer, message: Direct, _now: float) -> None:
         self._outbox.emit(MessageReceived(sender, message.payload))
 
-    # Peers that live, fail, leave and come back.
-
-    def _handle_ping(self, sender: Peer, message: Ping, _now: float) -> None:
-        if not self._membership.hear_ping(sender):
-            return
-        self._outbox.send(sender, Pong())
-        if message.wants_digest:
-            self._scribe.send_digests(only=sender)
-
-    def _handle_pong(self, _sender: Peer, _message: Pong, _now: float) -> None:
-        """That it came is all it says."""
-
-    def _handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
-        if self._drop(sender, now):
-            self._outbox.emit(PeerLeft(sender))
-        self._tables.departed.bury(sender, now, is_gone=False)
-
-    def _known(self, node_id: int) -> Peer | None:
-        return self._watch.peer(node_id) or self._tables.known(node_id)
-
-    def _hear(self, sender: Peer, now: float) -> None:
-        """Note that a peer is alive; follow it to a new address; take it back if it was believed not to be there."""
-        if not self._watch.heard(sender, now):
-            known = self._known(sender.node_id)
-            if known is not None and known.address != sender.address:
-                self._watch.renew(sender)
-                self._tables.renew(sender)
-                self._scribe.renew(sender)
-        if sender.node_id not in self._tables.departed:
-            return
-        was_gone = self._tables.departed.take_back(sender.node_id)
-        self._outbox.counters.returned += 1
-        if self.is_active:
-            # What it knows, and which tree edges it still believes in; it may not know that it was missed.
-            self._membership.probe(sender, now)
-            self._outbox.send(sender, Ping(wants_digest=True))
-            if was_gone:
-                self._repair.look_for_gone(now, soon=True)
-
-    def _fail(self, peer: Peer, now: float, *, by_address: bool = False) -> None:
-        """Take a peer for dead. Of one that is only known by address, or not at all, the owner may want to know."""
-        is_news = by_address and peer.node_id not in self._tables.departed
-        is_known = self._drop(peer, now)
-        is_gone = is_known or self._tables.departed.is_gone(peer.node_id)
-        self._tables.departed.bury(peer, now, is_gone=is_gone)
-        self._repair.look_for_gone(now)
-        if is_known or is_news:
-            self._outbox.counters.failed += 1
-            self._outbox.emit(PeerFailed(peer))
-
-    def _drop(self, peer: Peer, now: float) -> bool:
-        """Take a peer out of every table and tree; return whether it was in one."""
-        self._watch.forget(peer.node_id)
-        in_tables = self._membership.forget(peer.node_id, now)
-        return self._scribe.forget(peer.node_id, now) or in_tables
-
-    def _refresh_watch(self, now: float) -> None:
-        """Watch the leaf set and whoever is next in a tree, if those have changed."""
-        revision = (self._membership.revision, self._scribe.revision)
-        if revision != self._watched_revision:
-            self._watched_revision = revision
-            near = self._scribe.neighbours()
-            for peer in (*self.leaf_set.successors[:1], *self.leaf_set.predecessors[:1]):
-                near[peer.node_id] = peer
-            far: dict[int, Peer] = {peer.node_id: peer for peer in self.leaf_set if peer.node_id not in near}
-            self._watch.keep(near, far, now)
-
     def _settle(self, now: float) -> None:
         """After any change: trees may want other roots, held messages may now be handled, others be watched."""
-        if self._revision != self._membership.revision:
-            self._revision = self._membership.revision
+        revision = (self._membership.revision, self._scribe.revision)
+        if self._settled_revision == revision:
+            return
+        have_tables_changed = self._settled_revision[0] != revision[0]
+        self._settled_revision = revision
+        if have_tables_changed:
             self._repair.tables_changed(now)
             self._scribe.tables_changed(now)
             if self.is_active:
                 self._become_settled(now)
-        if not self._watch.is_armed and self.is_active:
-            changed = self._watched_revision != (self._membership.revision, self._scribe.revision)
-            if changed and (len(self.leaf_set) > 0 or self._scribe.neighbours()):
-                self._watch.arm(now)
+        self._presence.look_soon(now)
 
     def _become_settled(self, now: float) -> None:
         if self._leaf_set_revision != self._tables.leaf_set_revision:

@@ -17,7 +17,7 @@ it was behind may be over, and the others are tried in quick succession.
 """
 
 from overlay.membership import Membership
-from overlay.messages import JoinReply, LeafSetProbe, RowAnswer, RowRequest
+from overlay.messages import LeafSetProbe, RowAnswer, RowRequest
 from overlay.outbox import Outbox
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered

@@ -49,7 +49,7 @@ from overlay.random_source import RandomSource, jittered
 GROUPS_MAX = 16_384
 CHILDREN_MAX = 4_096
 REDIRECTS_MAX = 16
-GROUP_RETRY_S = 1.0
+GROUP_RETRY_S = 0.5
 GROUP_EXCHANGE_PERIOD_S = 5.0
 REJOIN_JITTER_S = 0.3
 

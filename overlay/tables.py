@@ -1,6 +1,6 @@
 """Whom one node knows: the three tables of Pastry, and those who are not there any more."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Set
 from itertools import chain
 
 from overlay.departed import Departed
@@ -16,11 +16,13 @@ class Tables:
     """One node's tables.
 
     A peer enters the leaf set when it has spoken for itself, never on hearsay. Who has departed is in none.
-    `leaf_set_revision` grows whenever the members of the leaf set change.
+    `suspects`: ids, kept up to date by whoever made the tables. `leaf_set_revision` grows whenever the members of
+    the leaf set change.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, suspects: Set[int]) -> None:
         self.peer = peer
+        self._suspects = suspects
         self.departed = Departed()
         self.leaf_set_revision = 0
         self._create()
@@ -30,9 +32,17 @@ class Tables:
         self.routing_table = RoutingTable(self.peer)
         self.neighbourhood = Neighbourhood()
 
-    def next_hop(self, key: int, avoid: Container[int] = ()) -> Peer | None:
-        """Return where to pass a message for the key; None when this node is closest."""
-        return next_hop(key, self.peer, self.leaf_set, self.routing_table, avoid)
+    def next_hop(self, key: int, *, avoid: int | None = None) -> Peer | None:
+        """Return where to pass a message for the key; None when this node is closest.
+
+        Suspects are avoided where there is another way: never so that this node would be closest itself.
+        """
+        avoided = () if avoid is None else (avoid,)
+        hop = next_hop(key, self.peer, self.leaf_set, self.routing_table, avoided)
+        if hop is None or hop.node_id not in self._suspects or self.leaf_set.covers(key):
+            return hop
+        around = next_hop(key, self.peer, self.leaf_set, self.routing_table, {*avoided, *self._suspects})
+        return around or hop
 
     def closest(self, key: int) -> Peer:
         """Return the peer, or this node, that is numerically closest to the key of all that are known."""
@@ -69,7 +79,7 @@ class Tables:
         """Fill empty cells of the routing table with peers that others named, if they are not known better here."""
         for peer in peers:
             empty = self.routing_table.next_hop(peer.node_id) is None
-            departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer.node_id, now)
+            departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer, now)
             if empty and not departed and peer.node_id != self.peer.node_id:
                 self.routing_table.offer(peer)
 

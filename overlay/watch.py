@@ -6,8 +6,12 @@ period in all: of the two, the one with the lower id pings first, the other only
 
 A peer that does not answer is pinged again and again, and has *failed* when nothing was heard for the
 *timeout*. Near peers (next on the ring, parents and children in trees) are looked at more often than the rest
-of the leaf set. Other peers are watched only while messages are passed on through them: once it is known that
-such a hop lives, it is left alone for a while.
+of the leaf set.
+
+Where a peer is *needed now*, such as the next hop of a message or whoever was asked to be a parent, and has not
+been heard lately, it is pinged at once and has less time. Hops that are watched for no other reason are left
+alone for a while once they have answered. A peer that owes an answer for SUSPECT_S is *suspected*: routes avoid
+it where they can.
 
 A process that was suspended wakes up in a world from which it has heard nothing for long, and which is not to
 blame. It notices that its own timer is late. That time does not count as silence, and nobody fails who was
@@ -39,8 +43,10 @@ NEAR = Pace(period_s=1.0, retry_s=0.25, timeout_s=3.0)
 FAR = Pace(period_s=3.0, retry_s=0.75, timeout_s=10.0)
 PASSING = Pace(period_s=10.0, retry_s=0.25, timeout_s=13.0)
 PASSING_MAX = 64
+NEEDED_TIMEOUT_S = 3.0
 ANSWER_S = 1.0
 """How long a peer has, at least, between a ping and failure, however long it was silent before."""
+SUSPECT_S = 0.75
 TICK_S = 0.25
 TICK_MAX_S = 1.0
 LATE_S = 0.5
@@ -48,37 +54,44 @@ SECOND_TURN = 1.25
 
 
 class _Watched:
-    """One peer under watch. `asked_at`: the first ping that is unanswered; `passing`: watched as a hop only."""
+    """One peer under watch. `asked_at`: the first ping that is unanswered; `pinged_at`: the last ping."""
 
-    __slots__ = ("asked_at", "heard_at", "is_confirmed", "is_passing", "pace", "peer", "pinged_at", "turn")
+    __slots__ = ("asked_at", "heard_at", "is_needed", "pace", "peer", "pinged_at", "turn")
 
-    def __init__(self, peer: Peer, pace: Pace, heard_at: float, turn: float) -> None:
+    def __init__(self, peer: Peer, pace: Pace, now: float, turn: float, *, is_needed: bool) -> None:
         self.peer = peer
         self.pace = pace
-        self.heard_at = heard_at
+        self.heard_at = now
         self.turn = turn
+        self.is_needed = is_needed
         self.asked_at: float | None = None
         self.pinged_at = 0.0
-        self.is_passing = False
-        self.is_confirmed = False
 
-    def has_failed(self, now: float) -> bool:
-        """Say whether the peer was silent for too long, and had time to answer."""
-        silent = now - self.heard_at >= self.pace.timeout_s
-        return silent and self.asked_at is not None and now - self.asked_at >= ANSWER_S
+    def failure_at(self, asked_at: float) -> float:
+        """Return when the peer will have failed if it goes on being silent."""
+        failure = max(self.heard_at + self.pace.timeout_s, asked_at + ANSWER_S)
+        return min(failure, asked_at + NEEDED_TIMEOUT_S) if self.is_needed else failure
 
     def due(self) -> float:
         """Return when something is to be done about the peer."""
-        if self.asked_at is None:
-            return self.heard_at + self.pace.period_s * self.turn
-        failure = max(self.heard_at + self.pace.timeout_s, self.asked_at + ANSWER_S)
-        return min(self.pinged_at + self.pace.retry_s, failure)
+        if self.asked_at is not None:
+            retry_s = NEAR.retry_s if self.is_needed else self.pace.retry_s
+            return min(self.pinged_at + retry_s, self.failure_at(self.asked_at))
+        return self.heard_at if self.is_needed else self.heard_at + self.pace.period_s * self.turn
+
+    def need(self, now: float) -> None:
+        """Have it answer at once, unless it has been heard lately."""
+        self.is_needed = self.is_needed or now - self.heard_at >= NEAR.period_s
 
 
 class Watch:
-    """The peers one node watches."""
+    """The peers one node watches.
+
+    `suspects`: the ids of those that owe an answer.
+    """
 
     def __init__(self, owner: Peer, outbox: Outbox, random: RandomSource) -> None:
+        self.suspects: set[int] = set()
         self._owner = owner
         self._outbox = outbox
         self._random = random
@@ -88,31 +101,32 @@ class Watch:
 
     def keep(self, near: Mapping[int, Peer], far: Mapping[int, Peer], now: float) -> None:
         """Watch these peers, and no others but for passing hops."""
-        for node_id in [node_id for node_id, one in self._watched.items() if not one.is_passing]:
+        for node_id in [node_id for node_id, one in self._watched.items() if one.pace is not PASSING]:
             if node_id not in near and node_id not in far:
-                del self._watched[node_id]
+                self.forget(node_id)
         for peers, pace in ((far, FAR), (near, NEAR)):
             for node_id, peer in peers.items():
                 watched = self._watched.get(node_id)
                 if watched is None:
                     turn = 1.0 if self._owner.node_id < node_id else SECOND_TURN
-                    watched = self._watched[node_id] = _Watched(peer, pace, now, turn)
-                elif watched.is_passing:
-                    self._passing -= 1
-                    watched.is_passing = False
-                    watched.heard_at = watched.heard_at if watched.is_confirmed else now
-                watched.pace = pace
+                    self._watched[node_id] = _Watched(peer, pace, now, turn, is_needed=pace is NEAR)
+                elif watched.pace is not pace:
+                    self._passing -= watched.pace is PASSING
+                    watched.pace = pace
+                    if pace is NEAR:
+                        watched.need(now)
 
     def rely_on(self, peer: Peer, now: float) -> None:
         """See to it that a peer through which messages pass is alive."""
-        if peer.node_id in self._watched or self._passing >= PASSING_MAX:
-            return
-        # As if silent for the period: it is pinged at the next tick, unless it is heard before.
-        watched = _Watched(peer, PASSING, now - PASSING.period_s, turn=1.0)
-        watched.is_passing = True
-        self._passing += 1
-        self._watched[peer.node_id] = watched
-        self._hasten(now)
+        watched = self._watched.get(peer.node_id)
+        if watched is None and self._passing < PASSING_MAX:
+            self._passing += 1
+            self._watched[peer.node_id] = _Watched(peer, PASSING, now, 1.0, is_needed=True)
+            self.hasten(now)
+        elif watched is not None and not watched.is_needed:
+            watched.need(now)
+            if watched.is_needed:
+                self.hasten(now)
 
     def ask(self, peer: Peer, now: float) -> None:
         """Ping a peer at once: there is reason to doubt that it is alive."""
@@ -120,7 +134,7 @@ class Watch:
         watched = self._watched.get(peer.node_id)
         if watched is not None:
             self._ping(watched, now)
-            self._hasten(now)
+            self.hasten(now)
 
     def heard(self, sender: Peer, now: float) -> bool:
         """Note that a peer has spoken; return whether it is watched, and under that address."""
@@ -128,8 +142,10 @@ class Watch:
         if watched is None:
             return False
         watched.heard_at = now
-        watched.asked_at = None
-        watched.is_confirmed = True
+        watched.is_needed = False
+        if watched.asked_at is not None:
+            watched.asked_at = None
+            self.suspects.discard(sender.node_id)
         return watched.peer.address == sender.address
 
     def renew(self, peer: Peer) -> None:
@@ -145,12 +161,14 @@ class Watch:
     def forget(self, node_id: int) -> None:
         """Stop watching a peer."""
         watched = self._watched.pop(node_id, None)
-        if watched is not None and watched.is_passing:
-            self._passing -= 1
+        if watched is not None:
+            self._passing -= watched.pace is PASSING
+            self.suspects.discard(node_id)
 
     def clear(self) -> None:
         """Stop watching."""
         self._watched.clear()
+        self.suspects.clear()
         self._passing = 0
         self._tick_at = None
 
@@ -159,9 +177,10 @@ class Watch:
         """Whether there will be a tick."""
         return self._tick_at is not None
 
-    def arm(self, now: float) -> None:
-        """Begin to tick."""
-        self._tick_at = now + jittered(TICK_S, self._random)
+    def hasten(self, now: float) -> None:
+        """See to it that there is a tick soon: there are others to be watched, or reasons to ask."""
+        soon = now + jittered(TICK_S, self._random)
+        self._tick_at = soon if self._tick_at is None else min(self._tick_at, soon)
 
     def next_timer(self) -> float | None:
         """Return when `tick` is due."""
@@ -178,14 +197,17 @@ class Watch:
         if late > LATE_S:
             self._excuse(late, now)
         failed = []
-        for watched in list(self._watched.values()):
-            if watched.has_failed(now):
+        for node_id, watched in list(self._watched.items()):
+            asked_at = watched.asked_at
+            if asked_at is not None and now >= watched.failure_at(asked_at):
                 failed.append(watched.peer)
             elif watched.due() <= now or late > LATE_S:
-                if watched.is_passing and watched.is_confirmed and watched.asked_at is None:
-                    self.forget(watched.peer.node_id)
+                if watched.pace is PASSING and not watched.is_needed:
+                    self.forget(node_id)
                 else:
                     self._ping(watched, now)
+            if asked_at is not None and now - asked_at >= SUSPECT_S:
+                self.suspects.add(node_id)
         due = min((watched.due() for watched in self._watched.values()), default=inf)
         self._tick_at = min(max(due, now + TICK_S), now + TICK_MAX_S) if self._watched else None
         return failed
@@ -195,9 +217,7 @@ class Watch:
         for watched in self._watched.values():
             watched.heard_at = min(watched.heard_at + late, now)
             watched.asked_at = None
-
-    def _hasten(self, now: float) -> None:
-        self._tick_at = now + TICK_S if self._tick_at is None else min(self._tick_at, now + TICK_S)
+        self.suspects.clear()
 
     def _ping(self, watched: _Watched, now: float) -> None:
         if watched.asked_at is None:
@@ -214,6 +234,9 @@ class Watch:
     def check(self) -> None:
         """Assert every invariant."""
         assert self._owner.node_id not in self._watched
-        assert self._passing == sum(watched.is_passing for watched in self._watched.values()) <= PASSING_MAX
+        assert self._passing == sum(watched.pace is PASSING for watched in self._watched.values()) <= PASSING_MAX
         assert self._tick_at is not None or not self._watched
-        assert all(node_id == watched.peer.node_id for node_id, watched in self._watched.items())
+        for node_id, watched in self._watched.items():
+            assert node_id == watched.peer.node_id
+            assert node_id not in self.suspects or watched.asked_at is not None
+        assert self.suspects <= self._watched.keys()

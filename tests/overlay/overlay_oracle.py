@@ -66,9 +66,13 @@ def tree_errors(nodes: Sequence[Node], group: int, subscribers: set[int]) -> lis
     errors = []
     for node in nodes:
         parent = node.parent(group)
-        if parent is not None and node.peer not in by_id[parent.node_id].children(group):
+        if parent is not None and (
+            parent.node_id not in by_id or node.peer not in by_id[parent.node_id].children(group)
+        ):
             errors.append(f"{node.peer} is no child of its parent {parent}")
-        strange = [c for c in node.children(group) if by_id[c.node_id].parent(group) != node.peer]
+        strange = [
+            c for c in node.children(group) if c.node_id not in by_id or by_id[c.node_id].parent(group) != node.peer
+        ]
         errors.extend(f"{node.peer} has a child {child} that has another parent" for child in strange)
         if group in node.groups and _top(node, group, by_id) != root:
             errors.append(f"the parents of {node.peer} do not lead to the root")
@@ -80,11 +84,13 @@ def tree_errors(nodes: Sequence[Node], group: int, subscribers: set[int]) -> lis
 
 
 def _top(node: Node, group: int, by_id: dict[int, Node]) -> int | None:
-    """Follow the parents; None where they go round."""
+    """Follow the parents; None where they go round, or lead to someone who is not here."""
     for _ in range(len(by_id)):
         parent = node.parent(group)
         if parent is None:
             return node.peer.node_id
+        if parent.node_id not in by_id:
+            return None
         node = by_id[parent.node_id]
     return None
 

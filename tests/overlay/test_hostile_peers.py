@@ -10,6 +10,7 @@ from overlay_oracle import memory_overlay
 from overlay import Delivered, Id, Joined, Node, Peer
 from overlay.messages import (
     HOPS_MAX,
+    Absent,
     Announcement,
     Direct,
     Disseminate,
@@ -49,6 +50,7 @@ messages = st.one_of(
     st.builds(Ping, wants_digest=st.booleans()),
     st.builds(Pong),
     st.builds(Leaving),
+    st.builds(Absent),
     st.builds(RowRequest, row=st.integers(0, 31)),
     st.builds(RowAnswer, peers=peer_lists),
     st.builds(Route, message_id=small, key=keys, origin=peers, hops=hops, payload=payloads),

@@ -11,17 +11,21 @@ from overlay import (
     MessageReceived,
     Node,
     Peer,
+    PeerFailed,
     ProtocolError,
     closest,
 )
 from overlay.held import HELD_MESSAGES_MAX
 from overlay.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 from overlay.messages import (
+    Absent,
     Announcement,
     JoinReply,
+    JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
     OverlayMessage,
+    Ping,
     RowAnswer,
     RowRequest,
 )
@@ -187,19 +191,60 @@ def test_requests_and_probes_are_repeated_until_answered() -> None:
     assert silent.node_id not in joiner.leaf_set
 
 
-def test_who_probed_the_joiner_first_has_to_answer_as_well() -> None:
-    joiner, contact, other = node_at(50), Peer(10, "contact"), Peer(90, "another joiner")
+def test_a_joiner_denies_that_it_is_a_member_and_asks_whoever_believes_that_it_is() -> None:
+    """They mean the process of the same id that was there before."""
+    joiner, contact, believer = node_at(50), Peer(10, "contact"), Peer(90, "believer")
     joiner.join(contact, 0.0)
-    for peer in (other, contact):
-        tell(joiner, peer, LeafSetProbe(leaves=()))
     sent(joiner)
-    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=()))
-    joiner.check()
-    assert {peer for peer, message in sent(joiner) if isinstance(message, LeafSetProbe)} == {contact, other}
-    tell(joiner, contact, LeafSetAnswer(leaves=()))
-    assert not joiner.is_active
-    tell(joiner, other, LeafSetAnswer(leaves=()))
+    for message in (LeafSetProbe(leaves=()), Ping(wants_digest=False)):
+        tell(joiner, believer, message)
+        assert sent(joiner) == [(believer, Absent())]
+    assert believer.node_id not in joiner.leaf_set
+    joiner.handle_timer(2.0)
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(believer, JoinRequest)]
+
+
+def test_who_denies_that_it_is_a_member_is_dropped_everywhere() -> None:
+    node, peer = node_at(50), Peer(60, "peer")
+    node.start(0.0)
+    tell(node, peer, Announcement())
+    node.subscribe(61, 0.0)
+    node.events()
+    tell(node, peer, Absent())
+    node.check()
+    assert (len(node.leaf_set), len(node.routing_table)) == (0, 0)
+    assert node.is_root(61)
+    assert PeerFailed(peer) in node.events()
+    tell(node, peer, LeafSetProbe(leaves=()))
+    assert peer.node_id in node.leaf_set
+
+
+def test_a_joiner_may_try_another_contact() -> None:
+    joiner, silent, contact = node_at(50), Peer(10, "silent"), Peer(90, "contact")
+    joiner.join(silent, 0.0)
+    joiner.join(contact, 0.5)
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(silent, JoinRequest), (contact, JoinRequest)]
+    joiner.handle_timer(2.0)
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(contact, JoinRequest)]
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=()), 2.0)
+    joiner.join(silent, 2.0)
+    tell(joiner, contact, LeafSetAnswer(leaves=()), 2.0)
     assert joiner.is_active
+    joiner.check()
+
+
+def test_a_joiner_that_nobody_answers_any_more_is_not_alone_in_a_new_ring() -> None:
+    joiner, contact = node_at(50), Peer(10, "contact")
+    joiner.join(contact, 0.0)
+    tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=(Peer(90, "other"),)))
+    joiner.unreachable(contact, 0.0)
+    joiner.check()
+    assert not joiner.is_active
+    sent(joiner)
+    joiner.unreachable(Peer(90, "other"), 0.0)
+    joiner.check()
+    assert not joiner.is_active
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(contact, JoinRequest)]
 
 
 def test_a_peer_named_by_others_is_probed_before_it_is_believed() -> None:
