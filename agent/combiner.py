@@ -81,7 +81,7 @@ class Combiner:
             if run.contributors:
                 self._waiting[source].append(run.within(progress, run.upto))
             self._progress[source] = run.upto
-        elif late is None:
+        elif run.upto > joined:
             self.refused += 1
         return late
 

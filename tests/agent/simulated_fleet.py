@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import polars as pl
 
@@ -16,7 +17,6 @@ import query
 from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit
 from agent.feeds_wanted import FeedKey
 from agent.master import Master
-from agent.messages import MemberEntry
 from agent.parsing import Parsed
 from overlay import Event, Id, Node, Peer, Simulator, app_id
 
@@ -26,6 +26,23 @@ WALL_MS = 1_700_000_000_000
 """The wall clock at virtual time 0."""
 STEP_S = 0.05
 """So often agents are driven and logs are read."""
+
+
+_EXPECTED: dict[int, tuple[Result, frozenset[str]]] = {}
+"""Whom the roster expected in each result when it was made; by the time it goes out that may have changed."""
+
+
+def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
+    def made(master: Master, pane: int, *arguments: Any) -> Result:
+        result = make(master, pane, *arguments)
+        expected = master.roster.names(master.roster.expected(pane))
+        _EXPECTED[id(result)] = (result, frozenset(expected))
+        return result
+
+    return made
+
+
+Master._result = _with_roster(Master._result)  # type: ignore[method-assign]
 
 
 class LinkLatency:
@@ -110,7 +127,6 @@ class SimulatedFleet:
         self.windows: list[Window] = []
         self.hears_late: dict[str, float] = {}
         """By how many seconds the overlay's events reach an agent late."""
-        self._members: dict[tuple[str, int], dict[int, MemberEntry]] = {}
         self._by_node: dict[int, Server] = {}
         self._raised: list[tuple[Node, Event]] = []
         self._plans: list[tuple[float, int, Callable[[], None]]] = []
@@ -279,8 +295,8 @@ class SimulatedFleet:
             time = self.wall_ms - self.random.randint(0, 500) - late_ms
             server.log.append((time, self.random.choice("abcde")))
 
-    def keep_writing(self, until: float, *, pause: float = 0.4) -> None:
-        """Every server with a stream logs something now and then."""
+    def keep_writing(self, until: float, *, pause: float = 0.4, servers: Iterable[Server] | None = None) -> None:
+        """Servers with a stream, or these, log something now and then."""
 
         def some(server: Server) -> None:
             if server.writes:
@@ -288,7 +304,7 @@ class SimulatedFleet:
             if self.now < until:
                 self.at(self.now + self.random.uniform(0.2, 1.8) * pause, lambda: some(server))
 
-        for server in self.workers():
+        for server in self.workers() if servers is None else servers:
             some(server)
 
     def workers(self) -> list[Server]:
@@ -313,12 +329,9 @@ class SimulatedFleet:
     def _published(self, agent: Agent, result: Result) -> None:
         master = agent.master(key_of(result.app))
         assert master is not None
-        pane = pane_of(result)
-        known = self._members.setdefault((result.app, master.epoch.born_ms), {})
-        known.update({member.number: member for member in master.roster.entries()})
-        expected = frozenset(member.name for member in known.values() if belongs(member, pane))
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
-        self.windows.append(Window(self.now, result.app, epoch, pane, result, expected))
+        _, expected = _EXPECTED[id(result)]
+        self.windows.append(Window(self.now, result.app, epoch, pane_of(result), result, expected))
 
     # What must hold.
 
@@ -368,12 +381,6 @@ def published(server: Server, app: int) -> list[int]:
     found = [notice for notice in server.notices if isinstance(notice, Published) and notice.app_id == app]
     assert all(json.loads(notice.json) for notice in found)
     return [notice.pane for notice in found]
-
-
-def belongs(member: MemberEntry, pane: int) -> bool:
-    if member.first_pane is None or pane < member.first_pane:
-        return False
-    return member.last_pane is None or pane <= member.last_pane
 
 
 def key_of(name: str) -> Id:

@@ -1,0 +1,104 @@
+"""Live jobs while agents crash, come back, stand still, leave and join, with the network in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import lives
+import pytest
+from lives import DEEP, Act, begin, check, crash, crash_interior, crash_master, cut, happen, join, leave, stall
+from simulated_fleet import key_of
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_happens(seed: int) -> None:
+    life = begin(seed, size=1 + 3 * seed, bystanders=seed % 3)
+    happen(life, [])
+    check(life, silence_max_s=4.0)
+    workers = {server.name for server in life.fleet.workers()}
+    assert all(window.contributors == workers for window in life.fleet.of(lives.JOB)[3:])
+    assert sum(server.agent.refused for server in life.fleet.servers.values()) == 0
+
+
+@pytest.mark.parametrize("act", [crash, crash_interior, crash_master])
+@pytest.mark.parametrize(("seed", "size"), [(1, 3), (2, 8), (3, DEEP)])
+def test_windows_go_on_after_a_crash(act: Act, seed: int, size: int) -> None:
+    life = begin(seed, size)
+    happen(life, [act])
+    check(life, silence_max_s=lives.SILENCE_MAX_S)
+
+
+@pytest.mark.parametrize("act", [leave, join, stall])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_windows_go_on_when_agents_come_and_go(act: Act, seed: int) -> None:
+    life = begin(seed, size=2 + seed)
+    happen(life, [act])
+    check(life, silence_max_s=lives.SILENCE_MAX_S)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_who_leaves_is_missing_nowhere(seed: int) -> None:
+    """Not in the panes before, and it is expected in none after. The master is one of those who leave."""
+    life = begin(seed, size=5)
+    happen(life, [leave, leave, leave_as_master])
+    check(life, silence_max_s=lives.SILENCE_MAX_S)
+    assert all(window.result.missing == [] for window in life.fleet.of(lives.JOB)), life.about()
+
+
+def leave_as_master(life: lives.Life) -> None:
+    for server, _ in life.fleet.masters(lives.JOB):
+        if server in life.alive():
+            life.note(f"{server.name}, the master, leaves")
+            life.fleet.leave(server)
+
+
+def test_both_sides_of_a_cut_are_honest_and_one_master_stays() -> None:
+    life = begin(5, size=6)
+    happen(life, [cut])
+    check(life, silence_max_s=15.0)
+
+
+def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
+    source = random.Random(seed)
+    size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
+    life = begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss)
+    happen(life, source.choices(acts, k=source.choice((2, 3, 4))))
+    return life
+
+
+ACTS = (crash, crash_interior, crash_master, stall, leave, join)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_restless_lives(seed: int) -> None:
+    check(restless(seed, ACTS), silence_max_s=25.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_many_restless_lives(seed: int) -> None:
+    check(restless(seed, ACTS), silence_max_s=25.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300, 400))
+def test_lives_with_cuts_and_loss(seed: int) -> None:
+    check(restless(seed, (*ACTS, cut), loss=seed % 3 * 0.02), silence_max_s=40.0)
+
+
+def test_awkward_things_do_happen() -> None:
+    """The lives above are worth nothing if trees are flat, masters never change and nobody is ever missing."""
+    life = begin(3, DEEP)
+    key = key_of(lives.JOB)
+    inside = [one for one in life.fleet.servers.values() if one.node.children(key) and one.node.parent(key)]
+    assert inside
+    happen(life, [crash_master])
+    windows = life.fleet.of(lives.JOB)
+    assert len({window.epoch for window in windows}) > 1
+    assert any(window.result.missing for window in windows)
+
+
+@pytest.mark.parametrize("make", [lambda seed: restless(seed, ACTS)])
+def test_the_same_seed_is_the_same_life(make: Callable[[int], lives.Life]) -> None:
+    assert make(3).fleet.fingerprint() == make(3).fleet.fingerprint() != make(4).fleet.fingerprint()
