@@ -205,6 +205,19 @@ def test_a_follower_survives_the_restart_of_its_agent(fleet: AgentFleet, socket:
     assert ask("stop", "lasting", socket=socket).code == 0
 
 
+def test_a_job_outlives_the_agent_that_was_asked_for_it(fleet: AgentFleet, socket: Path) -> None:
+    with asking("query", "--app", "orphan", "--output", "json", LIVE, socket=socket) as process:
+        last = next_window(process)["window_start"]
+        fleet.kill("agent-2")
+        assert process.code() == 1
+        assert "elf follow orphan goes on" in process.err.rest()
+    with asking("follow", "orphan", "--output", "json", socket=fleet.socket("agent-1")) as process:
+        window = next_window(process)
+        assert str(window["window_start"]) > str(last)
+    fleet.restart("agent-2")
+    assert ask("stop", "orphan", socket=fleet.socket("agent-3")).code == 0
+
+
 def test_python_clients(fleet: AgentFleet, socket: Path) -> None:
     async def main() -> None:
         with trio.fail_after(WINDOW_PATIENCE_S):
