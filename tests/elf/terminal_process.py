@@ -44,10 +44,14 @@ class TerminalProcess:
     def run_to_end(self, timeout_s: float) -> int:
         """Reads until the process has ended; its exit code. AssertionError if it takes too long."""
         deadline = time.monotonic() + timeout_s
-        while self._read(deadline):
-            pass
-        os.close(self._terminal)
-        return self.process.wait(max(0.0, deadline - time.monotonic()))
+        try:
+            while self._read(deadline):
+                pass
+            return self.process.wait(max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(self._terminal)
+            self.process.kill()
+            self.process.wait()
 
     def cursor_is_visible(self) -> bool:
         return not self._screen.cursor.hidden
@@ -55,7 +59,6 @@ class TerminalProcess:
     def _read(self, deadline: float) -> bool:
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not select.select([self._terminal], [], [], left_s)[0]:
-            self.process.kill()
             raise AssertionError("the command did not end in time; its screen:\n" + (self.screens or ["nothing"])[-1])
         try:
             data = os.read(self._terminal, READ_BYTES)

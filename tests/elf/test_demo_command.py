@@ -16,7 +16,8 @@ from terminal_process import TerminalProcess
 
 COMMAND = [sys.executable, "-m", "elf", "demo"]
 WHOLE_DEMO_S = 90.0
-END_S = 20.0
+"""On two cores that have nothing else to do."""
+PATIENCE_S = 240.0
 needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="no /proc to look for processes in")
 
 
@@ -43,7 +44,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def wait_for_processes(folder: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while len(processes_of(folder)) != count:
         assert time.monotonic() < deadline, processes_of(folder)
         time.sleep(0.05)
@@ -73,10 +74,10 @@ def first(screens: Sequence[str], pattern: str, after: int = 0) -> int:
 
 @needs_proc
 def test_the_demo_shows_a_kill_and_a_return_on_a_terminal(temporary: Path) -> None:
-    began = time.monotonic()
+    began, is_busy = time.monotonic(), os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
     terminal = TerminalProcess(COMMAND, columns=100, rows=40)
-    assert terminal.run_to_end(WHOLE_DEMO_S) == 0
-    assert time.monotonic() - began < WHOLE_DEMO_S
+    assert terminal.run_to_end(PATIENCE_S) == 0
+    assert is_busy or time.monotonic() - began < WHOLE_DEMO_S
     screens = terminal.screens
     complete = first(screens, r"…  ?.*   8 of 8\n")
     killed = first(screens, r"✗ agent-5.*\n(.*\n)+.*agent-5 killed \(SIGKILL\)", complete)
@@ -105,7 +106,11 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
 ) -> None:
     logs = tmp_path / "logs"
     finished = subprocess.run(
-        [*COMMAND, "--seconds", "2", "--keep", str(logs)], capture_output=True, text=True, timeout=90, check=False
+        [*COMMAND, "--seconds", "2", "--keep", str(logs)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert (finished.returncode, finished.stderr) == (0, "")
     text = finished.stdout
@@ -123,7 +128,9 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
     assert nothing_is_left(temporary)
     assert processes_of(logs) == []
 
-    again = subprocess.run([*COMMAND, "--keep", str(logs)], capture_output=True, text=True, timeout=60, check=False)
+    again = subprocess.run(
+        [*COMMAND, "--keep", str(logs)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert again.returncode == 2
     assert again.stderr.startswith("elf: --keep")
 
@@ -142,7 +149,7 @@ def test_a_signal_ends_it_in_good_order(temporary: Path, number: signal.Signals,
         assert process.stdout is not None
         assert any(line in said for said in process.stdout)
         process.send_signal(number)
-        _, complaint = process.communicate(timeout=END_S)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaint.strip()) == (code, "")
     assert nothing_is_left(temporary)
 
@@ -173,7 +180,7 @@ def test_when_it_is_killed_its_processes_end_by_themselves(temporary: Path) -> N
         assert process.stdout is not None
         assert any("8 agents beside" in said for said in process.stdout)
         process.kill()
-        process.communicate(timeout=END_S)
+        process.communicate(timeout=PATIENCE_S)
     wait_for_processes(temporary, 0)
     assert list(temporary.glob("**/*.sock")) == []
 
@@ -181,7 +188,7 @@ def test_when_it_is_killed_its_processes_end_by_themselves(temporary: Path) -> N
 @needs_proc
 def test_it_ends_when_nobody_reads_it(temporary: Path) -> None:
     command = f"{sys.executable} -m elf demo --seconds 2 | grep -m 1 'is its master'; echo ${{PIPESTATUS[0]}}"
-    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=90, check=False)
+    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (finished.stdout.splitlines()[-1], finished.stderr) == ("141", "")
     assert nothing_is_left(temporary)
 
@@ -189,5 +196,5 @@ def test_it_ends_when_nobody_reads_it(temporary: Path) -> None:
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     command = [*COMMAND, "--keep", str(tmp_path / "file" / "logs")]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (refused.returncode, refused.stderr.startswith("elf: --keep")) == (1, True)

@@ -19,7 +19,7 @@ from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.local import LocalOptions, LocalRun, Source
 
 AGENTS = 8
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 NAMES = [f"agent-{number}" for number in range(1, AGENTS + 1)]
 APACHE = [
     "SELECT path, COUNT(*) AS hits, SUM(body_bytes_sent) AS bytes FROM apache GROUP BY path WINDOWING 1 DAY",
