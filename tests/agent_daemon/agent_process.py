@@ -77,7 +77,7 @@ paths = ["*.log"]
         return f"127.0.0.1:{self.port}"
 
     @property
-    def socket(self) -> Path:
+    def control_socket(self) -> Path:
         return self.folder / "data" / "control.sock"
 
     @property
@@ -165,7 +165,7 @@ paths = ["*.log"]
         """The first answer to a request."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(DEADLINE_S)
-            client.connect(str(self.socket))
+            client.connect(str(self.control_socket))
             client.sendall(msgspec.json.encode(request) + b"\n")
             with client.makefile("rb") as answers:
                 return _ANSWER.decode(answers.readline())

@@ -42,7 +42,7 @@ def test_from_start_to_end(agent: AgentProcess) -> None:
         assert agent.ask(GetJobs()) == Jobs([])
         assert agent.stop() == 0
         assert [line["event"] for line in agent.events()][-2:] == ["leaving", "ended"]
-        assert not agent.socket.exists()
+        assert not agent.control_socket.exists()
 
 
 def test_every_start_is_another_incarnation(agent: AgentProcess) -> None:
@@ -55,7 +55,7 @@ def test_every_start_is_another_incarnation(agent: AgentProcess) -> None:
 def test_after_a_kill_the_socket_left_behind_is_replaced(agent: AgentProcess) -> None:
     with agent.start().ready():
         assert agent.stop(signal.SIGKILL) == -9
-        assert agent.socket.exists()
+        assert agent.control_socket.exists()
         assert agent.start().ready().status().active
         assert agent.stop() == 0
 
@@ -154,8 +154,8 @@ def test_a_data_directory_another_agent_uses(agent: AgentProcess, tmp_path: Path
 
 def test_a_control_socket_another_agent_answers_at(agent: AgentProcess, tmp_path: Path) -> None:
     with agent.start().ready(), AgentProcess(tmp_path / "b", AUTHORITY, "agent-2") as other:
-        other.change("[identity]", f'control_socket = "{agent.socket}"\n[identity]')
-        assert other.run() == f"control_socket {agent.socket}: another agent answers there"
+        other.change("[identity]", f'control_socket = "{agent.control_socket}"\n[identity]')
+        assert other.run() == f"control_socket {agent.control_socket}: another agent answers there"
         assert agent.status().active
 
 
