@@ -19,7 +19,8 @@ class DeliveryLimitError(RuntimeError):
 class MemoryNetwork:
     """Carries messages between the nodes added to it, and keeps their timers.
 
-    Nodes are the caller's: it calls them and drains their events; the network fetches and hands over bytes.
+    Nodes are the caller's: it calls them and drains their events; the network fetches and hands over bytes. Who
+    sends to a peer that is not here is told that it is unreachable.
 
     >>> import random
     >>> network = MemoryNetwork()
@@ -63,6 +64,8 @@ class MemoryNetwork:
             sender, receiver, data = self._queue.popleft()
             if receiver.node_id not in self._nodes:
                 self.undeliverable += 1
+                self._nodes[sender.node_id].unreachable(receiver, self.now)
+                self._fetch(self._nodes[sender.node_id])
                 continue
             deliveries += 1
             node = self._nodes[receiver.node_id]

@@ -38,7 +38,7 @@ from overlay.messages import (
     RowAnswer,
     RowRequest,
 )
-from overlay.outbox import CODEC, Outbox
+from overlay.outbox import Outbox, decode
 from overlay.peer import Peer
 from overlay.presence import Presence
 from overlay.random_source import RandomSource
@@ -178,7 +178,7 @@ class Node:
             counters.refused += 1
             return
         try:
-            message = CODEC.decode(data)
+            message = decode(data)
         except WireError:
             counters.malformed += 1
             return

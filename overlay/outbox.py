@@ -3,12 +3,23 @@
 from collections.abc import Iterable
 
 from overlay.events import Event
-from overlay.messages import OverlayMessage
+from overlay.messages import OverlayMessage, Ping, Pong
 from overlay.peer import Peer
 from overlay.statistics import Counters
 from overlay.wire import Codec
 
 CODEC: Codec[OverlayMessage] = Codec(OverlayMessage)
+
+# Most of what idle nodes say to each other is one of these few messages: they are written and read once.
+_ENCODED = {message: CODEC.encode(message) for message in (Ping(wants_digest=False), Ping(wants_digest=True), Pong())}
+_DECODED = {data: message for message, data in _ENCODED.items()}
+_SHORT_BYTES_MAX = max(map(len, _DECODED))
+
+
+def decode(data: bytes) -> OverlayMessage:
+    """Read one message; WireError when it is none."""
+    message = _DECODED.get(bytes(data)) if len(data) <= _SHORT_BYTES_MAX else None
+    return CODEC.decode(data) if message is None else message
 
 
 class Outbox:
@@ -25,7 +36,7 @@ class Outbox:
 
     def send_all(self, peers: Iterable[Peer], message: OverlayMessage) -> None:
         """Queue one message to several peers; it is encoded once and its bytes are shared."""
-        data = CODEC.encode(message)
+        data = _ENCODED[message] if isinstance(message, Ping | Pong) else CODEC.encode(message)
         for peer in peers:
             self._messages.append((peer, data))
             self.counters.sent += 1

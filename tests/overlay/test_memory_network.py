@@ -3,7 +3,7 @@ import random
 import pytest
 from overlay_oracle import memory_overlay
 
-from overlay import DeliveryLimitError, MemoryNetwork, MessageReceived, Node, Peer
+from overlay import DeliveryLimitError, MemoryNetwork, MessageReceived, Node, Peer, PeerFailed
 
 
 def test_messages_arrive_in_the_order_they_were_sent() -> None:
@@ -59,6 +59,8 @@ def test_ids_are_unique_and_unknown_receivers_are_counted() -> None:
     network, nodes, _ = memory_overlay(1, seed=1)
     with pytest.raises(ValueError, match="already a node"):
         network.add(Node(nodes[0].peer, random=random.Random(1)))
+    nodes[0].events()
     nodes[0].send(Peer(7, "nowhere"), b"", 0.0)
     assert network.deliver_all(0.0) == 0
     assert network.undeliverable == 1
+    assert nodes[0].events() == [PeerFailed(Peer(7, "nowhere"))]
