@@ -29,6 +29,7 @@ from agent.pump import Pump
 from agent.seeds import Seeds
 from overlay import Identity, ListenError, Node, Peer, Transport, format_id
 
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
 RESTART_PAUSE_S = 1.0
@@ -51,7 +52,7 @@ def run_agent(config: Config, identity: Identity) -> int:
 
 
 async def _run(config: Config, identity: Identity, directory: DataDirectory, started: float) -> int:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
         daemon = Daemon(config, identity, directory.next_incarnation(int(time.time())), started)
         return await daemon.run(signals)
 

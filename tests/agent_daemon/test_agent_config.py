@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from agent.config import Config, ConfigError, load_config
+from agent.config import Config, ConfigError, _File, _Identity, _Stream, load_config
 
 GOOD = """\
 fleet = "shop"
@@ -69,6 +71,15 @@ def test_the_folder_of_the_file_is_no_pattern(tmp_path: Path) -> None:
 def test_the_example_is_a_good_file() -> None:
     config = load_config(Path(__file__).parents[2] / "deploy" / "agent.toml.example")
     assert len(config.streams) == 2
+
+
+def test_the_documentation_has_every_key() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "running-agents.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
+    tops = {field.name for field in msgspec.structs.fields(_File)} - {"identity", "streams"}
+    inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
+    inner |= {f"streams.{field.name}" for field in msgspec.structs.fields(_Stream)}
+    assert documented >= tops | inner
 
 
 @pytest.mark.parametrize(
