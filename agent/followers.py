@@ -24,7 +24,6 @@ class _Follower:
     request: int
     heard_at: float
     sent: int
-    lagging_at: int | None = None
 
 
 class Followers:
@@ -51,13 +50,12 @@ class Followers:
             self.refused += 1
             return
         if follower is None or follower.request != message.request:
-            self._begin(peer, message, now)
+            follower = self._begin(peer, message, now)
         else:
             follower.heard_at = now
-            self._catch_up(follower, message, now)
-        self._post.send(peer, self._acknowledgement(), now)
+        self._post.send(peer, self._acknowledgement(follower), now)
 
-    def _begin(self, peer: Peer, message: Follow, now: float) -> None:
+    def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
         master, job = self._master, self._master.job
         after = self.frontier if message.after is None else message.after
         columns = output_names(master.function.plan)
@@ -66,41 +64,38 @@ class Followers:
         )
         self._post.send(peer, followed, now)
         self._followers[peer.node_id] = follower = _Follower(peer, message.request, now, after)
-        self._send(follower, self.log.after(after), now)
-
-    def _catch_up(self, follower: _Follower, message: Follow, now: float) -> None:
-        """Who twice in a row does not have what was sent has lost it on the way."""
-        after = message.after
-        if after is None or after >= follower.sent:
-            follower.lagging_at = None
-        elif follower.lagging_at == after:
-            self._send(follower, self.log.after(after), now)
-        else:
-            follower.lagging_at = after
+        for pane, json in self.log.after(after):
+            self._post.send(peer, self._window(follower.sent, pane, json), now)
+            follower.sent = pane
+        return follower
 
     def unfollow(self, peer: Peer) -> None:
         self._followers.pop(peer.node_id, None)
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
         """Sends new results to everyone; they go into the log."""
-        peers = [follower.peer for follower in self._followers.values()]
         for pane, json in results:
             self.log.append(pane, json)
-            self._post.send_all(peers, self._window(pane, json), now)
+            alike: dict[int, list[_Follower]] = {}
             for follower in self._followers.values():
-                follower.sent = max(follower.sent, pane)
+                alike.setdefault(follower.sent, []).append(follower)
+            for sent, followers in alike.items():
+                self._post.send_all([one.peer for one in followers], self._window(sent, pane, json), now)
+                for follower in followers:
+                    follower.sent = pane
 
     def acknowledge(self, now: float) -> None:
         """Tells everyone how many agents run the job, if that has changed."""
-        message = self._acknowledgement()
-        if (message.agents, message.expected) != self._acknowledged:
-            self._acknowledged = (message.agents, message.expected)
-            self._post.send_all([follower.peer for follower in self._followers.values()], message, now)
+        if self._counts() != self._acknowledged:
+            self._acknowledged = self._counts()
+            for follower in self._followers.values():
+                self._post.send(follower.peer, self._acknowledgement(follower), now)
 
     def finish(self, reason: Reason, now: float) -> None:
         """Tells everyone that there will be no further result."""
-        finished = Finished(self._master.job.app_id, self._master.epoch, reason)
-        self._post.send_all([follower.peer for follower in self._followers.values()], finished, now)
+        job, epoch = self._master.job, self._master.epoch
+        for follower in self._followers.values():
+            self._post.send(follower.peer, Finished(job.app_id, epoch, follower.sent, reason), now)
 
     def expire(self, now: float) -> None:
         """Forgets who has not asked for long."""
@@ -108,15 +103,13 @@ class Followers:
         for node_id in gone:
             del self._followers[node_id]
 
-    def _send(self, follower: _Follower, results: Iterable[tuple[int, bytes]], now: float) -> None:
-        for pane, json in results:
-            follower.sent = max(follower.sent, pane)
-            self._post.send(follower.peer, self._window(pane, json), now)
+    def _window(self, previous: int, pane: int, json: bytes) -> Window:
+        return Window(self._master.job.app_id, self._master.epoch, previous, pane, json)
 
-    def _window(self, pane: int, json: bytes) -> Window:
-        return Window(self._master.job.app_id, self._master.epoch, pane, json)
+    def _counts(self) -> tuple[int, int]:
+        return self._master.ready.bit_count(), self._master.roster.present().bit_count()
 
-    def _acknowledgement(self) -> Acknowledgement:
-        master = self._master
-        agents, expected = master.ready.bit_count(), master.roster.present().bit_count()
-        return Acknowledgement(master.job.app_id, master.epoch, agents, expected, VERSION, self._name)
+    def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
+        agents, expected = self._counts()
+        job, epoch = self._master.job, self._master.epoch
+        return Acknowledgement(job.app_id, epoch, follower.sent, agents, expected, VERSION, self._name)

@@ -27,7 +27,10 @@ NEWS_S = 10.0
 
 @dataclass(slots=True)
 class _Following:
+    """`oldest` and `request`: the first and the last request whose answer counts."""
+
     after: int | None
+    oldest: int
     request: int
     asked_at: float
     heard_at: float
@@ -61,7 +64,7 @@ class Followings:
             self._notices.append(Ended(app_id, "lost"))
             return
         self._requests += 1
-        self._followed[app_id] = following = _Following(after, self._requests, now, now)
+        self._followed[app_id] = following = _Following(after, self._requests, self._requests, now, now)
         following.accepted = submitting
         if not submitting:
             self._ask(app_id, following, now)
@@ -76,7 +79,11 @@ class Followings:
         for app_id, following in list(self._followed.items()):
             if now - following.heard_at > LOST_S:
                 self._end(app_id, Ended(app_id, "lost" if following.accepted else "unknown"))
-            elif now - following.asked_at >= (REPEAT_S if following.settled else ANSWER_S):
+            elif following.settled and now - following.asked_at >= REPEAT_S:
+                self._ask(app_id, following, now)
+            elif not following.settled and now - following.asked_at >= ANSWER_S:
+                self._requests += 1
+                following.request = self._requests
                 self._ask(app_id, following, now)
 
     def announced(self, app_id: Id, epoch: Epoch, now: float) -> None:
@@ -86,10 +93,8 @@ class Followings:
             if not epoch.is_same_job(following.epoch):
                 self._end(app_id, Ended(app_id, "stopped"))
                 return
-            following.epoch, following.settled = epoch, False
-            self._requests += 1
-            following.request = self._requests
-            self._ask(app_id, following, now)
+            following.epoch = epoch
+            self._ask_anew(app_id, following, now)
 
     def ask_now(self, app_id: Id, now: float) -> None:
         """Asks for a job that was just started."""
@@ -101,6 +106,13 @@ class Followings:
         following = self._followed.get(app_id)
         if following is not None and following.epoch is None:
             del self._followed[app_id]
+
+    def _ask_anew(self, app_id: Id, following: _Following, now: float) -> None:
+        """From the last window that came; what comes before the answer does not count."""
+        self._requests += 1
+        following.oldest = following.request = self._requests
+        following.settled = False
+        self._ask(app_id, following, now)
 
     def _ask(self, app_id: Id, following: _Following, now: float) -> None:
         following.asked_at = now
@@ -116,7 +128,7 @@ class Followings:
     def followed(self, message: Followed, now: float) -> None:
         """A master answers a request: from here on its windows count."""
         following = self._followed.get(message.app_id)
-        if following is None or message.request != following.request or self._is_old(following, message.epoch):
+        if following is None or not self._answers(message, following):
             self.refused += 1
             return
         following.heard_at, following.epoch, following.settled = now, message.epoch, True
@@ -131,7 +143,7 @@ class Followings:
     def acknowledged(self, message: Acknowledgement, now: float) -> None:
         """A master says how many agents run the job."""
         following = self._settled(message.app_id, message.epoch, now)
-        if following is not None:
+        if following is not None and self._is_complete(message.app_id, following, message.sent, now):
             told = Acknowledged(
                 message.app_id,
                 message.agents,
@@ -147,13 +159,16 @@ class Followings:
     def window(self, message: Window, now: float) -> None:
         """A result comes; only newer ones than the last one are passed on."""
         following = self._settled(message.app_id, message.epoch, now)
-        if following is not None and (following.after is None or message.pane > following.after):
+        if following is None or not self._is_complete(message.app_id, following, message.previous, now):
+            return
+        if following.after is None or message.pane > following.after:
             following.after = message.pane
             self._notices.append(Published(message.app_id, message.pane, message.json))
 
     def finished(self, message: Finished, now: float) -> None:
         """A master says that there will be no further window."""
-        if self._settled(message.app_id, message.epoch, now) is not None:
+        following = self._settled(message.app_id, message.epoch, now)
+        if following is not None and self._is_complete(message.app_id, following, message.sent, now):
             self._end(message.app_id, Ended(message.app_id, message.reason))
 
     def no_job(self, message: NoJob, now: float) -> None:
@@ -173,8 +188,16 @@ class Followings:
         following.heard_at = now
         return following
 
-    def _is_old(self, following: _Following, epoch: Epoch) -> bool:
-        return following.epoch is not None and epoch < following.epoch
+    def _is_complete(self, app_id: Id, following: _Following, upto: int, now: float) -> bool:
+        """Whether all windows up to a pane have come; if one was lost on the way, it is asked for."""
+        if following.after is None or upto <= following.after:
+            return True
+        self._ask_anew(app_id, following, now)
+        return False
+
+    def _answers(self, message: Followed, following: _Following) -> bool:
+        is_old = following.epoch is not None and message.epoch < following.epoch
+        return not is_old and following.oldest <= message.request <= following.request
 
     def _end(self, app_id: Id, ended: Ended) -> None:
         del self._followed[app_id]

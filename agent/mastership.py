@@ -21,7 +21,7 @@ from agent.patience import Patience
 from agent.post import FLEET_GROUP, Post
 from agent.result import Result
 from agent.result_log import ResultLog
-from overlay import Node, Peer
+from overlay import Node, Peer, distance
 
 ANNOUNCE_S = 3.0
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
@@ -153,10 +153,11 @@ class Mastership:
     def _hand_over(self, now: float) -> None:
         """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
         if self.resigns:
-            nearest = self._node.replicas(self.replicas_wanted)
+            # The one that will be the root: else it would have to hand over once more.
+            nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(self._app_id, peer.node_id), peer.node_id))
             if nearest:
+                successor = nearest[self._resignations % len(nearest)]
                 self._resignations += 1
-                successor = nearest[(self._resignations - 1) % len(nearest)]
                 self._post.send(successor, self.descriptor(take_over=True, leaving=True), now)
         elif not self._node.is_root(self._app_id):
             self._post.send(self._node.closest(self._app_id), self.descriptor(take_over=True), now)

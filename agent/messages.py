@@ -215,9 +215,13 @@ class Followed(Message, frozen=True, tag=True):
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
-    """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow."""
+    """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
+
+    `sent`: the pane of the last window that was sent, so that its loss shows.
+    """
 
     epoch: Epoch
+    sent: Time
     agents: Count
     expected: Count
     version: Count
@@ -225,17 +229,19 @@ class Acknowledgement(Message, frozen=True, tag=True):
 
 
 class Window(Message, frozen=True, tag=True):
-    """Master → follower: one result, as JSON."""
+    """Master → follower: one result, as JSON. `previous`: the pane of the one sent before, so that a gap shows."""
 
     epoch: Epoch
+    previous: Time
     pane: Time
     json: bytes
 
 
 class Finished(Message, frozen=True, tag=True):
-    """Master → follower: that was the last window."""
+    """Master → follower: that was the last window, of the pane `sent`."""
 
     epoch: Epoch
+    sent: Time
     reason: Reason
 
 

@@ -11,8 +11,10 @@ JOB = "one"
 DEEP = 26
 """With so many agents trees have nodes between the root and leaves."""
 SILENCE_MAX_S = 10.0
-QUIET_S = 25.0
+QUIET_S = 20.0
 """After the last fault everything is well again within this time."""
+LAST_RETURN_S = 12.0
+"""What goes away for a while is back after this time at the latest."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ def fall(life: Life, server: Server) -> None:
     life.note(f"{server.name} crashes")
     fleet.crash(server)
     if fleet.random.random() < 0.6:
-        fleet.at(fleet.now + fleet.random.choice((0.3, 2.0, 6.0, 12.0)), lambda: come_back(life, server))
+        fleet.at(fleet.now + fleet.random.choice((0.3, 2.0, 6.0, LAST_RETURN_S)), lambda: come_back(life, server))
 
 
 def come_back(life: Life, server: Server) -> None:
@@ -121,18 +123,18 @@ def cut(life: Life) -> None:
         life.note("healed")
         fleet.simulator.heal()
 
-    fleet.at(fleet.now + fleet.random.choice((1.0, 5.0, 12.0)), heal)
+    fleet.at(fleet.now + fleet.random.choice((1.0, 5.0, LAST_RETURN_S)), heal)
 
 
 Act = Callable[[Life], None]
 
 
-def happen(life: Life, acts: Sequence[Act], span_s: float = 15.0) -> None:
+def happen(life: Life, acts: Sequence[Act], span_s: float = 10.0) -> None:
     """Lets things happen at some time within a span, and then time pass until all should be well."""
     fleet = life.fleet
     for act in acts:
         fleet.at(life.began_at + fleet.random.uniform(0, span_s), lambda act=act: act(life))  # type: ignore[misc]
-    fleet.run(life.began_at + span_s + 12.0 + QUIET_S)
+    fleet.run(life.began_at + span_s + LAST_RETURN_S + QUIET_S)
 
 
 # What must hold.
@@ -146,7 +148,7 @@ def check(life: Life, *, silence_max_s: float) -> None:
     silence = fleet.longest_silence(JOB, life.began_at, fleet.now)
     assert silence <= silence_max_s, f"{life.about()}: silent for {silence:.1f} s"
     there = {server.name for server in fleet.workers() if server.is_up}
-    for window in fleet.of(JOB)[-3:]:
+    for window in fleet.of(JOB)[-2:]:
         assert there <= window.contributors, f"{life.about()}: without {there - window.contributors}"
     assert len(fleet.masters(JOB)) == 1, life.about()
     for server in fleet.servers.values():

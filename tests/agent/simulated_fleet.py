@@ -18,25 +18,28 @@ from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit
 from agent.feeds_wanted import FeedKey
 from agent.master import Master
 from agent.parsing import Parsed
+from agent.result import NAMES_MAX
 from overlay import Event, Id, Node, Peer, Simulator, app_id
 
-PANE_MS = 1000
-SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
+PANE_MS = 2000
+SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 2 SECONDS"
 WALL_MS = 1_700_000_000_000
 """The wall clock at virtual time 0."""
 STEP_S = 0.05
 """So often agents are driven and logs are read."""
 
 
-_EXPECTED: dict[int, tuple[Result, frozenset[str]]] = {}
-"""Whom the roster expected in each result when it was made; by the time it goes out that may have changed."""
+_NAMES: dict[int, tuple[Result, frozenset[str], frozenset[str]]] = {}
+"""Whom the roster expected in each result when it was made, and who was in it; later the roster may have changed."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, pane: int, *arguments: Any) -> Result:
-        result = make(master, pane, *arguments)
-        expected = master.roster.names(master.roster.expected(pane))
-        _EXPECTED[id(result)] = (result, frozenset(expected))
+    def made(master: Master, pane: int, rows: Any, counted: Any, present: int) -> Result:
+        result = make(master, pane, rows, counted, present)
+        roster = master.roster
+        expected = roster.expected(pane)
+        names = [frozenset(roster.names(numbers)) for numbers in (expected, expected & present)]
+        _NAMES[id(result)] = (result, names[0], names[1])
         return result
 
     return made
@@ -98,7 +101,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Window:
-    """A result as it went out: who published it and when, and whom the roster expected in it."""
+    """A result as it went out: who published it and when, whom the roster expected in it, and who is in it."""
 
     at: float
     app: str
@@ -106,10 +109,7 @@ class Window:
     pane: int
     result: Result
     expected: frozenset[str]
-
-    @property
-    def contributors(self) -> frozenset[str]:
-        return self.expected - set(self.result.missing)
+    contributors: frozenset[str]
 
 
 class SimulatedFleet:
@@ -295,7 +295,7 @@ class SimulatedFleet:
             time = self.wall_ms - self.random.randint(0, 500) - late_ms
             server.log.append((time, self.random.choice("abcde")))
 
-    def keep_writing(self, until: float, *, pause: float = 0.4, servers: Iterable[Server] | None = None) -> None:
+    def keep_writing(self, until: float, *, pause: float = 0.6, servers: Iterable[Server] | None = None) -> None:
         """Servers with a stream, or these, log something now and then."""
 
         def some(server: Server) -> None:
@@ -330,8 +330,8 @@ class SimulatedFleet:
         master = agent.master(key_of(result.app))
         assert master is not None
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
-        _, expected = _EXPECTED[id(result)]
-        self.windows.append(Window(self.now, result.app, epoch, pane_of(result), result, expected))
+        _, expected, present = _NAMES[id(result)]
+        self.windows.append(Window(self.now, result.app, epoch, pane_of(result), result, expected, present))
 
     # What must hold.
 
@@ -349,8 +349,10 @@ class SimulatedFleet:
             counted += self.servers[name].counted(window.pane, size_ms)
         assert {row["product"]: row["n"] for row in result.rows} == dict(counted), about
         assert result.events == counted.total(), about
-        assert set(result.missing) <= window.expected, about
-        assert result.contributors + len(result.missing) == result.expected == len(window.expected), about
+        missing = window.expected - window.contributors
+        assert set(result.missing) <= missing, about
+        assert len(result.missing) == min(NAMES_MAX, len(missing)), about
+        assert (result.contributors, result.expected) == (len(window.contributors), len(window.expected)), about
 
     def check_followers(self, name: str, followers: Iterable[Server]) -> None:
         """Who has followed all the time has every window once, in order, whatever became of masters."""
