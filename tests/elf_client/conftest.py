@@ -1,4 +1,4 @@
-"""Sockets with paths short enough, and `elf` as a process that asks a scripted agent."""
+"""Sockets with paths that are short enough."""
 
 from __future__ import annotations
 

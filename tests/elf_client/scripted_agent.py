@@ -33,6 +33,11 @@ PATIENCE_S = 20.0
 _REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Query | Follow | Stop | GetJobs | GetStatus)
 
 
+def lines(*answers: Answer) -> bytes:
+    """Answers as they go over the socket."""
+    return b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers)
+
+
 class ClientGoneError(Exception):
     """The client closed the connection; a script need not catch it."""
 
@@ -45,7 +50,7 @@ class Conversation:
         self._connection = connection
 
     def send(self, *answers: Answer) -> None:
-        self.send_raw(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
+        self.send_raw(lines(*answers))
 
     def send_raw(self, data: bytes) -> None:
         try:
