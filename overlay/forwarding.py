@@ -4,6 +4,7 @@ import msgspec
 
 from overlay.events import Delivered
 from overlay.held import Held
+from overlay.in_flight import InFlight
 from overlay.membership import Membership
 from overlay.messages import HOPS_MAX, JoinRequest, Publish, Route
 from overlay.multicast import Multicast
@@ -23,6 +24,7 @@ class Forwarding:
         self._outbox = outbox
         self._recent = RecentIds()
         self._held = Held(outbox)
+        self._in_flight = InFlight()
 
     def handle_join_request(self, sender: Peer, message: JoinRequest, now: float) -> None:
         """Answer a joiner, or pass its request on."""
@@ -67,9 +69,19 @@ class Forwarding:
         for sender, message in self._held.drain():
             handlers[type(message)](sender, message, now)  # type: ignore[operator]
 
+    def reroute(self, hop_id: int, heard_at: float, now: float) -> None:
+        """Send another way what a failed hop was given since it was last heard of."""
+        for message in self._in_flight.take(hop_id, heard_at, now):
+            self._outbox.counters.rerouted += 1
+            if isinstance(message, Route):
+                self.handle_route(self._membership.peer, message, now)
+            else:
+                self.handle_publish(self._membership.peer, message, now)
+
     def clear(self) -> None:
         """Give up what was held."""
         self._held.clear()
+        self._in_flight.clear()
 
     def _pass_on(self, hop: Peer, message: Route | Publish, now: float) -> None:
         if message.hops >= HOPS_MAX:
@@ -77,9 +89,11 @@ class Forwarding:
             return
         self._outbox.counters.routed += 1
         self._watch.rely_on(hop, now)
+        self._in_flight.add(hop.node_id, message, now)
         self._outbox.send(hop, msgspec.structs.replace(message, hops=message.hops + 1))
 
     def check(self) -> None:
         """Assert every invariant."""
         self._held.check()
+        self._in_flight.check()
         assert not self._held or not self._membership.is_active

@@ -71,7 +71,9 @@ class Node:
         self._repair = Repair(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._membership, self._outbox, random)
         self._forwarding = Forwarding(self._membership, self._watch, self._scribe.multicast, self._outbox)
-        self._presence = Presence(self._tables, self._watch, self._membership, self._repair, self._scribe, self._outbox)
+        self._presence = Presence(
+            self._tables, self._watch, self._membership, self._repair, self._scribe, self._forwarding, self._outbox
+        )
         # Of the parts' changes, which have been acted upon: see `_settle`.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0

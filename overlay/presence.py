@@ -3,6 +3,7 @@
 from itertools import chain
 
 from overlay.events import PeerFailed, PeerLeft
+from overlay.forwarding import Forwarding
 from overlay.membership import Membership
 from overlay.messages import Absent, Leaving, Ping, Pong
 from overlay.outbox import Outbox
@@ -23,6 +24,7 @@ class Presence:
         membership: Membership,
         repair: Repair,
         scribe: Scribe,
+        forwarding: Forwarding,
         outbox: Outbox,
     ) -> None:
         self._tables = tables
@@ -30,6 +32,7 @@ class Presence:
         self._membership = membership
         self._repair = repair
         self._scribe = scribe
+        self._forwarding = forwarding
         self._outbox = outbox
         self._watched_revision = (0, 0)
 
@@ -133,9 +136,12 @@ class Presence:
 
     def _drop(self, peer: Peer, now: float) -> bool:
         """Take a peer out of every table and tree; return whether it was in one."""
-        self._watch.forget(peer.node_id)
+        heard_at = self._watch.forget(peer.node_id)
         in_tables = self._membership.forget(peer.node_id, now)
-        return self._scribe.forget(peer.node_id, now) or in_tables
+        in_trees = self._scribe.forget(peer.node_id, now)
+        if heard_at is not None:
+            self._forwarding.reroute(peer.node_id, heard_at, now)
+        return in_tables or in_trees
 
     def check(self) -> None:
         """Assert every invariant; of an active node."""

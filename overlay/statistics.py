@@ -27,6 +27,8 @@ class Statistics:
     """Routed messages delivered here."""
     delivered_hops: int
     """Hops those took, summed."""
+    rerouted: int
+    """Routed messages sent again, as the hop they were given to has failed."""
     failed: int
     """Times a peer was taken for failed."""
     returned: int
@@ -42,7 +44,7 @@ class Counters:
         self.sent = self.sent_bytes = self.received = self.received_bytes = 0
         self.malformed = self.refused = self.duplicates = self.dropped = 0
         self.routed = self.delivered = self.delivered_hops = 0
-        self.failed = self.returned = 0
+        self.rerouted = self.failed = self.returned = 0
 
     def snapshot(self) -> Statistics:
         """Return the counts so far."""

@@ -158,12 +158,14 @@ class Watch:
         watched = self._watched.get(node_id)
         return None if watched is None else watched.peer
 
-    def forget(self, node_id: int) -> None:
-        """Stop watching a peer."""
+    def forget(self, node_id: int) -> float | None:
+        """Stop watching a peer; return when it was last heard of if it was watched at all."""
         watched = self._watched.pop(node_id, None)
-        if watched is not None:
-            self._passing -= watched.pace is PASSING
-            self.suspects.discard(node_id)
+        if watched is None:
+            return None
+        self._passing -= watched.pace is PASSING
+        self.suspects.discard(node_id)
+        return watched.heard_at
 
     def clear(self) -> None:
         """Stop watching."""

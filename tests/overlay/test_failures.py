@@ -5,7 +5,7 @@ import random
 import pytest
 from living_overlay import LivingOverlay
 
-from overlay import PeerFailed, PeerLeft
+from overlay import Delivered, PeerFailed, PeerLeft
 
 ORPHANS_P99_S = 5.0
 
@@ -56,6 +56,22 @@ def test_whoever_knew_a_failed_node_says_so_once_and_forgets_it() -> None:
         assert overlay.leaf_set_changes(node) >= 1
         assert dead.peer not in [*node.leaf_set, *node.routing_table, *node.replicas(16)]
         assert node.closest(dead.peer.node_id) != dead.peer
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_what_was_given_to_a_dead_hop_goes_another_way(seed: int, is_silent: bool) -> None:
+    overlay = LivingOverlay(seed, 40, groups=2)
+    overlay.crash(overlay.some(0.2), is_silent=is_silent)
+    keys = [overlay.random.getrandbits(128) for _ in range(200)]
+    for key in keys:
+        overlay.random.choice(overlay.live).route(key, b"", overlay.now)
+    overlay.heal(overlay.live)
+    arrived = {event.key for *_, event in overlay.events if isinstance(event, Delivered)}
+    again = sum(node.statistics().rerouted for node in overlay.live)
+    print(f"seed {seed}: {again} of 200 messages were sent again, {200 - len(arrived)} lost")
+    assert again > 0
+    assert arrived == set(keys)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -115,17 +115,22 @@ def trouble(overlay: LivingOverlay, source: random.Random) -> None:
 
 
 def end_of_troubles(overlay: LivingOverlay) -> None:
-    """Heal the network; whoever could not get in tries another contact, as a shell would."""
+    """Heal the network, and do what shells do: try other contacts, and seeds.
+
+    Without seeds, a node that was started anew at another address while it was cut off could not be found again.
+    """
     overlay.simulator.loss = 0.0
     overlay.simulator.heal()
+    seed = next(node for node in overlay.live if node.is_active)
     for _ in range(30):
-        inside = [node for node in overlay.live if node.is_active]
         for node in overlay.live:
-            if not node.is_active:
-                node.join(overlay.random.choice(inside).peer, overlay.now)
-        if len(inside) == len(overlay.live):
-            return
+            if node.is_active:
+                node.meet(seed.peer, overlay.now)
+            else:
+                node.join(seed.peer, overlay.now)
         overlay.run(2.0)
+        if all(node.is_active for node in overlay.live):
+            return
     raise AssertionError("some nodes never got in")
 
 
