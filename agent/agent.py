@@ -48,6 +48,8 @@ from overlay import (
 
 TICK_S = 0.25
 """So often an agent with anything to do looks at what may be due."""
+STANDSTILL_S = 1.0
+"""An agent whose own timer comes later than this was suspended: it must not take that for the others' silence."""
 REPLICAS = 3
 
 
@@ -172,6 +174,9 @@ class Agent:
         """Does what is due."""
         if self._tick_at is None or now < self._tick_at:
             return
+        if now - self._tick_at > STANDSTILL_S:
+            for waiting in (self._announcements, self._followings, self._succession):
+                waiting.excuse(now - self._tick_at)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)

@@ -70,6 +70,16 @@ class Announcements:
         births = [epoch.born_ms for epoch in (ended, heard.announce.epoch if heard else None) if epoch is not None]
         return max(births, default=-1)
 
+    def refresh(self, app_id: Id, now: float) -> None:
+        """The job's master is here: it is not silent."""
+        if app_id in self._heard:
+            self._heard[app_id].at = now
+
+    def excuse(self, seconds: float) -> None:
+        """This agent stood still for so long: others may have spoken meanwhile."""
+        for heard in self._heard.values():
+            heard.at += seconds
+
     def silent(self, now: float) -> list[Id]:
         """The jobs that nobody has announced for too long; they are forgotten here."""
         silent = [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]

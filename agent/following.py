@@ -86,6 +86,11 @@ class Followings:
                 following.request = self._requests
                 self._ask(app_id, following, now)
 
+    def excuse(self, seconds: float) -> None:
+        """This agent stood still for so long: masters may have spoken meanwhile."""
+        for following in self._followed.values():
+            following.heard_at += seconds
+
     def announced(self, app_id: Id, epoch: Epoch, now: float) -> None:
         """A master has announced a job: if it is a new one, it has to be asked at once."""
         following = self._followed.get(app_id)

@@ -145,6 +145,8 @@ class Offices:
     def tick(self, now: float) -> None:
         for app_id, office in list(self._offices.items()):
             office.tick(now)
+            if office.ended is None:
+                self._announcements.refresh(app_id, now)
             if office.has_lingered(now):
                 del self._offices[app_id]
 

@@ -96,6 +96,11 @@ class Succession:
             held.heard_at, held.doubted_at = now, None
             self._failed.pop(epoch.master, None)
 
+    def excuse(self, seconds: float) -> None:
+        """This agent stood still for so long: masters may have spoken meanwhile."""
+        for held in self._held.values():
+            held.heard_at += seconds
+
     def forget(self, app_id: Id) -> None:
         """The job is over."""
         self._held.pop(app_id, None)

@@ -15,8 +15,9 @@ from agent.messages import Snapshot
 
 KEPT_BYTES_MAX = 256 << 20
 """Past it the oldest are given up: their agents are missing then if this node's parent dies."""
-CONFIRM_S = 3.0
-"""Unconfirmed for so long, a snapshot is sent again; twice as long each time."""
+CONFIRM_S = 1.5
+"""Unconfirmed for so long, and longer if it is large, a snapshot is sent again; twice as long each time."""
+BYTES_PER_S = 8 << 20
 NEVER_SENT = -inf
 
 
@@ -25,8 +26,8 @@ class _Kept:
     snapshot: Snapshot
     size: int
     sent: bool = False
+    pause_s: float
     send_at: float = NEVER_SENT
-    pause_s: float = CONFIRM_S
 
 
 class Uplink:
@@ -40,7 +41,7 @@ class Uplink:
     def keep(self, snapshot: Snapshot) -> None:
         """Holds a snapshot until it is committed; it counts as not sent."""
         size = len(snapshot.state) + len(snapshot.counters)
-        self._kept.append(_Kept(snapshot, size))
+        self._kept.append(_Kept(snapshot, size, _pause_s(size)))
         self._bytes += size
         while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
             self._bytes -= self._kept.pop(0).size
@@ -59,15 +60,15 @@ class Uplink:
             if now >= kept.send_at:
                 if kept.sent:
                     kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
-                    kept.pause_s *= 2
                 kept.sent, kept.send_at = True, now + kept.pause_s
+                kept.pause_s *= 2
                 due.append(kept.snapshot)
         return due
 
     def parent_changed(self) -> None:
         """Another parent gets all of it; what the one before had may be on its way already."""
         for kept in self._kept:
-            kept.send_at, kept.pause_s = NEVER_SENT, CONFIRM_S / 2 if kept.sent else CONFIRM_S
+            kept.send_at, kept.pause_s = NEVER_SENT, _pause_s(kept.size)
 
     def confirmed(self, after: int, upto: int) -> None:
         """The parent has this snapshot: it is not sent to it again."""
@@ -87,3 +88,7 @@ class Uplink:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _pause_s(size: int) -> float:
+    return CONFIRM_S + size / BYTES_PER_S

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 import query
-from agent import Agent, Result, StreamOptions, Submit
+from agent import Submit
 from agent.epochs import Epoch
-from agent.mastership import SETTLE_S
 from agent.messages import (
     CODEC,
     Acknowledgement,
@@ -41,83 +40,7 @@ from agent.messages import (
 )
 from agent.panes import END, FIRST_PANE
 from agent.parsing import Parsed
-from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
-
-COUNT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
-KEY = app_id("shop", b"")
-WALL_MS = 1_700_000_000_000
-
-
-class Fleet:
-    """Agents on an in-memory network; the last `bystanders` of them have no stream at all."""
-
-    def __init__(self, size: int, bystanders: int = 0, salt: str = "") -> None:
-        self.network = MemoryNetwork()
-        self.agents: list[Agent] = []
-        self.results: list[Result] = []
-        for number in range(size):
-            name = f"agent-{number}"
-            node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(number))
-            self.network.add(node)
-            streams = {"web": StreamOptions()} if number < size - bystanders else {}
-            agent = Agent(name, node, streams)
-            agent.on_result(self.results.append)
-            self.agents.append(agent)
-            if number:
-                node.join(self.agents[0].node.peer, self.network.now)
-            else:
-                node.start(self.network.now)
-            self.settle()
-            assert node.is_active
-        for agent in self.agents:
-            agent.start(self.network.now)
-        self.settle()
-
-    @property
-    def now(self) -> float:
-        return self.network.now
-
-    def settle(self) -> None:
-        busy = True
-        while busy:
-            self.network.deliver_all(self.now)
-            busy = sum(agent.process_events(self.now, WALL_MS) for agent in self.agents) > 0
-
-    def submit(self, text: str = COUNT, name: str = "shop", by: int = 0) -> None:
-        plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
-        job = Submit(app_id(name, b""), name, plan.stream, plan.to_wire(), text)
-        self.agents[by].submit(job, self.now, WALL_MS)
-        self.settle()
-        self.network.deliver_all(self.now + SETTLE_S)
-
-    def insert(self, number: int, parsed: Parsed) -> None:
-        agent = self.agents[number]
-        for feed in agent.feeds():
-            agent.insert(feed.key, parsed, self.now, WALL_MS)
-
-    def finish(self) -> list[Result]:
-        for agent in self.agents:
-            for feed in agent.feeds():
-                agent.end_of_feed(feed.key, self.now, WALL_MS)
-        for agent in self.agents:
-            while agent.sealed_upto() is not None:
-                agent.work(self.now, WALL_MS)
-                self.settle()
-        self.wait(1.0)
-        return self.results
-
-    def wait(self, seconds: float) -> None:
-        """Lets time pass for the agents; the overlay's timers stand still."""
-        self.network.deliver_all(self.now + seconds)
-        for agent in self.agents:
-            agent.handle_timer(self.now, WALL_MS)
-        self.settle()
-
-
-def events(*products: str | None, at_ms: int = 0, **columns: Any) -> Parsed:
-    times = pl.Series([at_ms] * len(products), dtype=pl.Int64)
-    names = pl.Series(products, dtype=pl.String)
-    return Parsed((pl.DataFrame({"@time": times, "product": names, **columns}),), malformed=0)
+from overlay import Id, Node, Peer, app_id, group_id
 
 
 @pytest.mark.parametrize("salt", [str(number) for number in range(12)])

@@ -1,0 +1,129 @@
+"""Agents on an in-memory network whose clocks only move when they are told to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+import query
+from agent import Agent, Notice, Result, StreamOptions, Submit
+from agent.mastership import SETTLE_S
+from agent.parsing import Parsed
+from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
+
+COUNT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
+KEY = app_id("shop", b"")
+WALL_MS = 1_700_000_000_000
+"""The wall clock when the network's is at 0."""
+WEB: Mapping[str, StreamOptions] = {"web": StreamOptions()}
+
+
+class Fleet:
+    """Agents that all have the streams, but for the last `bystanders` of them, which have none."""
+
+    def __init__(
+        self, size: int, bystanders: int = 0, salt: str = "", streams: Mapping[str, StreamOptions] = WEB
+    ) -> None:
+        self.network = MemoryNetwork()
+        self.agents: list[Agent] = []
+        self.results: list[Result] = []
+        self.streams = streams
+        for number in range(size):
+            self.add(f"agent-{number}", salt, streams if number < size - bystanders else {})
+
+    def add(self, name: str, salt: str = "", streams: Mapping[str, StreamOptions] = WEB) -> Agent:
+        node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(len(self.agents)))
+        self.network.add(node)
+        agent = Agent(name, node, streams)
+        agent.on_result(self.results.append)
+        self.agents.append(agent)
+        if len(self.agents) > 1:
+            node.join(self.agents[0].node.peer, self.now)
+        else:
+            node.start(self.now)
+        self.settle()
+        assert node.is_active
+        agent.start(self.now)
+        self.settle()
+        return agent
+
+    @property
+    def now(self) -> float:
+        return self.network.now
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + int(self.now * 1000)
+
+    def settle(self) -> None:
+        """Delivers messages, and lets agents work, until there is nothing to do."""
+        busy = True
+        while busy:
+            self.network.deliver_all(self.now)
+            busy = sum(agent.process_events(self.now, self.wall_ms) for agent in self.agents) > 0
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass for the agents; the overlay's timers stand still."""
+        self.network.deliver_all(self.now + seconds)
+        for agent in self.agents:
+            agent.handle_timer(self.now, self.wall_ms)
+        self.settle()
+
+    def wait_long(self, seconds: float) -> None:
+        """The same in small steps, so that what is repeated is repeated."""
+        for _ in range(round(seconds / 0.5)):
+            self.wait(0.5)
+
+    # Jobs.
+
+    def submit(self, text: str = COUNT, name: str = "shop", by: int = 0, **options: Any) -> Id:
+        """A bounded job, unless the options say otherwise; its master need not wait for anybody to enrol."""
+        plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
+        key = app_id(name, b"")
+        job = Submit(key, name, plan.stream, plan.to_wire(), text, **options)
+        self.agents[by].submit(job, self.now, self.wall_ms)
+        self.settle()
+        if options.get("bounded", True):
+            self.network.deliver_all(self.now + SETTLE_S)
+        return key
+
+    def insert(self, number: int, parsed: Parsed) -> None:
+        """Gives an agent a block on each of its feeds."""
+        for feed in self.agents[number].feeds():
+            self.agents[number].insert(feed.key, parsed, self.now, self.wall_ms)
+
+    def catch_up(self, *numbers: int) -> None:
+        """These agents, or all, have read everything, and seal what they can."""
+        for number, agent in enumerate(self.agents):
+            if not numbers or number in numbers:
+                for feed in agent.feeds():
+                    agent.caught_up(feed.key, self.now, self.wall_ms)
+        self.work()
+
+    def work(self) -> None:
+        for agent in self.agents:
+            while agent.sealed_upto() is not None:
+                agent.work(self.now, self.wall_ms)
+                self.settle()
+        self.settle()
+
+    def finish(self) -> list[Result]:
+        """The input of bounded jobs ends."""
+        for agent in self.agents:
+            for feed in agent.feeds():
+                agent.end_of_feed(feed.key, self.now, self.wall_ms)
+        self.work()
+        self.wait(1.0)
+        return self.results
+
+    def notices(self, number: int) -> list[Notice]:
+        return self.agents[number].notices()
+
+
+def events(*products: str | None, at_ms: int = 0, **columns: Any) -> Parsed:
+    times = pl.Series([at_ms] * len(products), dtype=pl.Int64)
+    names = pl.Series(products, dtype=pl.String)
+    return Parsed((pl.DataFrame({"@time": times, "product": names, **columns}),), malformed=0)

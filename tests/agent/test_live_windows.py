@@ -1,0 +1,264 @@
+"""When windows of live jobs close, what is in them, and what comes too late for them."""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+import pytest
+from memory_fleet import COUNT, WALL_MS, Fleet, events
+
+from agent import StreamOptions, worker
+from agent.parsing import Parsed
+from agent.watermark import FUTURE_MS
+
+GRACE_MS = 2000
+
+
+def live(size: int = 1, *, read_from: str = "end", text: str = COUNT) -> Fleet:
+    """A fleet that runs a live job and whose feeds are open; the clock stands half a second before its first pane."""
+    fleet = Fleet(size, streams={"web": StreamOptions(read_from)})  # type: ignore[arg-type]
+    fleet.wait(0.5)
+    fleet.submit(text, bounded=False, grace_ms=GRACE_MS)
+    fleet.catch_up()
+    assert fleet.now == 0.5
+    return fleet
+
+
+def shown(fleet: Fleet) -> list[tuple[float, int, int]]:
+    """Every window so far: its start in seconds after the first instant, its events and its contributors."""
+    starts = [pl.Series([result.window_start]).str.to_datetime(time_zone="UTC") for result in fleet.results]
+    seconds = [(start.dt.epoch("ms")[0] - WALL_MS) / 1000 for start in starts]
+    return [(s, r.events, r.contributors) for s, r in zip(seconds, fleet.results, strict=True)]
+
+
+def test_a_window_closes_by_the_events_that_follow_it() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.insert(0, events("b", at_ms=WALL_MS + 3999))
+    fleet.work()
+    assert shown(fleet) == []
+    fleet.insert(0, events("c", at_ms=WALL_MS + 4000))
+    fleet.work()
+    assert shown(fleet) == [(1.0, 1, 1)]
+    assert fleet.results[0].rows == [{"product": "a", "n": 1}]
+
+
+def test_an_idle_stream_closes_windows_by_the_clock_and_a_backlog_does_not() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.wait(60.0)
+    fleet.work()
+    assert shown(fleet) == [], "nobody knows what is still to be read"
+    fleet.catch_up()
+    assert shown(fleet) == [(1.0, 1, 1)]
+
+
+def test_a_window_in_which_nobody_saw_anything_is_not_shown() -> None:
+    fleet = live(size=3)
+    fleet.wait(10.0)
+    fleet.catch_up()
+    fleet.insert(1, events("a", at_ms=WALL_MS + 10_000))
+    fleet.wait(10.0)
+    fleet.catch_up()
+    assert shown(fleet) == [(10.0, 1, 3)]
+
+
+def test_what_comes_for_a_closed_window_is_late_and_counted_in_the_next() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.wait(5.0)
+    fleet.catch_up()
+    fleet.insert(0, events("late", "late", at_ms=WALL_MS + 1600))
+    fleet.insert(0, events("b", at_ms=WALL_MS + 5000))
+    fleet.wait(5.0)
+    fleet.catch_up()
+    assert shown(fleet) == [(1.0, 1, 1), (5.0, 1, 1), (7.0, 0, 1)]
+    assert [result.late for result in fleet.results] == [0, 0, 2]
+    assert fleet.agents[0].status().parts[0].late == 2
+
+
+def test_what_was_logged_before_the_job_began_is_not_for_it() -> None:
+    fleet = live()
+    fleet.insert(0, events("before", at_ms=WALL_MS - 5))
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1000))
+    fleet.wait(9.0)
+    fleet.catch_up()
+    assert shown(fleet) == [(1.0, 1, 1)]
+    assert fleet.results[0].late == 0
+
+
+def test_events_of_the_far_future_are_not_believed() -> None:
+    fleet = live()
+    fleet.insert(0, events("x", at_ms=fleet.wall_ms + FUTURE_MS + 1))
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1000))
+    fleet.work()
+    assert shown(fleet) == [], "nor do they close windows"
+    fleet.wait(4.0)
+    fleet.catch_up()
+    (result,) = fleet.results
+    assert (result.events, result.malformed, result.rows) == (1, 1, [{"product": "a", "n": 1}])
+
+
+def test_malformed_lines_make_a_window_appear() -> None:
+    fleet = live()
+    fleet.insert(0, Parsed((), malformed=3))
+    fleet.wait(5.0)
+    fleet.catch_up()
+    assert [(r.malformed, r.events, r.contributors) for r in fleet.results] == [(3, 0, 1)]
+
+
+def test_nobody_waits_for_an_agent_that_has_just_come() -> None:
+    """It belongs from its first whole pane on, and is then waited for."""
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 4300))
+    fleet.wait(3.5)
+    fleet.add("agent-new")
+    fleet.wait(0.8)
+    assert [len(agent.feeds()) for agent in fleet.agents] == [1, 1]
+    fleet.catch_up()
+    fleet.insert(1, events("not yet", at_ms=WALL_MS + 4900))
+    for number in (0, 1):
+        fleet.insert(number, events("b", at_ms=WALL_MS + 5100))
+    fleet.wait(4.0)
+    fleet.catch_up(0)
+    assert shown(fleet) == [(4.0, 1, 1)]
+    fleet.catch_up()
+    assert [(r.contributors, r.expected, r.events) for r in fleet.results] == [(1, 1, 1), (2, 2, 2)]
+
+
+def test_a_feed_that_opens_late_begins_later() -> None:
+    fleet = Fleet(2)
+    fleet.wait(0.5)
+    fleet.submit(bounded=False, grace_ms=GRACE_MS)
+    fleet.catch_up(0)
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.wait(2.0)
+    fleet.catch_up()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 3500))
+    fleet.insert(1, events("a", at_ms=WALL_MS + 3500))
+    fleet.wait(9.0)
+    fleet.catch_up()
+    assert [(r.contributors, r.expected, r.events) for r in fleet.results] == [(1, 1, 1), (2, 2, 2)]
+
+
+def test_reading_from_the_beginning_replays_what_was_logged() -> None:
+    fleet = live(read_from="beginning")
+    assert [(feed.start, feed.app_id is None) for feed in fleet.agents[0].feeds()] == [("beginning", False)]
+
+
+@pytest.mark.parametrize("read_from", ["end", "beginning"])
+def test_history_comes_window_by_window_only_from_the_beginning(read_from: str) -> None:
+    fleet = Fleet(1, streams={"web": StreamOptions(read_from)})  # type: ignore[arg-type]
+    fleet.wait(0.5)
+    fleet.submit(bounded=False, grace_ms=GRACE_MS)
+    for second in range(10):
+        fleet.insert(0, events("old", at_ms=1000 * second))
+        fleet.work()
+    assert len(fleet.results) == (7 if read_from == "beginning" else 0)
+    fleet.catch_up()
+    assert len(fleet.results) == (10 if read_from == "beginning" else 0)
+
+
+def test_jobs_share_one_reading_with_the_columns_of_all() -> None:
+    fleet = live()
+    fleet.submit("SELECT page, COUNT(*) FROM web GROUP BY page WINDOWING 1 SECOND", "pages", bounded=False)
+    (feed,) = fleet.agents[0].feeds()
+    assert feed.key == ("web", None)
+    assert [column.name for column in feed.columns] == ["product", "page"]
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.insert(0, events("b", at_ms=WALL_MS + 1500, page=["/"]))
+    fleet.wait(20.0)
+    fleet.catch_up()
+    assert sorted((r.app, r.events) for r in fleet.results) == [("pages", 1), ("shop", 2)]
+
+
+def test_jobs_that_need_a_column_as_different_types_read_it_twice() -> None:
+    fleet = live(text="SELECT SUM(price) FROM web WINDOWING 1 SECOND")
+    fleet.submit("SELECT COUNT(*) FROM web WHERE price = 'free' WINDOWING 1 SECOND", "free", bounded=False)
+    shared, own = fleet.agents[0].feeds()
+    assert (shared.app_id, own.start, own.bounded) == (None, "end", False)
+    assert own.app_id is not None
+    assert [column.type for feed in (shared, own) for column in feed.columns] == ["number", "string"]
+
+
+def test_a_bounded_job_reads_by_itself_and_ends() -> None:
+    fleet = live()
+    fleet.submit(name="once")
+    shared, own = fleet.agents[0].feeds()
+    assert (shared.bounded, own.bounded, own.start) == (False, True, "beginning")
+    agent = fleet.agents[0]
+    agent.insert(own.key, events("a", "b", at_ms=5), fleet.now, fleet.wall_ms)
+    agent.end_of_feed(own.key, fleet.now, fleet.wall_ms)
+    fleet.work()
+    fleet.wait(1.0)
+    assert [(r.app, r.events) for r in fleet.results] == [("once", 2)]
+    assert fleet.agents[0].feeds() == (shared,)
+
+
+def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "ROWS_PER_RUN", 2)
+    fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
+    fleet.submit(bounded=False)
+    agent, (feed,) = fleet.agents[0], fleet.agents[0].feeds()
+    history = [events("a", "b", at_ms=1000 * second).frames[0] for second in range(20)]
+    agent.insert(feed.key, Parsed((pl.concat(history),), malformed=0), fleet.now, fleet.wall_ms)
+    for second in range(20, 30):
+        assert agent.work(fleet.now, fleet.wall_ms)
+        agent.insert(feed.key, events("c", at_ms=1000 * second), fleet.now, fleet.wall_ms)
+        agent.insert(feed.key, events("late", at_ms=0), fleet.now, fleet.wall_ms)
+    fleet.work()
+    fleet.catch_up()
+    assert [r.events for r in fleet.results if r.events] == [2] * 20 + [1] * 10
+    assert sum(r.late for r in fleet.results) == 10
+
+
+def test_a_worker_waits_when_too_much_of_it_is_not_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other agent does not seal, so nothing is committed."""
+    monkeypatch.setattr(worker, "KEPT_BYTES_MAX", 10_000)
+    fleet = live(size=2)
+    hasty = fleet.agents[0]
+    (feed,) = hasty.feeds()
+    for second in range(1, 200):
+        hasty.insert(feed.key, events(*"abcdefgh", at_ms=WALL_MS + 1000 * second), fleet.now, WALL_MS + 1000 * second)
+        fleet.work()
+    assert hasty.status().parts[0].memory_bytes < 200_000
+    behind = hasty.status().parts[0].sealed_upto
+    assert behind is not None
+    assert behind < WALL_MS + 150_000
+    fleet.wait(210.0)
+    fleet.catch_up()
+    for _ in range(20):
+        fleet.catch_up()
+    assert sum(result.events for result in fleet.results) == 199 * 8
+
+
+def test_panes_never_run_backwards() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 30_000))
+    fleet.work()
+    fleet.insert(0, events("b", at_ms=WALL_MS + 1000))
+    fleet.catch_up()
+    fleet.wait(60.0)
+    fleet.catch_up()
+    assert [(r.events, r.late) for r in fleet.results] == [(1, 0), (0, 1)]
+
+
+def test_results_are_json_with_their_epoch() -> None:
+    fleet = live()
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
+    fleet.wait(9.0)
+    fleet.catch_up()
+    result = msgspec.json.decode(fleet.results[0].to_json())
+    assert (result["window_start"], result["epoch"], result["version"]) == ("2023-11-14T22:13:21Z", 1, 1)
+
+
+def test_a_result_too_large_to_be_sent_loses_its_last_rows() -> None:
+    fleet = live()
+    fleet.insert(0, events(*map(str, range(1000)), at_ms=WALL_MS + 1500))
+    fleet.wait(9.0)
+    fleet.catch_up()
+    (result,) = fleet.results
+    cut = msgspec.json.decode(result.to_bytes(5000))
+    assert len(result.to_bytes(5000)) <= 5000
+    assert (cut["dropped"] + len(cut["rows"]), cut["events"]) == (1000, 1000)
+    assert cut["dropped"] > 0
