@@ -25,8 +25,8 @@ NEVER_SENT = -inf
 class _Kept:
     snapshot: Snapshot
     size: int
-    sent: bool = False
     pause_s: float
+    sent: bool = False
     send_at: float = NEVER_SENT
 
 
