@@ -5,6 +5,7 @@ One trio run holds everything. The node and the agent's core are synchronous and
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import time
@@ -40,6 +41,7 @@ def run_agent(config: Config, identity: Identity) -> int:
     """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start."""
     started = time.monotonic()
     raise_descriptor_limit()
+    gc.freeze()  # what is loaded by now stays: no need to look through it ever again
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)
         try:

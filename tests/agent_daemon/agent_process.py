@@ -45,7 +45,10 @@ def free_port() -> int:
 
 
 class AgentProcess:
-    """One agent in a folder of its own. `config` may be edited before `start`; lines of its log are in `lines`."""
+    """One agent in a folder of its own. Lines of its log are in `lines`.
+
+    `config` may be changed before `start`, and so may `program`, which runs it.
+    """
 
     def __init__(self, folder: Path, authority: Authority, name: str = "agent-1", seeds: tuple[str, ...] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +56,7 @@ class AgentProcess:
         self.name = name
         self.port = free_port()
         self.lines: list[str] = []
+        self.program = "from elf.cli import main; main()"
         self.config = f"""\
 fleet = "{authority.fleet}"
 name = "{name}"
@@ -104,7 +108,8 @@ paths = ["*.log"]
         (self.folder / "agent.toml").write_text(self.config)
         self.lines = []
         # On a life line: it ends with this process, whatever happens to that.
-        command = [sys.executable, "-m", "elf.demo.tether", "agent", "--config", str(self.folder / "agent.toml")]
+        program = f"from elf.demo.tether import hold_on; hold_on(); {self.program}"
+        command = [sys.executable, "-c", program, "agent", "--config", str(self.folder / "agent.toml")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_process import AgentProcess, eventually
 
-from agent.control_messages import GetJobs, Jobs
+from agent.control_messages import GetJobs, Jobs, Refused
 from overlay import Authority
 
 FLEET = "shop"
@@ -174,4 +174,56 @@ def test_a_second_signal_ends_it_at_once(agent: AgentProcess, tmp_path: Path) ->
         assert other.stop(signal.SIGINT) == 128 + signal.SIGINT
         assert other.events()[-2]["event"] == "ending at once"
         agent.tell(signal.SIGCONT)
+        assert agent.stop() == 0
+
+
+def test_a_core_that_raises_ends_the_agent_with_one_line(agent: AgentProcess) -> None:
+    agent.program = """
+from agent.agent import Agent
+from elf.cli import main
+def broken(self, now, wall_ms): raise ValueError("the core is broken")
+Agent.handle_timer = broken
+main()
+"""
+    with agent.start():
+        assert agent.wait() == 1
+        (line,) = [line for line in agent.events() if line["level"] == "error"]
+        assert (line["event"], line["part"]) == ("agent failed", "core")
+        assert line["error"] == "ValueError: the core is broken"
+        assert "Traceback" in line["traceback"]
+        assert not agent.control_socket.exists()
+
+
+def test_a_part_that_can_be_started_anew_is(agent: AgentProcess) -> None:
+    agent.program = """
+from agent.seeds import Seeds
+from elf.cli import main
+run, failures = Seeds.run, [KeyError("seeds are broken")]
+async def broken(self):
+    if failures: raise failures.pop()
+    await run(self)
+Seeds.run = broken
+main()
+"""
+    with agent.start().ready():
+        (line,) = [line for line in agent.events() if line["level"] == "error"]
+        assert (line["event"], line["part"]) == ("part failed, starting it anew", "seeds")
+        assert "Traceback" in line["traceback"]
+        assert agent.stop() == 0
+
+
+def test_a_request_that_fails_in_the_agent_costs_only_itself(agent: AgentProcess) -> None:
+    agent.program = """
+from agent.agent import Agent
+from elf.cli import main
+def broken(self): raise RuntimeError("cannot be told")
+Agent.jobs = broken
+main()
+"""
+    with agent.start().ready():
+        answer = agent.ask(GetJobs())
+        assert isinstance(answer, Refused)
+        assert answer.kind == "unavailable"
+        assert agent.event("a request failed")["error"] == "RuntimeError: cannot be told"
+        assert agent.status().active
         assert agent.stop() == 0

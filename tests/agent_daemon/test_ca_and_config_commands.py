@@ -1,0 +1,110 @@
+"""`elf ca` and `elf config check`, as an operator types them."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import load_config, load_identity
+
+CONFIG = """\
+fleet = "shop"
+name = "web-5"
+listen = "127.0.0.1:7700"
+data_directory = "data"
+[identity]
+ca = "web-5/ca.pem"
+certificate = "web-5/agent.pem"
+key = "web-5/agent.key"
+"""
+
+
+def elf(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "elf", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority in `ca` and an agent's files in `web-5`."""
+    folder = tmp_path_factory.mktemp("shop")
+    assert elf(folder, "ca", "init", "ca", "--fleet", "shop")[0] == 0
+    assert elf(folder, "ca", "issue", "ca", "web-5", "--out", "web-5")[0] == 0
+    return folder
+
+
+def test_what_is_issued_is_an_identity_an_agent_can_use(shop: Path) -> None:
+    (shop / "agent.toml").write_text(CONFIG)
+    identity = load_identity(load_config(shop / "agent.toml"))
+    assert (identity.fleet, identity.name) == ("shop", "web-5")
+    assert elf(shop, "config", "check", "agent.toml") == (0, "ok\n", "")
+
+
+def test_keys_are_for_their_owner_alone(shop: Path) -> None:
+    for key in (shop / "ca" / "ca.key", shop / "web-5" / "agent.key"):
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert {path.name for path in (shop / "web-5").iterdir()} == {"ca.pem", "agent.pem", "agent.key"}
+
+
+def test_nothing_is_written_over(shop: Path) -> None:
+    before = (shop / "ca" / "ca.key").read_bytes()
+    code, _, complaint = elf(shop, "ca", "init", "ca", "--fleet", "shop")
+    assert (code, complaint) == (1, "elf: ca/ca.key: is already there and is not written over\n")
+    code, _, complaint = elf(shop, "ca", "issue", "ca", "web-5", "--out", "web-5")
+    assert (code, complaint) == (1, "elf: web-5/agent.key: is already there and is not written over\n")
+    assert (shop / "ca" / "ca.key").read_bytes() == before
+
+
+def test_a_renewed_certificate_keeps_the_id(shop: Path) -> None:
+    shown = elf(shop, "ca", "show", "web-5/agent.pem")[1]
+    identity = next(line for line in shown.splitlines() if line.startswith("identity:")).split()[1]
+    assert identity.startswith("elf://shop/")
+    node_id = identity.rpartition("/")[2]
+    assert elf(shop, "ca", "issue", "ca", "web-5", "--out", "new", "--node-id", node_id, "--days", "30")[0] == 0
+    assert identity in elf(shop, "ca", "show", "new/agent.pem")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["ca", "init", "x", "--fleet", "a b"], 2, "--fleet: a fleet's name is"),
+        (["ca", "init", "ca/ca.key/x", "--fleet", "shop"], 1, "ca/ca.key/x: "),
+        (["ca", "issue", "nowhere", "a", "--out", "a"], 1, "nowhere/ca.pem: "),
+        (["ca", "issue", "ca", "", "--out", "a"], 2, "an agent's name is"),
+        (["ca", "issue", "ca", "a", "--out", "a", "--node-id", "xyz"], 2, "--node-id: an id is 32 hexadecimal"),
+        (["ca", "issue", "ca", "a", "--out", "a", "--days", "0"], 2, "--days"),
+        (["ca", "issue", "ca", "a", "--out", "web-5/agent.key"], 2, "is a file"),
+        (["ca", "show", "nowhere"], 1, "nowhere: no such file or directory"),
+        (["ca", "show", "ca/ca.key"], 1, "ca/ca.key: this is no certificate of an agent or an authority (PEM)"),
+        (["config", "check", "nowhere"], 2, "nowhere: no such file or directory"),
+        (["agent", "--config", "nowhere"], 2, "nowhere: no such file or directory"),
+        (["agent"], 2, "Missing option '--config'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_said_in_one_line(shop: Path, arguments: list[str], code: int, words: str) -> None:
+    found, out, complaint = elf(shop, *arguments)
+    assert (found, out, complaint.count("\n")) == (code, "", 1)
+    assert words in complaint
+
+
+def test_every_fault_of_a_configuration_is_a_line(shop: Path) -> None:
+    (shop / "faulty.toml").write_text(CONFIG.replace("listen", "lisen").replace('"web-5"', "5"))
+    assert elf(shop, "config", "check", "faulty.toml") == (
+        2,
+        "",
+        "faulty.toml: listen: is missing\n"
+        "faulty.toml:2: name: must be text in quotes, not a whole number\n"
+        "faulty.toml:3: lisen: unknown key (did you mean listen?)\n",
+    )
+    (shop / "other.toml").write_text(CONFIG.replace('"shop"', '"other"'))
+    code, _, complaint = elf(shop, "config", "check", "other.toml")
+    assert (code, complaint.count("\n")) == (2, 1)
+    assert complaint.startswith("other.toml:7: identity.certificate: ")
