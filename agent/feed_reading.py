@@ -82,6 +82,12 @@ class FeedReader:
         faults, self._faults = (*self._reader.faults(), *self._faults), []
         return Round(tuple(batches), self._reader.at_end, wall_ms, faults, self._reader.statistics())
 
+    def quiet_round(self, now: float, wall_ms: int) -> Round | None:
+        """What `read` would return, if it is certain that it would find nothing. Does not block."""
+        if not self._reader.is_quiet(now):
+            return None
+        return Round((), True, wall_ms, (), self._reader.statistics())
+
     def again(self, batch: Batch, columns: Columns) -> Batch:
         """The same block with other columns."""
         parsed = self._parse(batch.piece, columns, batch.wall_ms)

@@ -10,7 +10,7 @@ import os
 from typing import Generic
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
-from agent.sources.finding import FoundFile
+from agent.sources.finding import FoundFile, Identity, identity_of
 from agent.sources.growing_head import GrowingHead
 from agent.sources.pieces import F, LogFile, Recognise
 
@@ -119,6 +119,17 @@ class FollowedFile(LogFile, Generic[F]):
             return []
         piece = os.pread(self._descriptor, self._line_bytes_max + 1, self._cutter.offset)
         return [*self._cutter.feed(piece), *self._cutter.finish()]
+
+    def is_unchanged(self, now: float) -> bool:
+        """Whether all is as it was, as far as can be told without waiting: only of a disk of this machine."""
+        if os.major(self.identity[0]) == 0 or self.gone_since is not None or self.is_due(now):
+            return False
+        status = self.stat_name()
+        return status is not None and self._last_seen == (identity_of(status), status.st_size, status.st_mtime_ns)
+
+    @property
+    def _last_seen(self) -> tuple[Identity, int, int]:
+        return self.identity, self._size, self._modified_ns
 
     def rename(self, path: str) -> None:
         """The file has another name."""

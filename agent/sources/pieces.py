@@ -74,6 +74,10 @@ class StreamReader(Protocol[F]):
         """The next pieces, if there are any. `now`: seconds, monotonic."""
         ...
 
+    def is_quiet(self, now: float) -> bool:
+        """Whether it is certain that `poll` would find nothing. Does not block."""
+        ...
+
     def faults(self) -> list[str]:
         """What cannot be read, and why: lines said once, drained."""
         ...

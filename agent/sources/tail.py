@@ -83,6 +83,11 @@ class Tail(Generic[F]):
             budget -= file.fetched - before
         return pieces + self._close_gone(now)
 
+    def is_quiet(self, now: float) -> bool:
+        if now >= self._next_look or len(self._files) > _LOOKED_AT_MAX:
+            return False
+        return all(file.is_unchanged(now) for file in self._files.values())
+
     def faults(self) -> list[str]:
         return self._faults.drain()
 

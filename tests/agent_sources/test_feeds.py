@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -308,6 +309,29 @@ async def test_cancelling_leaves_no_thread_and_no_file(tmp_path: Path) -> None:
         except OSError:
             continue
     assert str(log) not in open_files
+
+
+async def test_a_quiet_stream_is_looked_at_without_threads(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.major(tmp_path.stat().st_dev) == 0:
+        pytest.skip("the files of tests are on no disk: looking at them might block")
+    log = tmp_path / "access.log"
+    write(log, [0])
+    reads, read = 0, FeedReader.read
+
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> Round:
+        nonlocal reads
+        reads += 1
+        return read(reader, columns, now, wall_ms)
+
+    monkeypatch.setattr(FeedReader, "read", counting)
+    agent = FakeAgent(live())
+    nursery.start_soon(make_feeds(agent, stream(log)).run)
+    await until(lambda: len(agent.said) >= 100)
+    assert reads < 50
+    write(log, [1])
+    await until(lambda: agent.numbers(("web", None)) == [1])
 
 
 async def test_faults_are_said_and_counted(
