@@ -117,7 +117,7 @@ class ClientRequests:
             case Ended():
                 self._audiences.ended(notice)
             case StopAnswered():
-                for expected in self._stops.pop(notice.app_id, ()):
+                for expected in self._stops.get(notice.app_id, ()):
                     expected.resolve(notice)
 
     # A new job.
@@ -155,8 +155,7 @@ class ClientRequests:
             return None
         name = request.app or f"query-{secrets.token_hex(4)}"
         try:
-            parsed = query.parse(request.text)
-            plan = await trio.to_thread.run_sync(self._analyse, parsed, abandon_on_cancel=True)
+            parsed, plan = await trio.to_thread.run_sync(self._analyse, request.text, abandon_on_cancel=True)
         except query.QueryError as error:
             connection.send(control.Refused("usage", str(error)))
             return None
@@ -171,15 +170,16 @@ class ClientRequests:
             submitted_ms=self._wall_ms(),
         )
 
-    def _analyse(self, parsed: query.Query) -> query.Plan:
+    def _analyse(self, text: str) -> tuple[query.Query, query.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
+        parsed = query.parse(text)
         catalog = {
             stream.name: stream_schema(stream.paths, stream.format, stream.time_field) for stream in self._streams
         }
         named = parsed.stream.name if parsed.stream is not None else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
             catalog[named] = query.Schema({}, open=True)
-        return query.analyze(parsed, catalog)
+        return parsed, query.analyze(parsed, catalog)
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
         """Starts the job and lets the client follow it; why that failed, if it did."""
@@ -236,10 +236,14 @@ class ClientRequests:
     async def _stop(self, name: str, connection: Connection) -> None:
         app_id = id_of_app(name, CREATOR)
         expected = _Expected()
-        self._stops.setdefault(app_id, []).append(expected)
+        waiting = self._stops.setdefault(app_id, [])
+        waiting.append(expected)
         self._pump.do(lambda now: self._agent.stop(app_id, now))
         with trio.move_on_after(ANSWER_TIMEOUT_S):
             await expected.came.wait()
+        waiting.remove(expected)
+        if not waiting:
+            self._stops.pop(app_id, None)
         match expected.notice:
             case StopAnswered(found=True):
                 connection.send(control.Stopped(name))

@@ -19,7 +19,7 @@ import msgspec
 from agent.config_faults import RULE, Fault, line_of, place, struct_faults
 from agent.config_rules import EVERY_INTERFACE, check_address, check_name, check_path, check_reachable, check_stream
 from agent.toml_lines import KeyPath, key_lines
-from overlay import parse_address
+from overlay import format_address, parse_address
 
 CONFIG_BYTES_MAX = 1 << 20
 CONTROL_SOCKET = "control.sock"
@@ -170,9 +170,9 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         path=path,
         fleet=file.fleet,
         name=file.name,
-        listen=file.listen,
-        advertise=file.advertise,
-        seeds=tuple(dict.fromkeys(file.seeds)),
+        listen=_spelled_one_way(file.listen),
+        advertise=None if file.advertise is None else _spelled_one_way(file.advertise),
+        seeds=tuple(dict.fromkeys(map(_spelled_one_way, file.seeds))),
         data_directory=data_directory,
         control_socket=socket,
         log_level=file.log_level,
@@ -180,6 +180,11 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
         lines=lines,
     )
+
+
+def _spelled_one_way(address: str) -> str:
+    """Addresses are compared as text."""
+    return format_address(*parse_address(address))
 
 
 def _resolved_stream(base: Path, stream: _Stream) -> StreamConfig:

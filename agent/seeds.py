@@ -19,7 +19,7 @@ from overlay import ConnectError, Peer, RandomSource
 
 LONELY_S = 2.0
 """A seed that nobody answers begins the overlay after this long."""
-UNHEARD_S = 4.0
+UNHEARD_S = 5.0
 """The same where others answer and do not take it in: they may all be waiting for each other."""
 STAGGER_S = 0.5
 """Seeds begin one after the other, in the order of their list."""
@@ -28,8 +28,8 @@ JOIN_PATIENCE_S = 2.0
 RETRY_MIN_S, RETRY_MAX_S = 0.2, 15.0
 RETRY_SHARE = 0.15
 """Of the time spent so far: a pause lasts this share of it."""
-SILENT_S = 3.0
-"""Trouble that is over sooner is not worth a line in the log."""
+SILENT_S, SILENT_ANSWERED_S = 3.0, 10.0
+"""Trouble that is over sooner is not worth a line in the log; who answers has taken over part of it."""
 SAY_EVERY_S = 60.0
 MEET_FIRST_S, MEET_LONELY_S, MEET_S = 1.0, 15.0, 60.0
 """When strangers among the seeds are met: soon after beginning alone, then often, and rarely in a fleet."""
@@ -150,7 +150,7 @@ class Seeds:
 
     def _complain(self, attempts: _Attempts) -> None:
         now = trio.current_time()
-        if now < attempts.silent_until:
+        if now < attempts.silent_until or (attempts.answered and now < attempts.began + SILENT_ANSWERED_S):
             return
         attempts.silent_until = now + SAY_EVERY_S
         waited_s = round(now - attempts.began)

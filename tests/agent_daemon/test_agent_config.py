@@ -61,6 +61,12 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
     assert (stream.name, stream.format, stream.time_field, stream.read_from) == ("web", "auto", None, "end")
 
 
+def test_addresses_are_spelled_one_way(tmp_path: Path) -> None:
+    text = GOOD.replace(":7705", ":07705").replace('"[::1]:7702"', '"localhost:07701", "127.0.0.1:07701"', 1)
+    config = loaded(tmp_path, text)
+    assert (config.listen, config.seeds) == ("127.0.0.1:7705", ("127.0.0.1:7701", "localhost:7701"))
+
+
 def test_the_folder_of_the_file_is_no_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "shop [a]*"
     folder.mkdir()
