@@ -100,10 +100,10 @@ class Watch:
         self._tick_at: float | None = None
 
     def keep(self, near: Mapping[int, Peer], far: Mapping[int, Peer], now: float) -> None:
-        """Watch these peers, and no others but for passing hops."""
-        for node_id in [node_id for node_id, one in self._watched.items() if one.pace is not PASSING]:
-            if node_id not in near and node_id not in far:
-                self.forget(node_id)
+        """Watch these peers, and no others but for passing hops and those that owe an answer."""
+        for node_id, one in list(self._watched.items()):
+            if one.pace is not PASSING and node_id not in near and node_id not in far:
+                self._dismiss(node_id, one)
         for peers, pace in ((far, FAR), (near, NEAR)):
             for node_id, peer in peers.items():
                 watched = self._watched.get(node_id)
@@ -115,6 +115,15 @@ class Watch:
                     watched.pace = pace
                     if pace is NEAR:
                         watched.need(now)
+
+    def _dismiss(self, node_id: int, watched: _Watched) -> None:
+        """Watch a peer no longer; but one that owes an answer would be trusted again without having given it."""
+        if watched.asked_at is None or self._passing >= PASSING_MAX:
+            self.forget(node_id)
+        else:
+            self._passing += 1
+            watched.pace = PASSING
+            watched.is_needed = True
 
     def rely_on(self, peer: Peer, now: float) -> None:
         """See to it that a peer through which messages pass is alive."""

@@ -164,6 +164,16 @@ def test_what_is_watched_follows_what_matters() -> None:
     assert clock.watch.peer(7) == Peer(7, "moved")
 
 
+def test_who_owes_an_answer_is_not_let_go_without_it() -> None:
+    clock = Clock(near=(LOW, HIGH))
+    clock.answering = {HIGH}
+    clock.run(1.5)
+    clock.watch.keep({}, {}, clock.now)
+    clock.run(5.0)
+    assert [peer for _, peer in clock.failures] == [LOW]
+    assert len(clock.watch) == 0
+
+
 def test_hops_under_watch_are_bounded() -> None:
     clock = Clock()
     for number in range(2 * PASSING_MAX):
