@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
-from memory_fleet import IdleCore, MemoryFleet
+from pumped_fleet import IdleCore, MemoryFleet
 
 pytestmark = pytest.mark.trio
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import trio
-from memory_fleet import MemoryFleet
+from pumped_fleet import MemoryFleet
 
 from agent.pump import Pump
 from agent.seeds import Seeds
