@@ -113,7 +113,7 @@ class Master:
     def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
         size = self.function.plan.window_ms
         expected = self.roster.expected(pane)
-        present &= expected
+        missing, present = expected & ~present, expected & present
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
@@ -121,7 +121,7 @@ class Master:
             rows=rows,
             contributors=present.bit_count(),
             expected=expected.bit_count(),
-            missing=self.roster.names(expected & ~present)[:NAMES_MAX],
+            missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
             partial=[],
             leaped=0,
             events=counted["events"],

@@ -9,6 +9,7 @@ import msgspec
 
 from agent import contributors
 from agent.messages import MemberEntry
+from agent.panes import END, FIRST_PANE
 from overlay import Id
 
 MEMBERS_MAX = 4096
@@ -27,6 +28,7 @@ class Roster:
     revision: int = 0
     """Grows with every change."""
     _members: dict[int, MemberEntry] = field(default_factory=dict)
+    _steady: tuple[int, int, int] = (0, 0, 0)
     _by_node: dict[int, int] = field(default_factory=dict)
 
     @classmethod
@@ -83,14 +85,27 @@ class Roster:
         """Frees the entries of those who have left and whose last pane is out."""
         gone = [m for m in self._members.values() if m.last_pane is not None and m.last_pane <= frontier]
         self.revision += bool(gone)
+        self._steady = (0, 0, 0)
         for member in gone:
             del self._members[member.number]
             if self._by_node.get(member.node_id) == member.number:
                 del self._by_node[member.node_id]
 
     def expected(self, pane: int) -> int:
-        """Bitmap of the agents that belong to a pane."""
-        return sum(1 << member.number for member in self._members.values() if _belongs(member, pane))
+        """Bitmap of the agents that belong to a pane. O(1) for most panes: agents come and go in few."""
+        low, high, numbers = self._steady
+        if not low <= pane < high:
+            low, high, numbers = self._steady = self._steady_around(pane)
+        return numbers
+
+    def _steady_around(self, pane: int) -> tuple[int, int, int]:
+        """The panes around one (first, and first after) to which the same agents belong, and who they are."""
+        members = self._members.values()
+        changes = [member.first_pane for member in members if member.first_pane is not None]
+        changes += [member.last_pane + 1 for member in members if member.last_pane is not None]
+        low = max((change for change in changes if change <= pane), default=FIRST_PANE)
+        high = min((change for change in changes if change > pane), default=END + 1)
+        return low, high, sum(1 << member.number for member in members if _belongs(member, pane))
 
     def present(self) -> int:
         """Bitmap of those who have not left."""
@@ -120,6 +135,7 @@ class Roster:
 
     def _put(self, member: MemberEntry) -> None:
         self.revision += 1
+        self._steady = (0, 0, 0)
         self._members[member.number] = member
         self._by_node[member.node_id] = member.number
 

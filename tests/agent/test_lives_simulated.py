@@ -7,10 +7,22 @@ from collections.abc import Callable, Sequence
 
 import lives
 import pytest
-from lives import DEEP, Act, begin, check, crash, crash_interior, crash_master, cut, happen, join, leave, stall
+from lives import (
+    DEEP,
+    Act,
+    begin,
+    check,
+    crash,
+    crash_interior,
+    crash_master,
+    cut,
+    follow_elsewhere,
+    happen,
+    join,
+    leave,
+    stall,
+)
 from simulated_fleet import key_of
-
-from agent.panes import FIRST_PANE
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -54,12 +66,9 @@ def test_who_leaves_is_missing_nowhere(seed: int) -> None:
 
 
 def leave_as_master(life: lives.Life) -> None:
+    follow_elsewhere(life)
     ((server, _),) = life.fleet.masters(lives.JOB)
     life.note(f"{server.name}, the master, leaves")
-    if server is life.follower:
-        life.follower = life.alive()[0]
-        life.follower.agent.follow(key_of(lives.JOB), FIRST_PANE, life.fleet.now)
-        life.fleet.run(life.fleet.now + 1.0)
     life.fleet.leave(server)
 
 

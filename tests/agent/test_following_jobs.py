@@ -1,0 +1,261 @@
+"""What clients of any agent get told: of jobs they start, follow and stop."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+
+from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused, result_log
+from agent.announcements import SILENCE_S
+from agent.mastership import LINGER_S, UNFOLLOWED_S
+from agent.panes import FIRST_PANE
+from agent.requests import NO_ANSWER
+
+SECOND = 1000
+
+
+def live(size: int = 4, **options: Any) -> Fleet:
+    fleet = Fleet(size)
+    fleet.wait(0.5)
+    fleet.submit(bounded=False, grace_ms=0, **options)
+    fleet.catch_up()
+    return fleet
+
+
+def log(fleet: Fleet, *products: str) -> None:
+    """Every agent logs these, a second passes, and their window closes."""
+    for number in range(len(fleet.agents)):
+        fleet.insert(number, events(*products, at_ms=fleet.wall_ms))
+    fleet.wait(1.0)
+    fleet.catch_up()
+
+
+def log_until_shown(fleet: Fleet, windows: int) -> None:
+    for _ in range(windows + 2):
+        if len(fleet.results) < windows:
+            log(fleet, "a")
+    assert len(fleet.results) == windows
+
+
+def panes(notices: list[Any]) -> list[int]:
+    return [(notice.pane - WALL_MS) // SECOND for notice in notices if isinstance(notice, Published)]
+
+
+def without_acknowledgements(notices: list[Any]) -> list[Any]:
+    return [notice for notice in notices if not isinstance(notice, Acknowledged)]
+
+
+@pytest.mark.parametrize("by", range(4))
+def test_who_starts_a_job_follows_it_from_the_start(by: int) -> None:
+    fleet = Fleet(4)
+    fleet.wait(0.5)
+    agent = fleet.agents[by]
+    fleet.submit(bounded=False, grace_ms=0, by=by)
+    agent.follow(KEY, None, fleet.now)
+    fleet.settle()
+    fleet.catch_up()
+    log_until_shown(fleet, 3)
+    notices = agent.notices()
+    first, *others = without_acknowledgements(notices)
+    assert first == Accepted(KEY, "shop", COUNT, "web", ("product", "n"), False)
+    told = [notice for notice in notices if isinstance(notice, Acknowledged)]
+    assert (told[-1].agents, told[-1].expected, told[-1].epoch) == (4, 4, 1)
+    shown = [notice for notice in others if isinstance(notice, Published)]
+    assert [json.loads(notice.json)["rows"][0]["n"] for notice in shown] == [4, 4, 4]
+    assert panes(shown) == sorted(set(panes(shown)))
+
+
+def test_submit_and_follow_in_one_breath_are_accepted_once() -> None:
+    fleet = Fleet(3)
+    agent = fleet.agents[1]
+    settle, fleet.settle = fleet.settle, lambda: None  # type: ignore[method-assign]
+    fleet.submit(by=1)
+    agent.follow(KEY, None, fleet.now)
+    fleet.settle = settle  # type: ignore[method-assign]
+    fleet.settle()
+    fleet.wait(1.0)
+    fleet.insert(0, events("a"))
+    fleet.finish()
+    accepted, published, ended = without_acknowledgements(agent.notices())
+    assert (type(accepted), type(published), ended) == (Accepted, Published, Ended(KEY, "finished"))
+    assert (published.pane, json.loads(published.json)["rows"]) == (0, [{"product": "a", "n": 1}])
+
+
+@pytest.mark.parametrize(("after", "expected"), [(None, [4]), (FIRST_PANE, [1, 2, 3, 4]), (WALL_MS + 2000, [3, 4])])
+def test_a_follower_gets_what_comes_after_the_pane_it_names(after: int | None, expected: list[int]) -> None:
+    fleet = live()
+    log_until_shown(fleet, 3)
+    fleet.agents[2].follow(KEY, after, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 4)
+    assert panes(fleet.notices(2)) == expected
+
+
+def test_following_again_starts_again() -> None:
+    """Another client of the same agent may have seen less."""
+    fleet = live()
+    fleet.agents[2].follow(KEY, None, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 3)
+    assert panes(fleet.notices(2)) == [1, 2, 3]
+    fleet.agents[2].follow(KEY, WALL_MS + 1000, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 4)
+    assert panes(fleet.notices(2)) == [2, 3, 4]
+
+
+def test_only_the_last_results_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_log, "RESULTS_MAX", 2)
+    fleet = live()
+    log_until_shown(fleet, 4)
+    fleet.agents[0].follow(KEY, FIRST_PANE, fleet.now)
+    fleet.settle()
+    assert panes(fleet.notices(0)) == [3, 4]
+
+
+def test_who_no_longer_follows_is_told_nothing() -> None:
+    fleet = live()
+    for number in (1, 2):
+        fleet.agents[number].follow(KEY, None, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 1)
+    fleet.agents[1].unfollow(KEY, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 2)
+    assert (panes(fleet.notices(1)), panes(fleet.notices(2))) == ([1], [1, 2])
+
+
+def test_a_job_that_nobody_knows() -> None:
+    fleet = live()
+    for number in range(4):
+        fleet.agents[number].follow(12345, None, fleet.now)
+        fleet.agents[number].stop(12345, fleet.now)
+        fleet.settle()
+        assert set(fleet.notices(number)[-2:]) == {Ended(12345, "unknown"), StopAnswered(12345, found=False)}
+
+
+@pytest.mark.parametrize("by", range(4))
+def test_stopping_ends_a_job_everywhere(by: int) -> None:
+    fleet = live()
+    fleet.agents[2].follow(KEY, None, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 1)
+    fleet.agents[by].stop(KEY, fleet.now)
+    fleet.settle()
+    assert StopAnswered(KEY, found=True) in fleet.notices(by) + fleet.notices(2)
+    assert [agent.jobs() for agent in fleet.agents] == [()] * 4
+    assert [agent.feeds() for agent in fleet.agents] == [()] * 4
+    fleet.agents[3].follow(KEY, WALL_MS, fleet.now)
+    fleet.settle()
+    assert panes(fleet.notices(3)) == [1], "its last results can still be had"
+    fleet.wait_long(LINGER_S + 2)
+    fleet.agents[3].follow(KEY, None, fleet.now)
+    fleet.settle()
+    assert fleet.notices(3)[-1] == Ended(KEY, "unknown")
+
+
+def test_a_job_that_is_stopped_is_over_for_its_followers() -> None:
+    fleet = live()
+    for number in range(4):
+        fleet.agents[number].follow(KEY, None, fleet.now)
+    fleet.settle()
+    log_until_shown(fleet, 1)
+    fleet.agents[0].stop(KEY, fleet.now)
+    fleet.settle()
+    assert [Ended(KEY, "stopped") in fleet.notices(number) for number in range(4)] == [True] * 4
+
+
+def test_a_name_can_be_used_again_when_its_job_is_over() -> None:
+    fleet = live()
+    log_until_shown(fleet, 1)
+    fleet.agents[0].stop(KEY, fleet.now)
+    fleet.settle()
+    fleet.submit("SELECT COUNT(*) AS m FROM web WINDOWING 1 SECOND", bounded=False, grace_ms=0, by=3)
+    fleet.catch_up()
+    log_until_shown(fleet, 3)
+    assert [list(result.rows[0]) for result in fleet.results] == [["product", "n"], ["m"], ["m"]]
+    assert fleet.agents[3].notices()[0] == Accepted(
+        KEY, "shop", "SELECT COUNT(*) AS m FROM web WINDOWING 1 SECOND", "web", ("m",), False
+    )
+
+
+def test_a_second_job_of_a_name_is_refused() -> None:
+    fleet = live()
+    fleet.submit(by=2)
+    (refused,) = fleet.notices(2)
+    assert isinstance(refused, SubmitRefused)
+    assert "shop is running already" in refused.reason
+    assert not refused.unavailable
+
+
+def test_a_job_that_makes_no_sense_is_refused() -> None:
+    fleet = Fleet(2)
+    fleet.agents[0].submit(Submit(KEY, "shop", "web", {"kind": "nonsense"}), fleet.now, fleet.wall_ms)
+    (refused,) = fleet.notices(0)
+    assert isinstance(refused, SubmitRefused)
+    assert "not a plan" in refused.reason
+
+
+def test_a_query_without_windows_is_bounded_in_any_case() -> None:
+    fleet = Fleet(2)
+    fleet.submit("SELECT COUNT(*) FROM web", bounded=False)
+    (accepted,) = fleet.notices(0)
+    assert isinstance(accepted, Accepted)
+    assert accepted.bounded
+
+
+def test_an_agent_that_is_alone_in_a_changing_fleet_says_so() -> None:
+    """Its node has not joined yet: nothing is routed."""
+    fleet = Fleet(1)
+    agent = fleet.agents[0]
+    agent.node.leave(fleet.now)
+    fleet.submit()
+    agent.follow(KEY, None, fleet.now)
+    fleet.wait_long(12.0)
+    assert agent.notices() == [SubmitRefused(KEY, NO_ANSWER, unavailable=True)]
+
+
+def test_an_attached_job_ends_when_nobody_has_followed_it_for_long() -> None:
+    fleet = live(attached=True)
+    follower = fleet.agents[1]
+    follower.follow(KEY, None, fleet.now)
+    fleet.wait_long(2 * UNFOLLOWED_S)
+    assert len(fleet.agents[0].jobs()) == 1
+    follower.unfollow(KEY, fleet.now)
+    fleet.wait_long(UNFOLLOWED_S - 2)
+    assert len(fleet.agents[0].jobs()) == 1
+    fleet.wait_long(4.0)
+    assert [agent.jobs() for agent in fleet.agents] == [()] * 4
+
+
+def test_a_detached_job_goes_on_without_followers() -> None:
+    fleet = live()
+    fleet.wait_long(UNFOLLOWED_S + 5)
+    assert [len(agent.jobs()) for agent in fleet.agents] == [1] * 4
+
+
+def test_a_job_that_nobody_announces_is_dropped() -> None:
+    fleet = live()
+    (master,) = [agent for agent in fleet.agents if agent.master(KEY)]
+    fleet.agents.remove(master)
+    for _ in range(round(SILENCE_S) + 2):
+        fleet.wait(1.0)
+    # Whoever was to succeed still sees the old root in its tables: the overlay's timers stand still here.
+    assert [agent.jobs() for agent in fleet.agents] == [()] * 3
+    assert [agent.feeds() for agent in fleet.agents] == [()] * 3
+
+
+def test_jobs_are_listed_everywhere() -> None:
+    fleet = live()
+    log_until_shown(fleet, 2)
+    fleet.wait_long(4.0)
+    listings = [agent.jobs() for agent in fleet.agents]
+    assert all(listing == listings[0] for listing in listings)
+    ((job,),) = set(listings)
+    assert (job.name, job.text, job.stream, job.bounded) == ("shop", COUNT, "web", False)
+    assert (job.agents, job.expected, job.epoch, job.version) == (4, 4, 1, 1)
+    assert job.frontier is not None
+    assert [part.installed for agent in fleet.agents for part in agent.status().parts] == [True] * 4

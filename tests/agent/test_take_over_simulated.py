@@ -1,0 +1,130 @@
+"""Who is a job's master, through crashes, arrivals and partitions; and what becomes of those it had."""
+
+from __future__ import annotations
+
+import pytest
+from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
+from simulated_fleet import Server, key_of, published
+
+from agent.messages import Stopped
+from agent.panes import FIRST_PANE
+from agent.post import FLEET_GROUP
+
+KEY = key_of(JOB)
+
+
+def master_of(servers: list[Server]) -> Server:
+    (master,) = [server for server in servers if server.is_up and server.agent.master(KEY)]
+    return master
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_closer_node_takes_over_from_a_living_master(seed: int) -> None:
+    life = begin(seed, size=6)
+    fleet = life.fleet
+    before = master_of(list(fleet.servers.values()))
+    closer = fleet.add("web", node_id=KEY)
+    fleet.keep_writing(fleet.now + 60.0, servers=[closer])
+    fleet.run(fleet.now + 15.0)
+    assert master_of(list(fleet.servers.values())) is closer
+    assert before.agent.master(KEY) is None
+    check(life, silence_max_s=5.0)
+    windows = fleet.of(JOB)
+    assert {window.epoch[1] for window in windows} == {1, 2}
+    assert all(window.result.missing == [] for window in windows)
+    assert windows[-1].contributors == set(fleet.servers)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_restarted_agent_is_the_same_to_the_roster(seed: int) -> None:
+    """It stays expected, is named while it is away, and contributes again under its name."""
+    life = begin(seed, size=5)
+    fleet = life.fleet
+    away = next(one for one in life.alive() if not one.agent.master(KEY))
+    fleet.crash(away)
+    fleet.run(fleet.now + 12.0)
+    middle = fleet.of(JOB)[-1]
+    assert (middle.result.contributors, middle.result.expected, middle.result.missing) == (4, 5, [away.name])
+    fleet.restart(away)
+    fleet.run(fleet.now + 12.0)
+    last = fleet.of(JOB)[-1]
+    assert (last.result.contributors, last.result.expected, last.result.missing) == (5, 5, [])
+    check(life, silence_max_s=10.0)
+
+
+def test_one_master_after_another() -> None:
+    """Every new master is killed as soon as it has published something."""
+    life = begin(4, size=7)
+    fleet = life.fleet
+    for _ in range(4):
+        follow_elsewhere(life)
+        crash_master(life)
+        count = len(fleet.of(JOB))
+        for _ in range(30):
+            fleet.run(fleet.now + 0.5)
+            if len(fleet.of(JOB)) > count + 1:
+                break
+    fleet.run(fleet.now + 30.0)
+    check(life, silence_max_s=25.0)
+    epochs = [window.epoch[1] for window in fleet.of(JOB)]
+    assert epochs == sorted(epochs)
+    assert epochs[-1] >= 4
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_results_from_before_can_be_had_from_the_next_master(seed: int) -> None:
+    life = begin(seed, size=6)
+    fleet = life.fleet
+    follow_elsewhere(life)
+    old = master_of(list(fleet.servers.values()))
+    before = [window.pane for window in fleet.of(JOB)]
+    fleet.crash(old)
+    fleet.run(fleet.now + 12.0)
+    new = master_of(list(fleet.servers.values()))
+    asks = next(one for one in fleet.servers.values() if one.is_up and one not in (new, life.follower))
+    asks.agent.follow(KEY, FIRST_PANE, fleet.now)
+    fleet.run(fleet.now + 3.0)
+    assert set(before) <= set(published(asks, KEY)) | set(before[:2]), "the first may be older than the replicas"
+    assert published(asks, KEY) == sorted(published(asks, KEY))
+
+
+def test_a_job_that_was_stopped_stays_stopped() -> None:
+    """Also if its master dies before everybody has heard of it."""
+    life = begin(2, size=6)
+    fleet = life.fleet
+    master = master_of(list(fleet.servers.values()))
+    life.follower.agent.stop(KEY, fleet.now)
+    fleet.run(fleet.now + 0.7)
+    fleet.crash(master)
+    fleet.run(fleet.now + 40.0)
+    assert fleet.masters(JOB) == []
+    assert all(one.agent.jobs() == () and one.agent.feeds() == () for one in fleet.servers.values() if one.is_up)
+    assert all(one.agent.status().replicas == () for one in fleet.servers.values() if one.is_up)
+
+
+def test_old_epochs_are_refused() -> None:
+    life = begin(1, size=5)
+    fleet = life.fleet
+    office = master_of(list(fleet.servers.values())).agent._offices.get(KEY)
+    assert office is not None
+    old = office.master.epoch
+    follow_elsewhere(life)
+    crash_master(life)
+    fleet.run(fleet.now + 15.0)
+    windows, stranger = len(fleet.of(JOB)), fleet.random.choice(life.alive() or [life.follower])
+    for message in (Stopped(KEY, old, "stopped"), office.announcement()):
+        stranger.agent._offices._post.multicast(FLEET_GROUP, message, fleet.now)
+    fleet.run(fleet.now + 10.0)
+    assert len(fleet.of(JOB)) > windows + 2
+    fleet.check_windows()
+
+
+def test_several_leave_at_once() -> None:
+    """What they hand in may be lost with a master that leaves as well: then they are named."""
+    life = begin(3, size=7)
+    for _ in range(4):
+        leave(life)
+        life.fleet.run(life.fleet.now + life.fleet.random.uniform(0.0, 0.5))
+    life.fleet.run(life.fleet.now + 25.0)
+    check(life, silence_max_s=10.0)
+    assert len(life.fleet.of(JOB)[-1].expected) == 3
