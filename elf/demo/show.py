@@ -78,7 +78,10 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
     complete = f"{verdict.complete} of {len(windows)} windows are complete: {verdict.complete_events:,} events"
     lacking = f"{verdict.lacking} say which agents are missing: {verdict.lacking_events:,} events of the others"
     console.print()
-    _say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
+    if windows:
+        _say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
+    else:
+        _say(console, f"No window: they are {WINDOW_S} seconds long, and the first begins after the query is there.")
     if verdict.unsure:
         _say(console, f"{verdict.unsure} had late events or an agent for a part of them: nothing exact to say of them")
     for line in verdict.wrong:

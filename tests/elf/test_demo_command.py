@@ -106,7 +106,7 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
 ) -> None:
     logs = tmp_path / "logs"
     finished = subprocess.run(
-        [*COMMAND, "--seconds", "2", "--keep", str(logs)],
+        [*COMMAND, "--seconds", "6", "--keep", str(logs)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -116,7 +116,7 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
     text = finished.stdout
     assert "8 web servers on 127.0.0.1" in text
     assert "WHERE store == `video_games`" in text
-    assert "--seconds 2 is too short to kill an agent (it takes 23 seconds" in text
+    assert "--seconds 6 is too short to kill an agent (it takes 23 seconds" in text
     assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text)
     assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  8 of 8  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
     assert "\x1b" not in text
