@@ -16,7 +16,7 @@ from agent import control_messages as control
 from agent.control import encode_answer
 from agent.notices import Accepted, Acknowledged, Ended, Published
 
-Reason = Literal["finished", "stopped", "lost", "unknown"]
+Reason = Literal["finished", "stopped", "nobody", "lost", "unknown"]
 
 
 class Core(Protocol):

@@ -77,7 +77,7 @@ class Window(msgspec.Struct, frozen=True, tag="window"):
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """There will be no further window."""
 
-    reason: Literal["finished", "stopped", "lost"]
+    reason: Literal["finished", "stopped", "nobody", "lost"]
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

@@ -111,7 +111,7 @@ class JobPart:
             self._worker = Worker(self.function)
             self.feeds = {feed.key: feed for feed in feeds}
             self._watermark = Watermark(self.feeds)
-            self._worker.begin_at(max(message.begins, self._first_pane(wall_ms)))
+            self._begin(message.begins, wall_ms)
         self._combiner.add_source(self._node_id)
         for run in self._worker.after(message.frontier):
             self._combine_own(run)
@@ -122,6 +122,16 @@ class JobPart:
         assert self.epoch is not None
         assert self.number is not None
         return Ready(self.app_id, self.epoch, self.number, self.version, self._worker.first_pane, instead_of)
+
+    def _begin(self, earliest: int, wall_ms: int) -> None:
+        """Begins to work, but not before the earliest pane. An event that is older than the window under way and the
+        grace is not from before the job: its server's clock is wrong, and its window must not look complete."""
+        assert self._worker is not None
+        assert self.job is not None
+        first = self._first_pane(wall_ms)
+        size = self._worker.function.plan.window_ms or 0
+        from_now = first != FIRST_PANE
+        self._worker.begin_at(max(earliest, first), wall_ms - size - self.job.grace_ms if from_now else FIRST_PANE)
 
     def _first_pane(self, wall_ms: int) -> int:
         """Where feeds that begin at the end of their streams can know everything: the next pane to start."""
@@ -169,7 +179,7 @@ class JobPart:
         if not self._watermark.open(key) or self._worker is None:
             return None
         before = self._worker.first_pane
-        self._worker.begin_at(self._first_pane(wall_ms))
+        self._begin(FIRST_PANE, wall_ms)
         if self._worker.first_pane == before or not self.is_installed:
             return None
         self._take_fresh()

@@ -28,6 +28,8 @@ FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
 """In between them, the first ones: trees are being mended when a master takes over."""
 SETTLE_S = 1.0
 """Bounded input may be read to its end before everyone has enrolled: no window goes out earlier than this."""
+NOBODY_S = 5.0
+"""A job over what logs hold is over when no agent with its stream has come forward for so long."""
 UNFOLLOWED_S = 30.0
 """An attached job that nobody has followed for so long stops."""
 LINGER_S = 30.0
@@ -143,6 +145,9 @@ class Mastership:
             self._followed_at = now
         elif self.master.job.attached and now - self._followed_at > UNFOLLOWED_S:
             self.stop(now)
+            return
+        if self.master.job.bounded and not len(self.master.roster) and now - self._began_at > NOBODY_S:
+            self.stop(now, "nobody")
             return
         self.advance(now)
         if self._dirty:

@@ -19,7 +19,8 @@ Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Reason = Literal["finished", "stopped"]
+Reason = Literal["finished", "stopped", "nobody"]
+"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream."""
 GRACE_MS = 5000
 
 

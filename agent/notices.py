@@ -55,12 +55,12 @@ class Published:
 class Ended:
     """There will be no further result of a followed job.
 
-    finished: its input ended; stopped: someone stopped it, or nobody followed it; lost: nothing was heard of it for
+    finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream; lost: nothing was heard of it for
     long; unknown: there is no such job.
     """
 
     app_id: int
-    reason: Literal["finished", "stopped", "lost", "unknown"]
+    reason: Literal["finished", "stopped", "nobody", "lost", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

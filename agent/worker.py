@@ -37,6 +37,7 @@ class Worker:
         self.late = 0
         """Events that came for a pane that was sealed."""
         self._first_pane = FIRST_PANE
+        self._unexpected_before = FIRST_PANE
         self._closed = FIRST_PANE
         self._store = function.new_store()
         self._counters: list[pl.DataFrame] = []
@@ -54,8 +55,11 @@ class Worker:
         """From here on it has everything."""
         return self._first_pane
 
-    def begin_at(self, pane: int) -> None:
-        """Has nothing to say about the panes before this one, and says so at once."""
+    def begin_at(self, pane: int, unexpected_before: int = FIRST_PANE) -> None:
+        """Has nothing to say about the panes before this one, and says so at once.
+
+        Of events older than `unexpected_before` (epoch ms) it had better say something: they count as late.
+        """
         if pane - 1 <= self.frontier:
             return
         self._insert_waiting()
@@ -63,6 +67,7 @@ class Worker:
         self._counters = [add_counters(self._counters).filter(pl.col("pane") >= pane)]
         nothing = Run(self.frontier, pane - 1, 0, self.function.combine([]), add_counters([]))
         self._first_pane, self._closed = pane, pane - 1
+        self._unexpected_before = unexpected_before
         self._keep(nothing)
 
     def insert(self, events: pl.DataFrame) -> None:
@@ -95,14 +100,17 @@ class Worker:
             self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
 
     def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Without events of panes that are sealed: they count as late, or not at all before the worker's first pane."""
+        """Without events of panes that are sealed: they count as late.
+
+        The window under way when the worker began is none of its windows, so it does not miss them.
+        """
         if self._closed == FIRST_PANE or events.is_empty():
             return events
         panes = events["pane"]
         closed = panes <= self._closed
         if not closed.any():
             return events
-        late = int((closed & (panes >= self._first_pane)).sum())
+        late = int((closed & ((panes >= self._first_pane) | (panes < self._unexpected_before))).sum())
         self.late += late
         self._late += late
         return events.filter(~closed)

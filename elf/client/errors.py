@@ -39,13 +39,14 @@ class UnknownJobError(RefusedError):
 
 
 class JobEndedError(ClientError):
-    """The job ended before its client was done: `reason` is "stopped" (by somebody) or "lost" (with its agents)."""
+    """The job ended before its client was done: `reason` is "stopped" (by somebody), "nobody" (has its stream) or "lost"."""
 
     def __init__(self, app: str, reason: str) -> None:
         self.app = app
         self.reason = reason
         why = {
             "stopped": "was stopped (by elf stop, or since nobody followed it)",
+            "nobody": "has nobody to run it: no agent has its stream (elf status shows an agent's streams)",
             "lost": "is lost: no agent knows it any more (elf jobs lists what the fleet runs)",
         }
         super().__init__(f"{app} {why.get(reason, f'ended: {reason}')}")

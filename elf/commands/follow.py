@@ -60,6 +60,6 @@ def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socke
     if reason == "timeout":
         tell(f"{name}: time is up, {goes_on}")
         return 124
-    if reason in ("stopped", "lost"):
+    if reason in ("stopped", "nobody", "lost"):
         raise JobEndedError(name, reason)
     return 0

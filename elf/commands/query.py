@@ -111,7 +111,7 @@ class _Session:
                 self._tell("time is up")
                 self._end()
                 return 124
-            case "stopped" | "lost":
+            case "stopped" | "nobody" | "lost":
                 raise JobEndedError(self._name, reason)
         return 0
 

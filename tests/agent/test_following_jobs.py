@@ -10,7 +10,7 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused, result_log
 from agent.announcements import SILENCE_S
-from agent.mastership import LINGER_S, UNFOLLOWED_S
+from agent.mastership import LINGER_S, NOBODY_S, UNFOLLOWED_S
 from agent.panes import FIRST_PANE
 from agent.requests import NO_ANSWER
 
@@ -259,3 +259,13 @@ def test_jobs_are_listed_everywhere() -> None:
     assert (job.agents, job.expected, job.epoch, job.version) == (4, 4, 1, 1)
     assert job.frontier is not None
     assert [part.installed for agent in fleet.agents for part in agent.status().parts] == [True] * 4
+
+
+def test_a_bounded_job_that_nobody_has_the_stream_of_ends_and_says_so() -> None:
+    fleet = Fleet(3, bystanders=3)
+    fleet.wait(0.5)
+    fleet.submit(bounded=True)
+    fleet.agents[0].follow(KEY, None, fleet.now)
+    fleet.wait_long(NOBODY_S + 1.0)
+    assert Ended(KEY, "nobody") in fleet.notices(0)
+    assert fleet.agents[0].jobs() == ()

@@ -87,6 +87,16 @@ def test_what_was_logged_before_the_job_began_is_not_for_it() -> None:
     assert fleet.results[0].late == 0
 
 
+def test_a_server_whose_clock_is_an_hour_slow_does_not_go_unnoticed() -> None:
+    fleet = live()
+    fleet.insert(0, events("slow", "slow", at_ms=WALL_MS - 3_600_000))
+    fleet.insert(0, events("a", at_ms=WALL_MS + 1000))
+    fleet.wait(9.0)
+    fleet.catch_up()
+    assert sum(result.late for result in fleet.results) == 2
+    assert [result.events for result in fleet.results if result.events] == [1]
+
+
 def test_events_of_the_far_future_are_not_believed() -> None:
     fleet = live()
     fleet.insert(0, events("x", at_ms=fleet.wall_ms + FUTURE_MS + 1))
