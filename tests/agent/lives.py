@@ -13,7 +13,7 @@ JOB = "one"
 DEEP = 26
 """With so many agents trees have nodes between the root and leaves."""
 SILENCE_MAX_S = 10.0
-QUIET_S = 20.0
+QUIET_S = 15.0
 """After the last fault everything is well again within this time."""
 LAST_RETURN_S = 12.0
 """What goes away for a while is back after this time at the latest."""

@@ -25,7 +25,7 @@ PANE_MS = 2000
 SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 2 SECONDS"
 WALL_MS = 1_700_000_000_000
 """The wall clock at virtual time 0."""
-STEP_S = 0.05
+STEP_S = 0.1
 """So often agents are driven and logs are read."""
 
 
@@ -188,7 +188,7 @@ class SimulatedFleet:
         timer = server.agent.next_timer()
         if timer is not None and timer <= self.now:
             server.agent.handle_timer(self.now, self.wall_ms)
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.7:
             self._read(server)
         if self.now >= server.sealing_from:
             for _ in range(self.random.randint(1, 4)):
