@@ -55,8 +55,8 @@ class Published:
 class Ended:
     """There will be no further result of a followed job.
 
-    finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream; lost: nothing was heard of it for
-    long; unknown: there is no such job.
+    finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream;
+    lost: nothing was heard of it for long; unknown: there is no such job.
     """
 
     app_id: int

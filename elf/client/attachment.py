@@ -245,7 +245,7 @@ class AttachedJob:
 
     @property
     def ended(self) -> str | None:
-        """Why there will be no further window: "finished", "stopped", "nobody" or "lost"; None while there may be one."""
+        """Why there is no further window: "finished", "stopped", "nobody" or "lost"; None while there may be one."""
         return self._core.ended.reason if self._core.ended else None
 
     def _check_open(self) -> None:

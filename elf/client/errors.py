@@ -39,7 +39,7 @@ class UnknownJobError(RefusedError):
 
 
 class JobEndedError(ClientError):
-    """The job ended before its client was done: `reason` is "stopped" (by somebody), "nobody" (has its stream) or "lost"."""
+    """The job ended before its client was done: `reason` is "stopped", "nobody" (has its stream) or "lost"."""
 
     def __init__(self, app: str, reason: str) -> None:
         self.app = app
