@@ -48,6 +48,8 @@ from overlay import (
 
 TICK_S = 0.25
 """So often an agent with anything to do looks at what may be due."""
+IDLE_TICK_S = 1.0
+"""The same for one without: to wake up costs a processor more than to look."""
 STANDSTILL_S = 1.0
 """An agent whose own timer comes later than this was suspended: it must not take that for the others' silence."""
 REPLICAS = 3
@@ -168,15 +170,22 @@ class Agent:
 
     def next_timer(self) -> float | None:
         """When `handle_timer` wants to be called."""
-        return self._tick_at
+        if self._tick_at is None or self._is_busy():
+            return self._tick_at
+        return self._tick_at + IDLE_TICK_S - TICK_S
+
+    def _is_busy(self) -> bool:
+        jobs = len(self._parts) or self._offices.held or self._succession.jobs or self._followings.jobs
+        return bool(jobs) or not self._requests.is_empty or self._departure.has_begun
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
-        if self._tick_at is None or now < self._tick_at:
+        due = self.next_timer()
+        if self._tick_at is None or due is None or now < self._tick_at:
             return
-        if now - self._tick_at > STANDSTILL_S:
+        if now - due > STANDSTILL_S:
             for waiting in (self._announcements, self._followings, self._succession):
-                waiting.excuse(now - self._tick_at)
+                waiting.excuse(now - due)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)

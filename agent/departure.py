@@ -36,15 +36,17 @@ class Departure:
         if not self.has_begun:
             return
         for part in self._parts:
-            part.finish_early()
-            part.start_sealing()
+            if part.intake is not None:
+                part.intake.finish_early()
+                part.intake.start_sealing()
             if part.master is None and part.hand_in():
                 self._say_farewell(part, now)
                 self._parts.send_up(part, now)
 
     def _say_farewell(self, part: JobPart, now: float) -> None:
-        if part.last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
-            self._post.send(part.master_peer, Farewell(part.app_id, part.epoch, part.number, part.last_pane), now)
+        last_pane = part.intake.last_pane if part.intake else None
+        if last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
+            self._post.send(part.master_peer, Farewell(part.app_id, part.epoch, part.number, last_pane), now)
 
     @property
     def is_complete(self) -> bool:

@@ -7,7 +7,7 @@ each other in pane order, so that "how far" is one number and the barrier is a m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -41,6 +41,10 @@ class Run:
             return self
         inside = pl.col("pane").is_between(after, upto, closed="right")
         return Run(after, upto, self.contributors, self.state.filter(inside), self.counters.filter(inside))
+
+    def by(self, number: int) -> Run:
+        """A worker's own run under its number; nobody's stays nobody's."""
+        return replace(self, contributors=1 << number) if self.contributors else self
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: only the job's panes, within its span, and sane counts."""

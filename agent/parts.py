@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 import query
 from agent.announcements import JOBS_MAX, Announcements
 from agent.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
+from agent.intake import Intake, columns_of
 from agent.jobs import JobPart
 from agent.master import Master
 from agent.messages import Announce, Commit, Enrol, Enrolled, Received, Snapshot
-from agent.panes import END, FIRST_PANE
+from agent.panes import FIRST_PANE
 from agent.parsing import Parsed
 from agent.post import Post
 from overlay import Id, Node, Peer
@@ -54,7 +55,9 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        works = bool(self._streams_of(announce.stream)) and (self.takes_work or (part is not None and part.is_working))
+        works = bool(self._streams_of(announce.stream)) and (
+            self.takes_work or (part is not None and part.intake is not None)
+        )
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -125,11 +128,11 @@ class Parts:
             self._node.subscribe(part.app_id, now)
         if message.number is not None and part.works and part.number is None and part.function is not None:
             streams = self._streams_of(message.job.stream)
-            shared = [feed for other in self for feed in other.feeds.values()]
+            shared = [feed for other in self if other.intake is not None for feed in other.intake.feeds.values()]
             if message.begins > FIRST_PANE and not message.job.bounded:
                 # What is out already is out: whoever comes now reads what comes now.
                 streams = dict.fromkeys(streams, StreamOptions("end"))
-            feeds = feeds_of_job(part.app_id, part.columns, streams, shared, bounded=message.job.bounded)
+            feeds = feeds_of_job(part.app_id, columns_of(part.function), streams, shared, bounded=message.job.bounded)
             self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
         self.pass_on(part, now)
         return True
@@ -231,51 +234,50 @@ class Parts:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What has to be read for all jobs together."""
-        return united(feed for part in self._parts.values() for feed in part.feeds.values())
+        intakes = (part.intake for part in self._parts.values() if part.intake is not None)
+        return united(feed for intake in intakes for feed in intake.feeds.values())
 
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        for part in self._reading(key):
-            self._opened(part, key, now, wall_ms)
-            part.insert(key, parsed, wall_ms)
-            part.start_sealing()
+        for intake in self._reading(key, now, wall_ms):
+            intake.insert(key, parsed, wall_ms)
+            intake.start_sealing()
 
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for part in self._reading(key):
-            self._opened(part, key, now, wall_ms)
-            part.caught_up(key, wall_ms)
-            part.start_sealing()
+        for intake in self._reading(key, now, wall_ms):
+            intake.caught_up(key, wall_ms)
+            intake.start_sealing()
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for part in self._reading(key):
-            self._opened(part, key, now, wall_ms)
-            part.end_of_feed(key)
-            part.start_sealing()
+        for intake in self._reading(key, now, wall_ms):
+            intake.end_of_feed(key)
+            intake.start_sealing()
 
-    def _reading(self, key: FeedKey) -> list[JobPart]:
-        return [part for part in self._parts.values() if key in part.feeds and part.is_working]
-
-    def _opened(self, part: JobPart, key: FeedKey, now: float, wall_ms: int) -> None:
-        ready = part.opened(key, wall_ms)
-        if ready is not None and part.master_peer is not None:
-            self._post.send(part.master_peer, ready, now)
-            self.pass_on(part, now)
+    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[Intake]:
+        """The jobs that read a feed; that it has something to say means that it is open."""
+        for part in self:
+            if part.intake is not None and key in part.intake.feeds:
+                ready = part.opened(key, wall_ms)
+                if ready is not None and part.master_peer is not None:
+                    self._post.send(part.master_peer, ready, now)
+                    self.pass_on(part, now)
+                yield part.intake
 
     def sealed_upto(self) -> int | None:
         """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
-        return min((part.sealed_upto for part in self._parts.values() if part.is_sealing), default=None)
+        return min((part.sealed_upto for part in self._parts.values() if part.can_seal), default=None)
 
     def seal_next(self, now: float) -> None:
         """Seals one run of the job that is furthest behind and sends what that completes."""
-        sealing = [part for part in self._parts.values() if part.is_sealing]
-        part = min(sealing, key=lambda part: part.sealed_upto)
+        part = min((part for part in self._parts.values() if part.can_seal), key=lambda part: part.sealed_upto)
         part.seal_next()
-        if part.sealed_upto < END:
-            part.start_sealing()
+        if part.intake is not None:
+            part.intake.start_sealing()
         self.pass_on(part, now)
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
         for part in self:
-            part.start_sealing()
+            if part.intake is not None:
+                part.intake.start_sealing()
             if part.master is None:
                 self.send_up(part, now)

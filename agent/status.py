@@ -78,7 +78,7 @@ def listing(announce: Announce) -> JobListing:
 
 def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
     """What an agent has to do with one job."""
-    roles = {"master": part.master is not None, "worker": part.is_working, "combiner": part.has_children}
+    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": part.has_children}
     return PartStatus(
         app_id=part.app_id,
         name=announce.name if announce else "",
@@ -90,8 +90,8 @@ def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartSta
         epoch=part.epoch.counter if part.epoch else 0,
         frontier=_pane(part.committed),
         sealed_upto=_pane(part.sealed_upto),
-        late=part.late,
-        memory_bytes=part.memory_bytes,
+        late=part.intake.worker.late if part.intake else 0,
+        memory_bytes=part.intake.worker.memory_bytes if part.intake else 0,
     )
 
 

@@ -166,6 +166,8 @@ class Worker:
 
     def newest_pane(self) -> int | None:
         """The newest pane it has counted anything in and not sealed."""
+        while self.is_sealing:
+            self.seal_next()
         self._insert_waiting()
         newest = add_counters(self._counters)["pane"].max()
         return newest if isinstance(newest, int) else None

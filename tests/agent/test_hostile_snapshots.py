@@ -15,6 +15,7 @@ import query
 from agent import Agent, Master, Result, StreamOptions, Submit, announcements, jobs
 from agent.epochs import Epoch
 from agent.feeds_wanted import Feed
+from agent.intake import columns_of
 from agent.jobs import JobPart
 from agent.messages import CODEC, Announce, Enrolled, Snapshot
 from agent.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
@@ -56,14 +57,16 @@ class Root:
         self.part.add_child(CHILD)
         own = self.enrol(ROOT, "root")
         self.part.install(own)
-        self.feed = Feed("web", APP, "beginning", True, tuple(self.part.columns))
+        assert self.part.function is not None
+        self.feed = Feed("web", APP, "beginning", True, tuple(columns_of(self.part.function)))
         self.master.acknowledge(ROOT, self.part.start_working(own, [self.feed], 0))
         self.enrol(CHILD, "child")
         assert self.part.function is not None
         self.schema = self.part.function.state_schema
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
-        self.part.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
+        assert self.part.intake is not None
+        self.part.intake.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
 
     def enrol(self, node_id: Id, name: str) -> Enrolled:
         enrolled = self.master.enrol(node_id, name, works=True)
@@ -82,8 +85,9 @@ class Root:
     def finish(self) -> list[Result]:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
-        self.part.end_of_feed(self.feed.key)
-        self.part.start_sealing()
+        assert self.part.intake is not None
+        self.part.intake.end_of_feed(self.feed.key)
+        self.part.intake.start_sealing()
         self.part.seal_next()
         results = self._publish()
         self.part.remove_child(CHILD)
