@@ -28,9 +28,11 @@ from agent.limits_of_process import raise_descriptor_limit
 from agent.notices import Notice
 from agent.pump import Pump
 from agent.seeds import Seeds
-from overlay import Identity, ListenError, Node, Peer, Transport, format_id
+from overlay import Identity, ListenError, Node, Peer, Transport, TransportLimits, format_id
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SWEEP_S = 5.0
+"""How often the transport looks for links that are idle or stuck: an agent without work wakes up seldom."""
 LEAVE_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
 RESTART_PAUSE_S = 1.0
@@ -77,9 +79,22 @@ class Daemon:
         node = Node(Peer(identity.node_id, address), random=chance)
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
         self._agent = agent = Agent(config.name, node, options)
-        self._pump = Pump(node, agent, wall_ms=wall_ms, send=self._send, notice=self._notice, settled=self._settled)
+        self._pump = Pump(
+            node,
+            agent,
+            wall_ms=wall_ms,
+            send=self._send,
+            notice=self._notice,
+            is_idle=self._is_idle,
+            settled=self._settled,
+        )
         self._transport = Transport(
-            identity, config.listen, advertise=config.advertise, incarnation=incarnation, receiver=self._pump
+            identity,
+            config.listen,
+            advertise=config.advertise,
+            incarnation=incarnation,
+            receiver=self._pump,
+            limits=TransportLimits(sweep_s=SWEEP_S),
         )
         self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
@@ -130,6 +145,10 @@ class Daemon:
 
     def _notice(self, notice: Notice) -> None:
         self._requests.notice(notice)
+
+    def _is_idle(self) -> bool:
+        """Whether this agent is in the fleet, and the fleet has no jobs."""
+        return self._pump.node.is_active and not self._agent.feeds() and not self._agent.jobs()
 
     def _settled(self) -> None:
         self._feeds.reconcile()

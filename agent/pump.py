@@ -21,8 +21,9 @@ from agent.notices import Notice
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
-TIMER_SLACK_S = 0.005
-"""Timers are handled this late, so that those which are close are handled together."""
+BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
+"""Timers are handled at multiples of this on the wall clock. So those which are close cost one wake-up, and idle
+agents ask each other how they are at the same moments: a few wake-ups a second for each of them, not a dozen."""
 STUCK_TIMER_S = 0.05
 """A timer that is due again at once is still not asked for more often than this."""
 
@@ -38,7 +39,8 @@ class Core(Protocol):
 
 
 class Pump:
-    """One agent's. `send` is the transport's; `notice` gets what the core tells clients; `settled` follows each step.
+    """One agent's. `send` is the transport's; `notice` gets what the core tells clients, `settled` follows each step.
+    While `is_idle`, timers may come late by `IDLE_GRID_S`.
 
     It is the transport's `Receiver`.
     """
@@ -51,6 +53,7 @@ class Pump:
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
         notice: Callable[[Notice], None],
+        is_idle: Callable[[], bool] = lambda: False,
         settled: Callable[[], None] = lambda: None,
     ) -> None:
         self.node = node
@@ -60,10 +63,12 @@ class Pump:
         self._wall_ms = wall_ms
         self._send = send
         self._notice = notice
+        self._is_idle = is_idle
         self._settled = settled
         self._waiting: deque[Action] = deque()
         self._busy = False
         self._timer = trio.CancelScope()
+        self._timer_at = math.inf
         self._work = trio.Event()
         self._awaited: list[tuple[Callable[[], bool], trio.Event]] = []
 
@@ -143,13 +148,12 @@ class Pump:
 
     async def run_timers(self) -> None:
         """Calls the core when it asked to be called."""
+        self._set_timer()
         while True:
-            with trio.CancelScope() as self._timer:
-                self._set_timer()
+            with trio.CancelScope(deadline=self._timer_at) as self._timer:
                 await trio.sleep_forever()
-            asked = trio.current_time()
             self.do(self._handle_timers)
-            if self._next_timer() <= asked:
+            if self._timer_at <= trio.current_time():
                 await trio.sleep(STUCK_TIMER_S)
 
     async def run_work(self) -> None:
@@ -169,8 +173,11 @@ class Pump:
             self.core.handle_timer(now, self._wall_ms())
 
     def _set_timer(self) -> None:
-        self._timer.deadline = self._next_timer() + TIMER_SLACK_S
-
-    def _next_timer(self) -> float:
         timers = (self.node.next_timer(), self.core.next_timer())
-        return min((timer for timer in timers if timer is not None), default=math.inf)
+        due = min((timer for timer in timers if timer is not None), default=math.inf)
+        if due < math.inf:
+            grid_s = IDLE_GRID_S if self._is_idle() else BUSY_GRID_S
+            wall_s = self._wall_ms() / 1000 - trio.current_time()
+            due = math.ceil((due + wall_s) / grid_s) * grid_s - wall_s
+        if due != self._timer_at:
+            self._timer_at = self._timer.deadline = due
