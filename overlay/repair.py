@@ -2,14 +2,14 @@
 
 Theory. Leaf sets are compared with the nearest neighbours *periodically*: repair that only reacts answers a
 burst of failures with a burst of messages. After a change the next exchange comes soon, though not at once and
-not more than once a second; it goes to the outermost members as well, as only they know who comes next where
-members were lost. When nobody names others any more, peers of the routing table are asked; with none left
+hardly more than once a second. Where members were lost it goes to the outermost ones as well, as only they know
+who comes next. When nobody names others any more, peers of the routing table are asked; with none left
 there, what is left is the whole ring.
 
 By the same exchanges two rings grow together that have met at one place: the news spreads both ways round,
 half a leaf set a time.
 
-Every EXCHANGE_PERIOD_S some peer is asked for a row of its routing table; that it answers shows that it is
+About every EXCHANGE_PERIOD_S some peer is asked for a row of its routing table; that it answers shows that it is
 alive, which nobody else asks of the far entries.
 
 One of the gone peers (`overlay.departed`) is tried every MEET_PERIOD_S. When one of them is back, the partition
@@ -26,6 +26,7 @@ from overlay.watch import Watch
 
 EXCHANGE_PERIOD_S = 5.0
 EXCHANGE_SOON_S = 1.0
+ROW_PERIOD_S = 0.7 * EXCHANGE_PERIOD_S
 MEET_PERIOD_S = 15.0
 MEET_SOON_S = 0.2
 BEYOND_PROBED = 2
@@ -46,6 +47,8 @@ class Repair:
         self._row_asked_of: int | None = None
         self._seen_revision = 0
         self._exchanged_at = 0.0
+        self._row_asked_at = 0.0
+        self._seen_losses = 0
         self._quiet_rounds = 0
         self._exchange_at: float | None = None
         self._meet_at: float | None = None
@@ -111,15 +114,17 @@ class Repair:
         self._quiet_rounds = self._quiet_rounds + 1 if is_quiet else 0
         self._seen_revision, self._exchanged_at = revision, now
         asked = [*leaf_set.successors[:1], *leaf_set.predecessors[:1]]
-        if not is_quiet:
+        if leaf_set.is_short or self._seen_losses != self._tables.losses:
             asked += [*leaf_set.successors[-1:], *leaf_set.predecessors[-1:]]
+        self._seen_losses = self._tables.losses
         receivers = {peer.node_id: peer for peer in asked}
         self._outbox.send_all(receivers.values(), LeafSetProbe(leaves=leaf_set.members))
         self._exchange_at = now + jittered(EXCHANGE_PERIOD_S, self._random)
         if leaf_set.is_short:
             self._exchange_at = now + jittered(EXCHANGE_SOON_S, self._random)
             self._complete_leaf_set(now)
-        self._ask_for_row(now)
+        if now - self._row_asked_at >= ROW_PERIOD_S:
+            self._ask_for_row(now)
 
     def _complete_leaf_set(self, now: float) -> None:
         """Look for members outside the leaf set; with nobody left there, what is left is the whole ring."""
@@ -135,6 +140,7 @@ class Repair:
     def _ask_for_row(self, now: float) -> None:
         row = int(self._random.random() * max(1, self._tables.routing_table.row_count))
         peers = self._tables.routing_table.row(row)
+        self._row_asked_at = now
         if peers:
             asked = peers[int(self._random.random() * len(peers))]
             self._row_asked_of = asked.node_id

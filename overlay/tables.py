@@ -17,7 +17,7 @@ class Tables:
 
     A peer enters the leaf set when it has spoken for itself, never on hearsay. Who has departed is in none.
     `suspects`: ids, kept up to date by whoever made the tables. `leaf_set_revision` grows whenever the members of
-    the leaf set change.
+    the leaf set change, `losses` when one of them is dropped.
     """
 
     def __init__(self, peer: Peer, suspects: Set[int]) -> None:
@@ -25,6 +25,7 @@ class Tables:
         self._suspects = suspects
         self.departed = Departed()
         self.leaf_set_revision = 0
+        self.losses = 0
         self._create()
 
     def _create(self) -> None:
@@ -90,6 +91,7 @@ class Tables:
         if not self.leaf_set.remove(node_id):
             return routed
         self.leaf_set_revision += 1
+        self.losses += 1
         return True
 
     def renew(self, peer: Peer) -> None:
