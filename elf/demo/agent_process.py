@@ -116,8 +116,12 @@ class AgentProcess:
         return [event for line in self._lines(self._log_offset) if (event := _structured(line)) is not None]
 
     def faults(self) -> list[str]:
-        """Lines of its whole log that should not be there: errors, and what is not structured, as a traceback."""
-        return [line for line in self._lines(0) if (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS]
+        """Lines of its whole log that should not be there: errors, and what is not structured, as a traceback.
+
+        That its port was taken is none: it then got another.
+        """
+        lines = (line for line in self._lines(0) if (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS)
+        return [line for line in lines if _PORT_TAKEN not in line]
 
     def last_words(self) -> str:
         """Why it ended, as far as it said."""

@@ -175,6 +175,7 @@ def test_it_goes_on_when_the_agent_that_it_asks_dies_and_when_there_is_no_time_f
 
 
 @needs_proc
+@pytest.mark.slow  # what it rests on, the life lines of both kinds of processes, is tested by default
 def test_when_it_is_killed_its_processes_end_by_themselves(temporary: Path) -> None:
     with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -186,6 +187,7 @@ def test_when_it_is_killed_its_processes_end_by_themselves(temporary: Path) -> N
 
 
 @needs_proc
+@pytest.mark.slow
 def test_it_ends_when_nobody_reads_it(temporary: Path) -> None:
     command = f"{sys.executable} -m elf demo --seconds 2 | grep -m 1 'is its master'; echo ${{PIPESTATUS[0]}}"
     finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import elf
-from agent.control_messages import Ended
+from agent.control.messages import Ended
 from elf.client import Result
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.local import LocalOptions, LocalRun, Source
@@ -110,7 +110,12 @@ def by_the_fleet(stage: Stage, text: str, *, windows: int | None = None) -> Sequ
     return results
 
 
-@pytest.mark.parametrize(("stream", "text"), [("apache", text) for text in APACHE] + [("retail", t) for t in RETAIL])
+def cases(stream: str, texts: Sequence[str]) -> list[Any]:
+    """The first two by default."""
+    return [pytest.param(stream, text, marks=[pytest.mark.slow] if n > 1 else []) for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(("stream", "text"), cases("apache", APACHE) + cases("retail", RETAIL))
 def test_eight_processes_give_the_rows_of_elf_local(stage: Stage, stream: str, text: str) -> None:
     expected = locally(stage, text, stream)
     found = by_the_fleet(stage, text)
