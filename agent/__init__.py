@@ -4,44 +4,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.agent import Agent
-    from agent.config import Config, ConfigError, load_config
-    from agent.daemon import run_agent
-    from agent.embedded import EmbeddedFleet
+    from agent.configuration.config import Config, ConfigError, load_config
+    from agent.daemon.own_identity import load_identity
+    from agent.daemon.run import run_agent
     from agent.errors import StartError
-    from agent.feeds_wanted import Feed, StreamOptions
-    from agent.master import Master
-    from agent.messages import Submit
-    from agent.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
-    from agent.own_identity import load_identity
-    from agent.result import Result
-    from agent.status import AgentStatus, JobListing, PartStatus
+    from agent.runtime.agent import Agent
+    from agent.runtime.embedded import EmbeddedFleet
+    from agent.runtime.feeds_wanted import Feed, StreamOptions
+    from agent.runtime.master import Master
+    from agent.runtime.messages import Submit
+    from agent.runtime.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
+    from agent.runtime.result import Result
+    from agent.runtime.status import AgentStatus, JobListing, PartStatus
 else:
     # Loaded when first used: a client needs the control messages, and not Polars.
     _HOMES = {
-        "Accepted": "agent.notices",
-        "Acknowledged": "agent.notices",
-        "Agent": "agent.agent",
-        "AgentStatus": "agent.status",
-        "Config": "agent.config",
-        "ConfigError": "agent.config",
-        "EmbeddedFleet": "agent.embedded",
-        "Ended": "agent.notices",
-        "Feed": "agent.feeds_wanted",
-        "JobListing": "agent.status",
-        "Master": "agent.master",
-        "Notice": "agent.notices",
-        "PartStatus": "agent.status",
-        "Published": "agent.notices",
-        "Result": "agent.result",
+        "Accepted": "agent.runtime.notices",
+        "Acknowledged": "agent.runtime.notices",
+        "Agent": "agent.runtime.agent",
+        "AgentStatus": "agent.runtime.status",
+        "Config": "agent.configuration.config",
+        "ConfigError": "agent.configuration.config",
+        "EmbeddedFleet": "agent.runtime.embedded",
+        "Ended": "agent.runtime.notices",
+        "Feed": "agent.runtime.feeds_wanted",
+        "JobListing": "agent.runtime.status",
+        "Master": "agent.runtime.master",
+        "Notice": "agent.runtime.notices",
+        "PartStatus": "agent.runtime.status",
+        "Published": "agent.runtime.notices",
+        "Result": "agent.runtime.result",
         "StartError": "agent.errors",
-        "StopAnswered": "agent.notices",
-        "StreamOptions": "agent.feeds_wanted",
-        "Submit": "agent.messages",
-        "SubmitRefused": "agent.notices",
-        "load_config": "agent.config",
-        "load_identity": "agent.own_identity",
-        "run_agent": "agent.daemon",
+        "StopAnswered": "agent.runtime.notices",
+        "StreamOptions": "agent.runtime.feeds_wanted",
+        "Submit": "agent.runtime.messages",
+        "SubmitRefused": "agent.runtime.notices",
+        "load_config": "agent.configuration.config",
+        "load_identity": "agent.daemon.own_identity",
+        "run_agent": "agent.daemon.run",
     }
 
     def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import elf
-from agent.control_messages import Acknowledged
+from agent.control.messages import Acknowledged
 from elf.client import ClientError
 from elf.demo import DemoError
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles

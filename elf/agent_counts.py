@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from agent.control_messages import Acknowledged
+from agent.control.messages import Acknowledged
 from elf.terminal import printable, tell
 
 SETTLED_S = 0.5

@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from agent.control_messages import Acknowledged, Ended
+from agent.control.messages import Acknowledged, Ended
 from elf.agent_counts import AgentCounts
 from elf.client.attachment import Disconnected, Reconnected
 from elf.client.result import Result

@@ -14,10 +14,10 @@ import polars as pl
 
 import query
 from agent import EmbeddedFleet, Result, Submit
+from agent.feeding.stream_schema import schema_of
 from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
-from agent.stream_schema import schema_of
 from elf.errors import ElfError, UsageError
 from overlay import app_id
 

@@ -7,7 +7,6 @@ runs many of them against a virtual clock. Payloads are opaque bytes throughout.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from overlay.addresses import format_address, parse_address
 from overlay.events import (
     Attached,
     ChildAdded,
@@ -36,38 +35,39 @@ from overlay.ids import (
     parse_id,
     shared_prefix_length,
 )
-from overlay.join import ProtocolError
-from overlay.latency import Latency, PlaneLatency, UniformLatency
-from overlay.memory import DeliveryLimitError, MemoryNetwork
 from overlay.node import PAYLOAD_BYTES_MAX, Node
+from overlay.pastry.join import ProtocolError
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
-from overlay.simulator import Simulator
+from overlay.simulation.latency import Latency, PlaneLatency, UniformLatency
+from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
+from overlay.simulation.simulator import Simulator
 from overlay.statistics import Statistics
+from overlay.transport.addresses import format_address, parse_address
 from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
 
 if TYPE_CHECKING:
-    from overlay.authority import Authority, AuthorityError, Credentials
-    from overlay.identity import Identity, IdentityError
-    from overlay.sockets import ListenError
-    from overlay.transport import ConnectError, Receiver, Transport
-    from overlay.transport_limits import TransportLimits
-    from overlay.transport_statistics import Connection, TransportStatistics
+    from overlay.transport.authority import Authority, AuthorityError, Credentials
+    from overlay.transport.identity import Identity, IdentityError
+    from overlay.transport.limits import TransportLimits
+    from overlay.transport.sockets import ListenError
+    from overlay.transport.statistics import Connection, TransportStatistics
+    from overlay.transport.transport import ConnectError, Receiver, Transport
 else:
     # Loaded when first used: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _HOMES = {
-        "Authority": "overlay.authority",
-        "AuthorityError": "overlay.authority",
-        "ConnectError": "overlay.transport",
-        "Connection": "overlay.transport_statistics",
-        "Credentials": "overlay.authority",
-        "Identity": "overlay.identity",
-        "IdentityError": "overlay.identity",
-        "ListenError": "overlay.sockets",
-        "Receiver": "overlay.transport",
-        "Transport": "overlay.transport",
-        "TransportLimits": "overlay.transport_limits",
-        "TransportStatistics": "overlay.transport_statistics",
+        "Authority": "overlay.transport.authority",
+        "AuthorityError": "overlay.transport.authority",
+        "ConnectError": "overlay.transport.transport",
+        "Connection": "overlay.transport.statistics",
+        "Credentials": "overlay.transport.authority",
+        "Identity": "overlay.transport.identity",
+        "IdentityError": "overlay.transport.identity",
+        "ListenError": "overlay.transport.sockets",
+        "Receiver": "overlay.transport.transport",
+        "Transport": "overlay.transport.transport",
+        "TransportLimits": "overlay.transport.limits",
+        "TransportStatistics": "overlay.transport.statistics",
     }
 
     def __getattr__(name: str) -> object:

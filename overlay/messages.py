@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from overlay.ids import DIGIT_VALUES, DIGITS, Id
-from overlay.leaf_set import LEAF_SET_SIZE
-from overlay.neighbourhood import NEIGHBOURHOOD_SIZE
+from overlay.pastry.leaf_set import LEAF_SET_SIZE
+from overlay.pastry.neighbourhood import NEIGHBOURHOOD_SIZE
 from overlay.peer import Peer
 
 HOPS_MAX = 64

@@ -10,11 +10,7 @@ from itertools import chain
 from typing import Any
 
 from overlay.events import Event, LeafSetChanged, MessageReceived
-from overlay.forwarding import Forwarding
 from overlay.ids import Id, checked_id
-from overlay.join import ProtocolError
-from overlay.leaf_set import LeafSet
-from overlay.membership import Membership
 from overlay.messages import (
     Absent,
     Announcement,
@@ -39,15 +35,19 @@ from overlay.messages import (
     RowRequest,
 )
 from overlay.outbox import Outbox, decode
+from overlay.pastry.forwarding import Forwarding
+from overlay.pastry.join import ProtocolError
+from overlay.pastry.leaf_set import LeafSet
+from overlay.pastry.membership import Membership
+from overlay.pastry.presence import Presence
+from overlay.pastry.repair import Repair
+from overlay.pastry.routing_table import RoutingTable
+from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
 from overlay.peer import Peer
-from overlay.presence import Presence
 from overlay.random_source import RandomSource
-from overlay.repair import Repair
-from overlay.routing_table import RoutingTable
-from overlay.scribe import Scribe
+from overlay.scribe.scribe import Scribe
 from overlay.statistics import Statistics
-from overlay.tables import Tables
-from overlay.watch import Watch
 from overlay.wire import WIRE_BYTES_MAX, WireError
 
 PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 12)

@@ -7,7 +7,7 @@ import random
 
 import trio
 
-from agent.control_messages import (
+from agent.control.messages import (
     Answer,
     Ended,
     Follow,

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.control_messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Window
+from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Window
 from elf.client.errors import (
     AnswerTimeoutError,
     ClientError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.control_messages import Refused
+from agent.control.messages import Refused
 from elf.errors import ElfError, UsageError
 
 

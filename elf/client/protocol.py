@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from agent.control_messages import (
+from agent.control.messages import (
     LINE_BYTES_MAX,
     REQUEST_BYTES_MAX,
     Accepted,

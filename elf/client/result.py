@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent.control_messages import Window
+from agent.control.messages import Window
 from elf.client.errors import ProtocolError
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from agent.control_messages import (
+from agent.control.messages import (
     Answer,
     Ended,
     Follow,

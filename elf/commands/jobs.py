@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent.control_messages import Job
+from agent.control.messages import Job
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from agent.control_messages import JobStatus, Status, StreamStatus
+from agent.control.messages import JobStatus, Status, StreamStatus
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient

@@ -14,7 +14,7 @@ from itertools import count
 import trio
 
 import elf
-from agent.control_messages import Acknowledged, Ended
+from agent.control.messages import Acknowledged, Ended
 from elf.client import AsyncClient, AsyncJob, ClientError, Result
 
 from .acts import GRACE_S, WINDOW_S, Act, Acts, Seen

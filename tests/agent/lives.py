@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from simulated_fleet import Server, SimulatedFleet, key_of
 
-from agent.panes import FIRST_PANE
+from agent.runtime.panes import FIRST_PANE
 
 JOB = "one"
 DEEP = 26

@@ -10,8 +10,8 @@ import polars as pl
 
 import query
 from agent import Agent, Notice, Result, StreamOptions, Submit
-from agent.mastership import SETTLE_S
 from agent.parsing import Parsed
+from agent.runtime.mastership import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
 
 COUNT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"

@@ -15,10 +15,10 @@ import polars as pl
 
 import query
 from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit
-from agent.feeds_wanted import FeedKey
-from agent.master import Master
 from agent.parsing import Parsed
-from agent.result import NAMES_MAX
+from agent.runtime.feeds_wanted import FeedKey
+from agent.runtime.master import Master
+from agent.runtime.result import NAMES_MAX
 from overlay import Event, Id, Node, Peer, Simulator, app_id
 
 PANE_MS = 2000

@@ -12,8 +12,9 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 import query
 from agent import Submit
-from agent.epochs import Epoch
-from agent.messages import (
+from agent.parsing import Parsed
+from agent.runtime.epochs import Epoch
+from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
     Announce,
@@ -38,8 +39,7 @@ from agent.messages import (
     Unfollow,
     Window,
 )
-from agent.panes import END, FIRST_PANE
-from agent.parsing import Parsed
+from agent.runtime.panes import END, FIRST_PANE
 from overlay import Id, Node, Peer, app_id, group_id
 
 

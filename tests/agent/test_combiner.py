@@ -8,8 +8,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.combiner import Combiner
-from agent.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.combiner import Combiner
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
 
 PANES = range(12)
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
-from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused, result_log
-from agent.announcements import SILENCE_S
-from agent.mastership import LINGER_S, NOBODY_S, UNFOLLOWED_S
-from agent.panes import FIRST_PANE
-from agent.requests import NO_ANSWER
+from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused
+from agent.runtime import result_log
+from agent.runtime.announcements import SILENCE_S
+from agent.runtime.mastership import LINGER_S, NOBODY_S, UNFOLLOWED_S
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.requests import NO_ANSWER
 
 SECOND = 1000
 

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 import cbt
 import query
-from agent import Agent, Master, Result, StreamOptions, Submit, announcements, jobs
-from agent.epochs import Epoch
-from agent.feeds_wanted import Feed
-from agent.intake import columns_of
-from agent.jobs import JobPart
-from agent.messages import CODEC, Announce, Enrolled, Snapshot
-from agent.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
+from agent import Agent, Master, Result, StreamOptions, Submit
 from agent.parsing import Parsed
-from agent.post import FLEET_GROUP
+from agent.runtime import announcements, jobs
+from agent.runtime.epochs import Epoch
+from agent.runtime.feeds_wanted import Feed
+from agent.runtime.intake import columns_of
+from agent.runtime.jobs import JobPart
+from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
+from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
+from agent.runtime.post import FLEET_GROUP
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError
 
 APP, ROOT, CHILD = Id(77), Id(1), Id(2)
@@ -196,7 +197,7 @@ def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
 
 
 def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.combiner.LOOSE_MAX", 2)
+    monkeypatch.setattr("agent.runtime.combiner.LOOSE_MAX", 2)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counters=counters([0], events=[7]), again=True)

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 from memory_fleet import COUNT, WALL_MS, Fleet, events
 
-from agent import StreamOptions, worker
+from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.watermark import FUTURE_MS
+from agent.runtime import worker
+from agent.runtime.watermark import FUTURE_MS
 
 GRACE_MS = 2000
 

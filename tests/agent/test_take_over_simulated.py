@@ -6,9 +6,9 @@ import pytest
 from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
 from simulated_fleet import Server, key_of, published
 
-from agent.messages import Stopped
-from agent.panes import FIRST_PANE
-from agent.post import FLEET_GROUP
+from agent.runtime.messages import Stopped
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.post import FLEET_GROUP
 
 KEY = key_of(JOB)
 

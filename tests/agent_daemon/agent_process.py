@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
-from agent.control_messages import Answer, GetStatus, Request, Status
+from agent.control.messages import Answer, GetStatus, Request, Status
 from overlay import Authority
 
 DEADLINE_S = 30.0

@@ -6,8 +6,8 @@ import random
 
 import trio
 
-from agent.notices import Notice
-from agent.pump import Pump
+from agent.daemon.pump import Pump
+from agent.runtime.notices import Notice
 from overlay import ConnectError, Event, Node, Peer
 
 DELAY_S = 0.001

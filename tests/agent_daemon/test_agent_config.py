@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.config import Config, ConfigError, _File, _Identity, _Stream, load_config
+from agent.configuration.config import Config, ConfigError, _File, _Identity, _Stream, load_config
 
 GOOD = """\
 fleet = "shop"

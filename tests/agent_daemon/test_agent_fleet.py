@@ -17,7 +17,7 @@ import msgspec
 import pytest
 from agent_process import DEADLINE_S, AgentProcess, eventually
 
-from agent.control_messages import (
+from agent.control.messages import (
     Accepted,
     Acknowledged,
     Answer,

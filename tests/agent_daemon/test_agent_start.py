@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_process import AgentProcess, eventually
 
-from agent.control_messages import GetJobs, Jobs, Refused
+from agent.control.messages import GetJobs, Jobs, Refused
 from overlay import Authority
 
 FLEET = "shop"
@@ -179,7 +179,7 @@ def test_a_second_signal_ends_it_at_once(agent: AgentProcess, tmp_path: Path) ->
 
 def test_a_core_that_raises_ends_the_agent_with_one_line(agent: AgentProcess) -> None:
     agent.program = """
-from agent.agent import Agent
+from agent.runtime.agent import Agent
 from elf.cli import main
 def broken(self, now, wall_ms): raise ValueError("the core is broken")
 Agent.handle_timer = broken
@@ -196,7 +196,7 @@ main()
 
 def test_a_part_that_can_be_started_anew_is(agent: AgentProcess) -> None:
     agent.program = """
-from agent.seeds import Seeds
+from agent.daemon.seeds import Seeds
 from elf.cli import main
 run, failures = Seeds.run, [KeyError("seeds are broken")]
 async def broken(self):
@@ -214,7 +214,7 @@ main()
 
 def test_a_request_that_fails_in_the_agent_costs_only_itself(agent: AgentProcess) -> None:
     agent.program = """
-from agent.agent import Agent
+from agent.runtime.agent import Agent
 from elf.cli import main
 def broken(self): raise RuntimeError("cannot be told")
 Agent.jobs = broken

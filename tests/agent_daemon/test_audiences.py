@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.audiences import Audiences, Client
-from agent.notices import Accepted, Acknowledged, Ended, Published
+from agent.control.audiences import Audiences, Client
+from agent.runtime.notices import Accepted, Acknowledged, Ended, Published
 
 JOB = 7
 

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 import trio
 
-from agent.control import Connection, ControlServer
-from agent.control_messages import Answer, Ended, Follow, GetJobs, GetStatus, Jobs, Query, Refused, Request, Stopped
+from agent.control.messages import Answer, Ended, Follow, GetJobs, GetStatus, Jobs, Query, Refused, Request, Stopped
+from agent.control.server import Connection, ControlServer
 from agent.errors import StartError
 
 DEADLINE_S = 10

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.data_directory import DataDirectory
+from agent.daemon.data_directory import DataDirectory
 from agent.errors import StartError
 
 WALL_S = 1_767_323_045

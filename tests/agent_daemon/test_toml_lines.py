@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.toml_lines import KeyPath, key_lines
+from agent.configuration.toml_lines import KeyPath, key_lines
 
 TRICKY = """\
 # a = 1

@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 import trio
 
-from agent.config import StreamConfig
-from agent.described import stream_counters
-from agent.feed import Feeds
-from agent.feed_reading import ROWS_PER_INSERT, Columns, FeedReader, Round
-from agent.feeds_wanted import Feed, FeedKey
+from agent.configuration.config import StreamConfig
+from agent.control.described import stream_counters
+from agent.feeding.feeds import Feeds
+from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, Round
 from agent.parsing import Parsed, Parser, SourceColumn
+from agent.runtime.feeds_wanted import Feed, FeedKey
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")
@@ -364,7 +364,7 @@ async def test_a_block_that_breaks_its_parser_costs_only_itself(
         raise RuntimeError("no way")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agent.feed_reading.parser", broken)
+        patch.setattr("agent.feeding.reading.parser", broken)
         nursery.start_soon(make_feeds(agent, stream(log)).run)
         await until(lambda: agent.malformed == 5)
     agent.wanted = (live("web", NUMBER, WORD, start="beginning", app_id=7),)

@@ -16,10 +16,10 @@ import trio
 
 import query
 from agent import Agent, Ended, Notice, Published, StreamOptions, Submit
-from agent.config import StreamConfig
-from agent.feed import Feeds
-from agent.pump import Pump
-from agent.stream_schema import stream_schema
+from agent.configuration.config import StreamConfig
+from agent.daemon.pump import Pump
+from agent.feeding.feeds import Feeds
+from agent.feeding.stream_schema import stream_schema
 from elf.local import LocalOptions, LocalRun, Source
 from overlay import Node, Peer, app_id
 

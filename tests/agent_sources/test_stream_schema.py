@@ -6,8 +6,8 @@ import gzip
 import os
 from pathlib import Path
 
+from agent.feeding.stream_schema import FILES_LOOKED_AT_MAX, schema_of, stream_schema
 from agent.parsing import Format
-from agent.stream_schema import FILES_LOOKED_AT_MAX, schema_of, stream_schema
 
 
 def test_the_schema_is_the_union_of_all_files(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agent.control_messages import (
+from agent.control.messages import (
     Accepted,
     Acknowledged,
     Answer,

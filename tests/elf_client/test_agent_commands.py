@@ -18,7 +18,7 @@ import pytest
 from asking_process import ask
 from scripted_agent import ACCEPTED, Conversation, ScriptedAgent
 
-from agent.control_messages import (
+from agent.control.messages import (
     Ended,
     GetJobs,
     Job,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, acknowledged, window
 
-from agent.control_messages import Ended, Follow, GetJobs, Job, Jobs, Query
+from agent.control.messages import Ended, Follow, GetJobs, Job, Jobs, Query
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "asking-a-fleet.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)

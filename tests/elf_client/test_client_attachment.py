@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from scripted_agent import ACCEPTED, lines, result_line, window
 
-from agent.control_messages import (
+from agent.control.messages import (
     Accepted,
     Answer,
     Ended,

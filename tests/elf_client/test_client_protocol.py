@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_agent import ACCEPTED, acknowledged, lines, window
 
-from agent.control_messages import (
+from agent.control.messages import (
     Answer,
     Ended,
     Follow,

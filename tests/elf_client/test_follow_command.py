@@ -17,7 +17,7 @@ from scripted_agent import (
     window,
 )
 
-from agent.control_messages import Accepted, Ended, Follow, Refused
+from agent.control.messages import Accepted, Ended, Follow, Refused
 
 FOLLOW = ("follow", "shop", "--output", "json")
 

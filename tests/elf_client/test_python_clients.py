@@ -21,7 +21,7 @@ from scripted_agent import (
 )
 
 import elf
-from agent.control_messages import Ended, Follow, GetJobs, Jobs, Query, Refused, Stop
+from agent.control.messages import Ended, Follow, GetJobs, Jobs, Query, Refused, Stop
 from elf.client import (
     Acknowledged,
     AgentUnreachableError,

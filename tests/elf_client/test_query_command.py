@@ -22,7 +22,7 @@ from scripted_agent import (
     window,
 )
 
-from agent.control_messages import Accepted, Ended, Query, Refused, Stop, Stopped
+from agent.control.messages import Accepted, Ended, Query, Refused, Stop, Stopped
 
 QUERY = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product WINDOWING 10 SECONDS"
 

@@ -16,7 +16,7 @@ from known_logs import KnownLogs
 from watching import Came, Watch, patience, submit
 
 import elf
-from agent.control_messages import JobStatus
+from agent.control.messages import JobStatus
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from overlay import app_id
 

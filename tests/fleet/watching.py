@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 import elf
-from agent.control_messages import Acknowledged, Ended
+from agent.control.messages import Acknowledged, Ended
 from elf.client import Result, SyncJob
 
 WAIT_S = 0.2

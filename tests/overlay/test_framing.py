@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.framing import (
+from overlay.transport.framing import (
     FRAME_BYTES_MAX,
     HEADER,
     HELLO_BYTES_MAX,

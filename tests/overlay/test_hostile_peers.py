@@ -173,8 +173,8 @@ def test_open_probes_are_bounded() -> None:
 
 
 def test_groups_and_children_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.scribe.GROUPS_MAX", 10)
-    monkeypatch.setattr("overlay.scribe.CHILDREN_MAX", 10)
+    monkeypatch.setattr("overlay.scribe.scribe.GROUPS_MAX", 10)
+    monkeypatch.setattr("overlay.scribe.scribe.CHILDREN_MAX", 10)
     node = node_in("active")
     for number in range(50):
         node.receive(Peer(100 + number, "many"), CODEC.encode(GroupJoin(group=Id(4))), 0.0)

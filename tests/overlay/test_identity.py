@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from overlay import Authority, Identity, IdentityError
-from overlay.identity import read_claims
+from overlay.transport.identity import read_claims
 
 AUTHORITY = Authority.create("shop")
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, closest
 from overlay.ids import clockwise
-from overlay.leaf_set import LeafSet
+from overlay.pastry.leaf_set import LeafSet
 
 # Few distinct ids near both ends of the space, so that wrapping round and ties are common.
 ids = st.one_of(

@@ -15,8 +15,6 @@ from overlay import (
     ProtocolError,
     closest,
 )
-from overlay.held import HELD_MESSAGES_MAX
-from overlay.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 from overlay.messages import (
     Absent,
     Announcement,
@@ -30,6 +28,8 @@ from overlay.messages import (
     RowRequest,
 )
 from overlay.outbox import CODEC
+from overlay.pastry.held import HELD_MESSAGES_MAX
+from overlay.pastry.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 
 
 def node_at(node_id: int) -> Node:

@@ -2,10 +2,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, closest, digit, distance, shared_prefix_length
-from overlay.leaf_set import LeafSet
-from overlay.neighbourhood import Neighbourhood
-from overlay.routing import next_hop
-from overlay.routing_table import RoutingTable
+from overlay.pastry.leaf_set import LeafSet
+from overlay.pastry.neighbourhood import Neighbourhood
+from overlay.pastry.routing import next_hop
+from overlay.pastry.routing_table import RoutingTable
 
 OWNER = 0xA5A5 << 112
 

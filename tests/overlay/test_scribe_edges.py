@@ -16,7 +16,6 @@ from overlay import (
     ParentChanged,
     Peer,
 )
-from overlay.group import path_checksum
 from overlay.messages import (
     PATH_LENGTH_MAX,
     Announcement,
@@ -31,6 +30,7 @@ from overlay.messages import (
     Pong,
 )
 from overlay.outbox import CODEC
+from overlay.scribe.group import path_checksum
 
 KEY = Id(1000)
 ROOT, UNCLE, CHILD, LOW = Peer(1000, "root"), Peer(900, "uncle"), Peer(400, "child"), Peer(100, "low")

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from overlay.addresses import format_address, parse_address
-from overlay.backlog import OWN_BYTES, Allowance, Backlog
-from overlay.framing import HEADER
-from overlay.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
-from overlay.waiting_room import WaitingRoom
+from overlay.transport.addresses import format_address, parse_address
+from overlay.transport.backlog import OWN_BYTES, Allowance, Backlog
+from overlay.transport.framing import HEADER
+from overlay.transport.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
+from overlay.transport.waiting_room import WaitingRoom
 
 
 @pytest.mark.fuzz

@@ -14,7 +14,7 @@ import trio
 from transport_fleet import LOCAL, Agent, Fleet, Recorder, bounded, until
 
 from overlay import Peer, Transport
-from overlay.framing import HEADER
+from overlay.transport.framing import HEADER
 
 PROCESS = Path(__file__).with_name("transport_process.py")
 KIBIBYTE = 1 << 10

@@ -15,7 +15,7 @@ import trio
 from transport_fleet import Agent, Fleet, RawPeer, bounded, dial_tcp, receive_or_end, until
 
 from overlay import Authority, ConnectError, Credentials, Identity, Peer
-from overlay.framing import FRAME_BYTES_MAX, HEADER, HELLO_BYTES_MAX, VERSION, fleet_tag
+from overlay.transport.framing import FRAME_BYTES_MAX, HEADER, HELLO_BYTES_MAX, VERSION, fleet_tag
 
 NOW = datetime.now(UTC)
 EXPIRED = {"not_before": NOW - timedelta(days=2), "days": 1.0}
@@ -66,7 +66,7 @@ async def assert_lives(agent: Agent, fleet: Fleet) -> None:
 def loaded(fleet: Fleet, credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> Identity:
     """An identity no agent could load any more: its certificate ran out while the agent was running."""
     with monkeypatch.context() as patched:
-        patched.setattr("overlay.identity._check_times", lambda *_: NOW)
+        patched.setattr("overlay.transport.identity._check_times", lambda *_: NOW)
         return Identity.load(*fleet.write(credentials))
 
 

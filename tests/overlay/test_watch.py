@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from living_overlay import LivingOverlay
 
 from overlay import Peer
-from overlay.departed import GONE_MAX, GONE_S, TOMBSTONE_S, TOMBSTONES_MAX, Departed
 from overlay.messages import Ping
 from overlay.outbox import CODEC, Outbox
-from overlay.watch import PASSING_MAX, Watch
+from overlay.pastry.departed import GONE_MAX, GONE_S, TOMBSTONE_S, TOMBSTONES_MAX, Departed
+from overlay.pastry.watch import PASSING_MAX, Watch
 
 OWNER, LOW, HIGH = Peer(500, "owner"), Peer(100, "low"), Peer(900, "high")
 

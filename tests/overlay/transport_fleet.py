@@ -18,8 +18,8 @@ import pytest
 import trio
 
 from overlay import Authority, Credentials, Identity, Peer, Transport, TransportLimits
-from overlay.framing import HELLO_CODEC, FrameReader, FrameWriter, Hello, fleet_tag
 from overlay.ids import Id
+from overlay.transport.framing import HELLO_CODEC, FrameReader, FrameWriter, Hello, fleet_tag
 
 TEST_DEADLINE_S = 30.0
 LOCAL = "127.0.0.1:0"

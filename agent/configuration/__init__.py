@@ -1,0 +1,1 @@
+"""agent.toml, checked, every fault with its line."""

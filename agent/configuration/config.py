@@ -1,0 +1,235 @@
+"""`agent.toml`: what an agent is told, read and checked.
+
+Every fault is found in one go and told with its line and key, as in
+`agent.toml:12: streams[0].pathz: unknown key (did you mean paths?)`.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from agent.configuration.faults import RULE, Fault, line_of, place, struct_faults
+from agent.configuration.rules import (
+    EVERY_INTERFACE,
+    check_address,
+    check_name,
+    check_path,
+    check_reachable,
+    check_stream,
+)
+from agent.configuration.toml_lines import KeyPath, key_lines
+from overlay import format_address, parse_address
+
+CONFIG_BYTES_MAX = 1 << 20
+CONTROL_SOCKET = "control.sock"
+SOCKET_PATH_BYTES_MAX = 107
+"""What fits the kernel's address of a Unix socket."""
+_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
+
+Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
+Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
+PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RULE: check_path})]
+FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
+AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
+StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
+FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class _Stream(msgspec.Struct, forbid_unknown_fields=True):
+    name: StreamName
+    paths: Annotated[list[PathText], msgspec.Meta(min_length=1, max_length=1024)]
+    format: Literal["auto", "json", "combined", "csv", "tsv"] = "auto"
+    time_field: FieldName | None = None
+    read_from: Literal["end", "beginning"] = "end"
+
+
+class _Identity(msgspec.Struct, forbid_unknown_fields=True):
+    ca: PathText
+    certificate: PathText
+    key: PathText
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """The file as it is written."""
+
+    fleet: FleetName
+    name: AgentName
+    listen: Listen
+    data_directory: PathText
+    identity: _Identity
+    advertise: Seed | None = None
+    seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
+    control_socket: PathText | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """A stream of this agent; `paths` are absolute globs."""
+
+    name: str
+    paths: tuple[str, ...]
+    format: str
+    time_field: str | None
+    read_from: Literal["end", "beginning"]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityConfig:
+    """The files that say who this agent is."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What `agent.toml` says; paths are absolute. `lines` tells where the keys stand, for faults found later."""
+
+    path: Path
+    fleet: str
+    name: str
+    listen: str
+    advertise: str | None
+    seeds: tuple[str, ...]
+    data_directory: Path
+    control_socket: Path
+    log_level: str
+    identity: IdentityConfig
+    streams: tuple[StreamConfig, ...]
+    lines: Mapping[KeyPath, int]
+
+    def place(self, *key: str | int) -> str:
+        """Where a key stands, as faults begin: `agent.toml:12: identity.key`."""
+        return place(str(self.path), key, self.lines)
+
+
+class ConfigError(Exception):
+    """A file that cannot be used; `lines` are its faults, one line each."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+
+
+def load_config(path: Path) -> Config:
+    """Reads and checks a file. Raises ConfigError with every fault that was found."""
+    text = _text(path)
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([_syntax_fault(path, text, str(error))]) from None
+    except RecursionError:
+        raise ConfigError([f"{path}: is nested too deeply"]) from None
+    lines = key_lines(text, document)
+    faults = [*struct_faults(document, _File), *_twins(document)]
+    if not faults:
+        file = msgspec.convert(document, _File)
+        config = _resolved(path, file, lines)
+        faults = _faults_together(file, config)
+    if faults:
+        faults.sort(key=lambda fault: line_of(fault.key, lines) or 0)
+        raise ConfigError([f"{place(str(path), fault.key, lines)}: {fault.message}" for fault in faults])
+    return config
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(CONFIG_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError([f"{path}: {reason}"]) from None
+    if len(content) > CONFIG_BYTES_MAX:
+        raise ConfigError([f"{path}: is larger than {CONFIG_BYTES_MAX:,} bytes: that is no configuration"])
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError([f"{path}:{line}: is not UTF-8 text"]) from None
+
+
+def _syntax_fault(path: Path, text: str, message: str) -> str:
+    match = _AT.fullmatch(message)
+    if match is None:
+        return f"{path}: {message}"
+    what, line, column = match.groups()
+    if line is None:
+        return f"{path}:{text.count(chr(10)) + 1}: {what.lower()}, at the end of the file"
+    return f"{path}:{line}: {what[0].lower()}{what[1:]}, at column {column}"
+
+
+def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
+    base = path.absolute().parent
+    data_directory = base / file.data_directory
+    socket = base / file.control_socket if file.control_socket else data_directory / CONTROL_SOCKET
+    return Config(
+        path=path,
+        fleet=file.fleet,
+        name=file.name,
+        listen=_spelled_one_way(file.listen),
+        advertise=None if file.advertise is None else _spelled_one_way(file.advertise),
+        seeds=tuple(dict.fromkeys(map(_spelled_one_way, file.seeds))),
+        data_directory=data_directory,
+        control_socket=socket,
+        log_level=file.log_level,
+        identity=IdentityConfig(base / file.identity.ca, base / file.identity.certificate, base / file.identity.key),
+        streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
+        lines=lines,
+    )
+
+
+def _spelled_one_way(address: str) -> str:
+    """Addresses are compared as text."""
+    return format_address(*parse_address(address))
+
+
+def _resolved_stream(base: Path, stream: _Stream) -> StreamConfig:
+    # The folder of the file is no pattern, whatever it is called.
+    paths = tuple(
+        pattern if Path(pattern).is_absolute() else f"{glob.escape(str(base))}/{pattern}" for pattern in stream.paths
+    )
+    return StreamConfig(stream.name, paths, stream.format, stream.time_field, stream.read_from)
+
+
+def _faults_together(file: _File, config: Config) -> list[Fault]:
+    """What is wrong with keys that are right each by itself."""
+    faults = []
+    host, _ = parse_address(file.listen)
+    if host in EVERY_INTERFACE and file.advertise is None:
+        message = f"{host} stands for every interface: set advertise to an address others can reach"
+        faults.append(Fault(("listen",), message))
+    size = len(str(config.control_socket).encode(errors="surrogateescape"))
+    if size > SOCKET_PATH_BYTES_MAX:
+        excess = f"{config.control_socket} has {size} bytes, a socket's path may have {SOCKET_PATH_BYTES_MAX}"
+        if file.control_socket:
+            faults.append(Fault(("control_socket",), excess))
+        else:
+            faults.append(Fault(("data_directory",), f"{excess}: set control_socket to a shorter one"))
+    return faults
+
+
+def _twins(document: Mapping[str, Any]) -> list[Fault]:
+    """Streams of one name."""
+    faults: list[Fault] = []
+    first: dict[str, int] = {}
+    streams = document.get("streams")
+    for number, stream in enumerate(streams if isinstance(streams, list) else ()):
+        name = stream.get("name") if isinstance(stream, dict) else None
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            key = ("streams", number, "name")
+            faults.append(Fault(key, f"{name[:80]!r} is the name of streams[{first[name]}] already"))
+        first.setdefault(name, number)
+    return faults

@@ -1,0 +1,142 @@
+"""What is wrong with a document that should have the shape of a msgspec Struct: every fault, in a person's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from agent.configuration.toml_lines import KeyPath
+
+RULE = "rule"
+"""In `msgspec.Meta(extra={RULE: check})`: a function that raises ValueError with what is wrong with a value."""
+
+_EXPECTED = re.compile(r"Expected `([^`]*)`, got `(\w+)`")
+_LENGTH = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
+Rule = Callable[[Any], object]
+_NAMES = {
+    "str": "text in quotes", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "array": "a list", "object": "a table", "datetime": "a time", "date": "a date", "time": "a time of day",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a key."""
+
+    key: KeyPath
+    message: str
+
+
+def struct_faults(document: Mapping[str, Any], kind: type[msgspec.Struct], path: KeyPath = ()) -> list[Fault]:
+    """All faults of a table: unknown and missing keys, and values of the wrong type, length or choice."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    faults = [Fault((*path, key), _unknown(key, fields)) for key in document if key not in fields]
+    for name, field in fields.items():
+        if name in document:
+            faults += _value_faults(document[name], field.type, (*path, name))
+        elif field.required:
+            faults.append(Fault((*path, name), "is missing"))
+    return faults
+
+
+def line_of(key: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
+    """The line of a key, or, of a missing one, of its table; None where there is none to tell."""
+    return next((lines[key[:length]] for length in (len(key), len(key) - 1) if key[:length] in lines), None)
+
+
+def place(file: str, key: KeyPath, lines: Mapping[KeyPath, int]) -> str:
+    """`file:line: key`, or `file: key`.
+
+    >>> place("agent.toml", ("streams", 0, "paths"), {("streams", 0): 7})
+    'agent.toml:7: streams[0].paths'
+    """
+    line = line_of(key, lines)
+    return f"{file}{f':{line}' if line else ''}: {spelled(key)}"
+
+
+def spelled(key: KeyPath) -> str:
+    """A key's path as it is written in sentences."""
+    text = ""
+    for part in key:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        shown = part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else repr(part[:80])
+        text += f".{shown}" if text else shown
+    return text
+
+
+def _unknown(key: str, fields: Mapping[str, object]) -> str:
+    close = get_close_matches(key[:100], fields, n=1, cutoff=0.6)
+    return f"unknown key (did you mean {close[0]}?)" if close else f"unknown key (there are {', '.join(fields)})"
+
+
+def _value_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
+    bare = _bare(kind)
+    if isinstance(value, dict) and isinstance(bare, type) and issubclass(bare, msgspec.Struct):
+        return struct_faults(value, bare, path)
+    if isinstance(value, list) and get_origin(bare) is list:
+        # One by one: msgspec tells of the first fault only.
+        (inner,) = get_args(bare)
+        faults = [fault for at, element in enumerate(value) for fault in _value_faults(element, inner, (*path, at))]
+        return faults or _own_faults(value, kind, path)
+    return _own_faults(value, kind, path)
+
+
+def _own_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
+    try:
+        msgspec.convert(value, kind)
+        for rule in _rules(kind):
+            rule(value)
+    except msgspec.ValidationError as error:
+        return [Fault(path, _in_words(str(error), value, kind))]
+    except ValueError as error:
+        return [Fault(path, str(error))]
+    return []
+
+
+def _in_words(message: str, value: Any, kind: Any) -> str:
+    choices = _choices(kind)
+    if choices and isinstance(value, str):
+        return f"{value[:80]!r} is none of {', '.join(choices)}"
+    if match := _LENGTH.match(message):
+        what, bound, length = match.groups()
+        if bound == ">=":
+            return "must not be empty"
+        return f"may have at most {int(length):,} {'characters' if what == 'str' else 'entries'}"
+    if match := _EXPECTED.match(message):
+        wanted = [_NAMES.get(name.strip(), name) for name in match[1].split("|") if name.strip() != "null"]
+        return f"must be {' or '.join(wanted)}, not {_NAMES.get(match[2], match[2])}"
+    return message[:1].lower() + message[1:]
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    kind = _bare(kind)
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def _bare(kind: Any) -> Any:
+    """A type without its limits, and without None beside it."""
+    return _taken_apart(kind)[0]
+
+
+def _rules(kind: Any) -> list[Rule]:
+    return [meta.extra[RULE] for meta in _taken_apart(kind)[1] if meta.extra and RULE in meta.extra]
+
+
+def _taken_apart(kind: Any) -> tuple[Any, list[msgspec.Meta]]:
+    metas: list[msgspec.Meta] = []
+    while True:
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            metas += [meta for meta in more if isinstance(meta, msgspec.Meta)]
+        elif get_origin(kind) in (Union, UnionType):
+            kind = next(part for part in get_args(kind) if part is not type(None))
+        else:
+            return kind, metas

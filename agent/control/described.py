@@ -1,0 +1,130 @@
+"""An agent and its jobs as clients are shown them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import query
+from agent.configuration.config import Config
+from agent.control import messages as control
+from agent.feeding.statistics import StreamStatistics
+from agent.runtime.panes import END, FIRST_PANE
+from agent.runtime.status import AgentStatus, JobListing, PartStatus
+from overlay import Node, Peer, TransportStatistics, format_id
+
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_bytes() -> int:
+    """Resident memory of this process; 0 where nobody tells."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def described_job(listing: JobListing) -> control.Job:
+    return control.Job(
+        app=listing.name,
+        app_id=format_id(listing.app_id),
+        stream=listing.stream,
+        query=listing.text,
+        master=listing.master_name,
+        epoch=listing.epoch,
+        version=listing.version,
+        agents=listing.agents,
+        expected=listing.expected,
+        bounded=listing.bounded,
+        frontier=_moment(listing.frontier),
+    )
+
+
+def described_part(part: PartStatus, names: Mapping[int, str]) -> control.JobStatus:
+    return control.JobStatus(
+        app=part.name,
+        app_id=format_id(part.app_id),
+        roles=list(part.roles),
+        parent=None if part.parent is None else _name(part.parent, names),
+        children=[_name(child, names) for child in part.children],
+        version=part.version,
+        epoch=part.epoch,
+        frontier=_moment(part.frontier),
+    )
+
+
+def described_streams(config: Config, statistics: Mapping[str, StreamStatistics]) -> list[control.StreamStatus]:
+    return [
+        control.StreamStatus(
+            name=stream.name,
+            paths=list(stream.paths),
+            files=read.files,
+            events=read.events,
+            malformed=read.malformed,
+            bytes_read=read.bytes_read,
+            events_per_s=round(read.events_per_s, 1),
+            at_end=read.at_end,
+        )
+        for stream in config.streams
+        for read in (statistics.get(stream.name, StreamStatistics()),)
+    ]
+
+
+def described_agent(
+    config: Config,
+    node: Node,
+    agent: AgentStatus,
+    *,
+    uptime_s: float,
+    names: Mapping[int, str],
+    streams: Mapping[str, StreamStatistics],
+    counters: Mapping[str, int],
+) -> control.Status:
+    """`names` are those of the peers whose names are known, by id."""
+    known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
+    return control.Status(
+        name=config.name,
+        fleet=config.fleet,
+        node_id=format_id(node.peer.node_id),
+        address=node.peer.address,
+        active=node.is_active,
+        uptime_s=round(uptime_s, 3),
+        memory_bytes=memory_bytes(),
+        leaf_set=[_name(peer, names) for peer in node.leaf_set.members],
+        peers=len(known),
+        streams=described_streams(config, streams),
+        jobs=[described_part(part, names) for part in agent.parts],
+        counters=dict(counters),
+    )
+
+
+def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
+    """What the transport has counted, with its reasons in the names."""
+    plain = ("connections", "strangers", "waiting_bytes", "frames_in", "frames_out", "bytes_in", "bytes_out",
+             "dropped", "dialled", "broken")  # fmt: skip
+    counters = {f"transport.{name}": getattr(statistics, name) for name in plain}
+    for kind in ("refused", "unreachable"):
+        for reason, count in getattr(statistics, kind).items():
+            counters[f"transport.{kind}: {reason}"] = count
+    return counters
+
+
+def stream_counters(statistics: Mapping[str, StreamStatistics]) -> dict[str, int]:
+    """What went wrong with the files of streams, where something did."""
+    return {
+        f"stream.{name}.{kind}": count
+        for name, read in statistics.items()
+        for kind in ("unreadable", "truncated", "broken")
+        if (count := getattr(read, kind))
+    }
+
+
+def _name(peer: Peer, names: Mapping[int, str]) -> str:
+    return names.get(peer.node_id, peer.address)
+
+
+def _moment(pane: int | None) -> str | None:
+    """A frontier as the time up to which results are out; there is none before the first window and after the end."""
+    return None if pane is None or not FIRST_PANE < pane < END else query.format_timestamp(pane + 1)

@@ -1,0 +1,239 @@
+"""The control socket's server: one request a connection, answers as lines, and no client can hurt the agent.
+
+What a request means is the business of the `answer` function the server is given; it runs for one connection and is
+cancelled when that connection's client has gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import trio
+
+from agent import log
+from agent.control.messages import LINE_BYTES_MAX, REQUEST_BYTES_MAX, Answer, Follow, Query, Refused, Request
+from agent.control.socket_file import bind_control_socket, no_longer_there
+
+CLIENTS_MAX = 64
+BACKLOG_BYTES_MAX = 16 << 20
+"""What may wait for a client that does not read; a single line may be longer."""
+REQUEST_TIMEOUT_S = 10.0
+GOODBYE_TIMEOUT_S = 5.0
+"""How long a client may take to read the last lines and to close."""
+ACCEPT_RETRY_S = 0.5
+_READ_BYTES = 64 << 10
+
+
+class Connection:
+    """One client, as those see it who answer it.
+
+    `client_gone`: it has closed its side; `waiting_bytes`: what it has still to read.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.client_gone = False
+        self.is_dropped = False
+        self._stream = stream
+        self._lines: deque[bytes] = deque()
+        self.waiting_bytes = 0
+        self._more = trio.Event()
+        self._finished = False
+        self._writing = trio.CancelScope()
+
+    def send(self, answer: Answer) -> None:
+        """Queues an answer; never blocks. A client too far behind is dropped."""
+        self.send_line(encode_answer(answer))
+
+    def send_line(self, line: bytes) -> None:
+        """The same for an encoded answer, which several clients may share."""
+        if self.is_dropped:
+            return
+        if len(line) > LINE_BYTES_MAX or (self._lines and self.waiting_bytes + len(line) > BACKLOG_BYTES_MAX):
+            self.is_dropped = True
+            self._lines.clear()
+            self._writing.cancel()
+            return
+        self._lines.append(line)
+        self.waiting_bytes += len(line)
+        self._more.set()
+
+    def finish(self) -> None:
+        """Nothing more will be sent: `write` returns once everything is out."""
+        self._finished = True
+        self._more.set()
+
+    async def write(self) -> None:
+        """Carries lines to the client until `finish`, or until it is dropped. Raises trio.BrokenResourceError."""
+        with self._writing:
+            while self._lines or not self._finished:
+                if not self._lines:
+                    self._more = trio.Event()
+                    await self._more.wait()
+                    continue
+                line = self._lines[0]
+                await self._stream.send_all(line)
+                self._lines.popleft()
+                self.waiting_bytes -= len(line)
+
+    async def read_line(self, bytes_max: int) -> bytes | None:
+        """The client's first line; empty when it closes before the line's end, None when the line is too long."""
+        read = bytearray()
+        while (end := read.find(b"\n")) < 0:
+            if len(read) > bytes_max:
+                return None
+            piece = await self._stream.receive_some(_READ_BYTES)
+            if not piece:
+                return b""
+            read += piece
+        return bytes(read[:end]) if end <= bytes_max else None
+
+    async def close(self) -> None:
+        """Says that nothing more comes and waits for the client to go: unread input would look like an accident."""
+        await self._stream.send_eof()
+        await self.until_closed()
+
+    async def until_closed(self) -> None:
+        """Returns when the client has closed; what it says besides its request is not listened to."""
+        try:
+            while await self._stream.receive_some(_READ_BYTES):
+                pass
+        except trio.BrokenResourceError:
+            pass
+        self.client_gone = True
+
+
+class ControlServer:
+    """Serves the socket at `path`. `counters`: connections, requests by kind, refused and dropped ones."""
+
+    def __init__(
+        self,
+        path: Path,
+        answer: Callable[[Request, Connection], Awaitable[None]],
+        *,
+        clients_max: int = CLIENTS_MAX,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._path = path
+        self._answer = answer
+        self._clients_max = clients_max
+        self._request_timeout_s = request_timeout_s
+        self._clients = 0
+        self._bound: tuple[trio.SocketListener, tuple[int, int]] | None = None
+
+    async def bind(self) -> None:
+        """Takes the socket, which `serve` does otherwise. StartError, one line."""
+        self._bound = await bind_control_socket(self._path)
+
+    async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Binds (StartError), says so through `task_status`, and serves until cancelled."""
+        if self._bound is None:
+            await self.bind()
+        assert self._bound is not None
+        (listener, identity), self._bound = self._bound, None
+        with no_longer_there(self._path, identity):
+            async with listener, trio.open_nursery() as nursery:
+                task_status.started()
+                while True:
+                    try:
+                        stream = await listener.accept()
+                    except OSError as error:  # no descriptors, no memory: others may give some back
+                        self.counters["not_accepted"] += 1
+                        log.warn("cannot accept a client", error=error)
+                        await trio.sleep(ACCEPT_RETRY_S)
+                    else:
+                        nursery.start_soon(self._serve_client, stream)
+
+    async def _serve_client(self, stream: trio.SocketStream) -> None:
+        """One connection from its first byte to its end; never raises."""
+        self._clients += 1
+        self.counters["connections"] += 1
+        connection = Connection(stream)
+        try:
+            async with stream, trio.open_nursery() as nursery:
+                nursery.start_soon(self._write, connection, nursery.cancel_scope)
+                await self._respond(connection)
+                connection.finish()
+                nursery.cancel_scope.deadline = trio.current_time() + GOODBYE_TIMEOUT_S
+        except Exception as error:
+            self.counters["failed"] += 1
+            log.failed("a client's connection failed", error)
+        finally:
+            self._clients -= 1
+
+    async def _write(self, connection: Connection, everything: trio.CancelScope) -> None:
+        try:
+            await connection.write()
+            if not connection.is_dropped:
+                await connection.close()
+        except trio.BrokenResourceError:
+            self.counters["broken"] += 1
+            connection.client_gone = True
+            everything.cancel()
+        if connection.is_dropped:
+            self.counters["dropped"] += 1
+            log.warn("client dropped", reason=f"more than {BACKLOG_BYTES_MAX >> 20} MiB of answers were not read")
+            connection.client_gone = True
+            everything.cancel()
+
+    async def _respond(self, connection: Connection) -> None:
+        if self._clients > self._clients_max:
+            self._refuse(connection, "unavailable", f"the agent serves {self._clients_max} clients already")
+            return
+        request = await self._request(connection)
+        if request is None:
+            return
+        self.counters[type(request).__name__] += 1
+        if not isinstance(request, Query | Follow):
+            await self._answered(request, connection)
+            return
+        # Answers come for as long as the client is there.
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch, connection, nursery.cancel_scope)
+            await self._answered(request, connection)
+            nursery.cancel_scope.cancel()
+
+    async def _watch(self, connection: Connection, answering: trio.CancelScope) -> None:
+        await connection.until_closed()
+        answering.cancel()
+
+    async def _request(self, connection: Connection) -> Request | None:
+        line: bytes | None = None
+        with trio.move_on_after(self._request_timeout_s) as scope:
+            try:
+                line = await connection.read_line(REQUEST_BYTES_MAX)
+            except trio.BrokenResourceError:
+                return None
+        if scope.cancelled_caught:
+            self._refuse(connection, "usage", f"no request came within {self._request_timeout_s:g} seconds")
+        elif line is None:
+            self._refuse(connection, "usage", f"a request is one line of at most {REQUEST_BYTES_MAX >> 10} KiB")
+        elif line:
+            try:
+                return _REQUEST.decode(line)
+            except (msgspec.DecodeError, RecursionError) as error:
+                self._refuse(connection, "usage", f"this is no request: {error}")
+        return None
+
+    async def _answered(self, request: Request, connection: Connection) -> None:
+        try:
+            await self._answer(request, connection)
+        except Exception as error:
+            self.counters["failed"] += 1
+            log.failed("a request failed", error, request=type(request).__name__)
+            connection.send(Refused("unavailable", "the agent failed over this request; its log says how"))
+
+    def _refuse(self, connection: Connection, kind: Literal["usage", "unavailable"], message: str) -> None:
+        self.counters["refused"] += 1
+        connection.send(Refused(kind, message))
+
+
+_REQUEST: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+
+
+def encode_answer(answer: Answer) -> bytes:
+    return msgspec.json.encode(answer) + b"\n"

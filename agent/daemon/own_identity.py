@@ -1,0 +1,28 @@
+"""The identity an agent's configuration names, and what is wrong with it in the configuration's own terms."""
+
+from __future__ import annotations
+
+from agent.configuration.config import Config, ConfigError
+from overlay import Identity, IdentityError
+
+
+def load_identity(config: Config) -> Identity:
+    """Reads certificate, key and authority. ConfigError with the place of the key that is to blame."""
+    files = config.identity
+    try:
+        identity = Identity.load(files.ca, files.certificate, files.key, fleet=config.fleet)
+    except IdentityError as error:
+        raise ConfigError([f"{config.place('identity', _blamed(config, str(error)))}: {error}"]) from None
+    if identity.name != config.name:
+        reason = f"{config.name!r}, but the certificate {files.certificate} is that of {identity.name!r}"
+        raise ConfigError([f"{config.place('name')}: {reason}"])
+    return identity
+
+
+def _blamed(config: Config, message: str) -> str:
+    """The key whose file the message begins with."""
+    files = config.identity
+    for key, path in (("ca", files.ca), ("key", files.key)):
+        if message.startswith(f"{path}:"):
+            return key
+    return "certificate"

@@ -1,0 +1,218 @@
+"""The agent as a process: its parts, wired; its start, its end, and what happens when a part fails.
+
+One trio run holds everything. The node and the agent's core are synchronous and only ever called through the pump.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+import trio
+
+from agent import log
+from agent.configuration.config import Config
+from agent.control import messages as control_messages
+from agent.control.client_requests import ClientRequests
+from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
+from agent.control.server import ControlServer
+from agent.daemon.data_directory import DataDirectory
+from agent.daemon.limits_of_process import raise_descriptor_limit
+from agent.daemon.pump import Pump
+from agent.daemon.seeds import Seeds
+from agent.errors import StartError
+from agent.feeding.feeds import Feeds
+from agent.runtime.agent import Agent
+from agent.runtime.feeds_wanted import StreamOptions
+from agent.runtime.notices import Notice
+from overlay import Identity, ListenError, Node, Peer, Transport, TransportLimits, format_id
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SWEEP_S = 5.0
+"""How often the transport looks for links that are idle or stuck: an agent without work wakes up seldom."""
+LEAVE_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 2.0
+RESTART_PAUSE_S = 1.0
+"""A part that failed and can be done without for a moment is started anew after this long."""
+
+
+def run_agent(config: Config, identity: Identity) -> int:
+    """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start."""
+    started = time.monotonic()
+    raise_descriptor_limit()
+    gc.freeze()  # what is loaded by now stays: no need to look through it ever again
+    with DataDirectory(config.data_directory) as directory:
+        log.start_logging(config.log_level)
+        try:
+            return trio.run(_run, config, identity, directory, started)
+        except StartError:
+            raise
+        except BaseException as error:
+            log.failed("crashed", error)
+            return 1
+
+
+async def _run(config: Config, identity: Identity, directory: DataDirectory, started: float) -> int:
+    with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
+        daemon = Daemon(config, identity, directory.next_incarnation(int(time.time())), started)
+        return await daemon.run(signals)
+
+
+def wall_ms() -> int:
+    """Epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Daemon:
+    """One running agent."""
+
+    def __init__(self, config: Config, identity: Identity, incarnation: int, started: float) -> None:
+        self._config = config
+        self._incarnation = incarnation
+        self._started = started
+        self._exit_code = 0
+        address = config.advertise or config.listen
+        chance = random.Random()
+        node = Node(Peer(identity.node_id, address), random=chance)
+        options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
+        self._agent = agent = Agent(config.name, node, options)
+        self._pump = Pump(
+            node,
+            agent,
+            wall_ms=wall_ms,
+            send=self._send,
+            notice=self._notice,
+            is_idle=self._is_idle,
+            settled=self._settled,
+        )
+        self._transport = Transport(
+            identity,
+            config.listen,
+            advertise=config.advertise,
+            incarnation=incarnation,
+            receiver=self._pump,
+            limits=TransportLimits(sweep_s=SWEEP_S),
+        )
+        self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
+        self._control = ControlServer(config.control_socket, self._requests.answer)
+        self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
+        self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
+
+    async def run(self, signals: AsyncIterator[int]) -> int:
+        """Runs until a signal or a failure; the exit code. StartError when it cannot begin."""
+        try:
+            self._transport.bind()
+        except ListenError as error:
+            raise StartError(f"{self._config.place('listen')}: {error}") from None
+        await self._control.bind()
+        log.info("starting", fleet=self._config.fleet, name=self._config.name, incarnation=self._incarnation)
+        async with trio.open_nursery() as nursery:
+            ending = partial(self._end_on_signal, signals, nursery.cancel_scope)
+            for name, part in (("signals", ending), ("failures", partial(self._end_on_failure, nursery.cancel_scope)),
+                               ("transport", self._transport.serve), ("timers", self._pump.run_timers),
+                               ("work", self._pump.run_work), ("feeds", self._feeds.run)):  # fmt: skip
+                nursery.start_soon(self._necessary, name, part)
+            nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
+            nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
+            nursery.start_soon(self._necessary, "start", self._say_ready)
+        log.info("ended", exit_code=self._exit_code)
+        return self._exit_code
+
+    # Its parts.
+
+    async def _necessary(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
+        """Runs a part without which there is no agent: if it fails, the agent ends."""
+        try:
+            await part()
+        except Exception as error:
+            self._pump.fail(error, part=name)
+
+    async def _again_and_again(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
+        """Runs a part that may fail: then it is started anew."""
+        while True:
+            try:
+                await part()
+                return
+            except Exception as error:
+                log.failed("part failed, starting it anew", error, part=name)
+                await trio.sleep(RESTART_PAUSE_S)
+
+    def _send(self, peer: Peer, data: bytes) -> None:
+        self._transport.send(peer, data)
+
+    def _notice(self, notice: Notice) -> None:
+        self._requests.notice(notice)
+
+    def _is_idle(self) -> bool:
+        """Whether this agent is in the fleet, and the fleet has no jobs."""
+        return self._pump.node.is_active and not self._agent.feeds() and not self._agent.jobs()
+
+    def _settled(self) -> None:
+        self._feeds.reconcile()
+
+    # Its start and its end.
+
+    async def _say_ready(self) -> None:
+        node = self._pump.node
+        await self._pump.until(lambda: node.is_active)
+        self._pump.do(self._agent.start)
+        log.info(
+            "ready",
+            listen=node.peer.address,
+            node_id=format_id(node.peer.node_id),
+            incarnation=self._incarnation,
+            control_socket=self._config.control_socket,
+            seconds=round(time.monotonic() - self._started, 3),
+            memory_mb=round(memory_bytes() / 1e6),
+        )
+
+    async def _end_on_failure(self, everything: trio.CancelScope) -> None:
+        await self._pump.failed.wait()
+        self._exit_code = 1
+        everything.cancel()
+
+    async def _end_on_signal(self, signals: AsyncIterator[int], everything: trio.CancelScope) -> None:
+        number = await anext(signals)
+        log.info("leaving", signal=signal.Signals(number).name)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._leave, everything)
+            number = await anext(signals)
+            log.warn("ending at once", signal=signal.Signals(number).name)
+            self._exit_code = 128 + number
+            everything.cancel()
+
+    async def _leave(self, everything: trio.CancelScope) -> None:
+        """Hands over what others rely on, says goodbye, and ends everything."""
+        agent, pump = self._agent, self._pump
+        pump.do(lambda now: agent.leave(now, wall_ms()))
+        with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
+            await pump.until(lambda: agent.has_left)
+        if patience.cancelled_caught:
+            log.warn("left before everything was handed over", after_s=LEAVE_TIMEOUT_S)
+        pump.do(pump.node.leave)
+        await self._transport.close(CLOSE_TIMEOUT_S)
+        everything.cancel()
+
+    def _status(self) -> control_messages.Status:
+        transport = self._transport.statistics()
+        agent = self._agent.status()
+        counters = transport_counters(transport)
+        counters["agent.refused"] = agent.refused
+        counters |= {f"control.{name}": count for name, count in self._control.counters.items()}
+        node = self._pump.node.statistics()
+        counters |= {f"node.{name}": getattr(node, name) for name in node.__slots__}
+        streams = self._feeds.statistics()
+        counters |= stream_counters(streams)
+        return described_agent(
+            self._config,
+            self._pump.node,
+            agent,
+            uptime_s=time.monotonic() - self._started,
+            names={link.peer.node_id: link.name for link in self._transport.connections()},
+            streams=streams,
+            counters=counters,
+        )

@@ -1,0 +1,190 @@
+"""How an agent gets into its fleet: by one of its seeds, however long that takes, or as the first.
+
+Every seed is dialled; the one that answers first is joined through. If nobody answers, or who answers does not take
+the agent in, it tries again, forever, more and more rarely. An agent that has no other seeds begins the overlay. So
+does one that is a seed itself, after a while in which nobody took it in: those who name it wait for it. Should
+several have begun at once, or the network have been cut, seeds that are strangers are met again and the rings merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import trio
+
+from agent import log
+from agent.daemon.pump import Pump
+from overlay import ConnectError, Peer, RandomSource
+
+LONELY_S = 2.0
+"""A seed that nobody answers begins the overlay after this long."""
+UNHEARD_S = 5.0
+"""The same where others answer and do not take it in: they may all be waiting for each other."""
+STAGGER_S = 0.5
+"""Seeds begin one after the other, in the order of their list."""
+JOIN_PATIENCE_S = 2.0
+"""How long a seed may take to get this agent in before another is tried."""
+RETRY_MIN_S, RETRY_MAX_S = 0.2, 15.0
+RETRY_SHARE = 0.15
+"""Of the time spent so far: a pause lasts this share of it."""
+SILENT_S, SILENT_ANSWERED_S = 3.0, 10.0
+"""Trouble that is over sooner is not worth a line in the log; who answers has taken over part of it."""
+SAY_EVERY_S = 60.0
+MEET_FIRST_S, MEET_LONELY_S, MEET_S = 1.0, 15.0, 60.0
+"""When strangers among the seeds are met: soon after beginning alone, then often, and rarely in a fleet."""
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """What became of the seeds so far."""
+
+    began: float
+    silent_until: float
+    failures: dict[str, str] = field(default_factory=dict)
+    answered: bool = False
+    asked: set[int] = field(default_factory=set)
+
+
+class Seeds:
+    """Brings one agent in, and keeps it in touch. `identify` is the transport's."""
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        pump: Pump,
+        identify: Callable[[str], Awaitable[Peer]],
+        random: RandomSource,
+    ) -> None:
+        self._own = pump.node.peer
+        self._position = addresses.index(self._own.address) if self._own.address in addresses else None
+        self._others = [address for address in addresses if address != self._own.address]
+        self._pump = pump
+        self._identify = identify
+        self._random = random
+        self._is_first = False
+
+    async def run(self) -> None:
+        """Joins, and then meets seeds that have become strangers; returns only if there are none."""
+        if self._others:
+            await self._join()
+        else:
+            self._begin()
+        if self._others:
+            await self._keep_in_touch()
+
+    def _begin(self) -> None:
+        log.info("first of the fleet", reason="no other seed answers" if self._others else "no seeds")
+        self._is_first = True
+
+        def begin(now: float) -> None:
+            if not self._pump.node.is_active:
+                self._pump.node.leave(now)  # whom it has asked to let it in
+                self._pump.node.start(now)
+
+        self._pump.do(begin)
+
+    async def _join(self) -> None:
+        began = trio.current_time()
+        attempts = _Attempts(began, began + SILENT_S)
+        while not self._pump.node.is_active:
+            contact = await self._first_answer(attempts)
+            if contact is not None:
+                attempts.answered = True
+                attempts.asked.add(contact.node_id)
+                await self._join_through(contact)
+            if self._pump.node.is_active:
+                return
+            if self._may_begin(attempts):
+                self._begin()
+                return
+            self._complain(attempts)
+            with trio.move_on_after(self._pause(attempts)):
+                await self._pump.until(lambda: self._pump.node.is_active)
+
+    async def _join_through(self, contact: Peer) -> None:
+        self._pump.do(lambda now: None if self._pump.node.is_active else self._pump.node.join(contact, now))
+        with trio.move_on_after(JOIN_PATIENCE_S):
+            await self._pump.until(lambda: self._pump.node.is_active)
+
+    async def _first_answer(self, attempts: _Attempts) -> Peer | None:
+        """The seed that answers first, others before those that were asked already; None if nobody does."""
+        answers: list[Peer] = []
+        async with trio.open_nursery() as nursery:
+
+            async def ask(address: str) -> None:
+                peer = await self._ask(address, attempts)
+                if peer is not None:
+                    answers.append(peer)
+                    if peer.node_id not in attempts.asked:
+                        nursery.cancel_scope.cancel()
+
+            for address in list(self._others):
+                nursery.start_soon(ask, address)
+        if not answers:
+            return None
+        if answers[-1].node_id in attempts.asked:
+            attempts.asked.clear()
+        return answers[-1]
+
+    async def _ask(self, address: str, attempts: _Attempts) -> Peer | None:
+        try:
+            peer = await self._identify(address)
+        except ConnectError as error:
+            attempts.failures[address] = str(error)
+            return None
+        attempts.failures.pop(address, None)
+        if peer.node_id != self._own.node_id:
+            return peer
+        # It is this agent itself, under a name of which it did not know.
+        self._position = self._position or 0
+        if address in self._others:
+            self._others.remove(address)
+        return None
+
+    def _may_begin(self, attempts: _Attempts) -> bool:
+        if self._position is None:
+            return False
+        patience_s = UNHEARD_S if attempts.answered else LONELY_S
+        return not self._others or trio.current_time() - attempts.began >= patience_s + STAGGER_S * self._position
+
+    def _complain(self, attempts: _Attempts) -> None:
+        now = trio.current_time()
+        if now < attempts.silent_until or (attempts.answered and now < attempts.began + SILENT_ANSWERED_S):
+            return
+        attempts.silent_until = now + SAY_EVERY_S
+        waited_s = round(now - attempts.began)
+        if attempts.failures:
+            log.warn("no seed lets this agent in, trying again", failures=_listed(attempts.failures), waited_s=waited_s)
+        else:
+            log.warn("the seeds answer, but none lets this agent in; trying again", waited_s=waited_s)
+
+    def _pause(self, attempts: _Attempts) -> float:
+        spent_s = trio.current_time() - attempts.began
+        pause_s = min(RETRY_MAX_S, max(RETRY_MIN_S, RETRY_SHARE * spent_s))
+        return pause_s * (0.75 + 0.5 * self._random.random())
+
+    # In the fleet.
+
+    async def _keep_in_touch(self) -> None:
+        pause_s = MEET_FIRST_S if self._is_first else MEET_S
+        while True:
+            await trio.sleep(pause_s * (0.75 + 0.5 * self._random.random()))
+            lonely = self._is_first or not self._pump.node.leaf_set.members
+            if self._pump.node.is_active and self._others:
+                await self._meet(self._others[int(self._random.random() * len(self._others))])
+            pause_s = MEET_LONELY_S if lonely else MEET_S
+
+    async def _meet(self, address: str) -> None:
+        """Greets a seed that this agent does not know any more, or never did."""
+        node = self._pump.node
+        if any(peer.address == address for peer in (*node.leaf_set.members, *node.routing_table)):
+            self._is_first = False
+            return
+        peer = await self._ask(address, _Attempts(0.0, 0.0))
+        if peer is not None:
+            self._pump.do(lambda now: node.meet(peer, now))
+
+
+def _listed(failures: Mapping[str, str]) -> list[str]:
+    return [failures[address] for address in sorted(failures)]

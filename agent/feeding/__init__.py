@@ -1,0 +1,1 @@
+"""Live streams: files followed, parsed in threads, and handed to the runtime."""

@@ -1,0 +1,184 @@
+"""Feeds an agent: reads the streams its jobs want, parses in threads, and hands over what came of it in order.
+
+For each feed one task reads ahead (a thread, one round of a few MiB at a time) while another gives the round before
+to the agent, in small steps with the event loop's other tasks in between. So a backlog of any size costs the memory
+of about two rounds, and heartbeats go out in time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import trio
+
+from agent.configuration.config import StreamConfig
+from agent.feeding.reading import Batch, Columns, FeedReader, Round, slices
+from agent.feeding.statistics import StreamMeter, StreamStatistics
+from agent.parsing import Parsed
+from agent.runtime.feeds_wanted import Feed, FeedKey
+
+POLL_S = 0.1
+"""How often files are looked at that had nothing new."""
+QUIET_S = 5.0
+"""After so long without a line, files are looked at half as often."""
+RECONCILE_POLLS = 10
+"""How many polls pass until the agent is asked again what it wants, if nobody says before that it has changed."""
+THREADS = 2
+"""Rounds that are read at once, of all feeds: parsing holds the interpreter's lock most of the time."""
+
+_LOG = logging.getLogger("elf.agent")
+
+
+class Fed(Protocol):
+    """What is fed: see `agent.Agent`. `now` is monotonic, in seconds.
+
+    `caught_up`: all that had been written at `wall_ms` has been inserted.
+    """
+
+    def feeds(self) -> tuple[Feed, ...]: ...
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
+
+
+class Feeds:
+    """Keeps one reading running for every feed the agent wants, and none besides.
+
+    `clock` (seconds, monotonic) and `wall_ms` (epoch milliseconds) tell the time; `pump` is called whenever the agent
+    was given something, so that what it has to say goes out.
+    """
+
+    def __init__(
+        self,
+        agent: Fed,
+        streams: Iterable[StreamConfig],
+        *,
+        clock: Callable[[], float],
+        wall_ms: Callable[[], int],
+        pump: Callable[[], None],
+        poll_s: float = POLL_S,
+    ) -> None:
+        self._agent = agent
+        self._streams = {stream.name: stream for stream in streams}
+        self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
+        self._meters = {name: StreamMeter() for name in self._streams}
+        self._readings: dict[FeedKey, _Reading] = {}
+        self._threads = trio.CapacityLimiter(THREADS)
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        """Reads until it is cancelled. No thread is left behind."""
+        async with trio.open_nursery() as self._nursery:
+            try:
+                while True:
+                    self.reconcile()
+                    await trio.sleep(RECONCILE_POLLS * self._poll_s)
+            finally:
+                self._nursery = None
+
+    def reconcile(self) -> None:
+        """Starts and stops readings, so that they are those the agent wants now. Cheap: to be called often."""
+        if self._nursery is None:
+            return
+        wanted = {feed.key: feed for feed in self._agent.feeds()}
+        for key, reading in list(self._readings.items()):
+            if not reading.serves(wanted.get(key)):
+                reading.scope.cancel()
+                del self._readings[key]
+        for key, feed in wanted.items():
+            if key not in self._readings:
+                self._readings[key] = _Reading(feed, FeedReader(feed, self._streams[feed.stream]))
+                self._nursery.start_soon(self._run, self._readings[key])
+
+    def statistics(self) -> Mapping[str, StreamStatistics]:
+        """What has been read, by stream."""
+        now = self._clock()
+        return {name: meter.statistics(now) for name, meter in self._meters.items()}
+
+    async def _run(self, reading: _Reading) -> None:
+        send, receive = trio.open_memory_channel[Round](0)
+        try:
+            with reading.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._read_rounds, reading, send)
+                    await self._insert_rounds(reading, receive)
+        finally:
+            reading.reader.close()
+            self._meters[reading.feed.stream].end(reading)
+
+    async def _read_rounds(self, reading: _Reading, send: trio.MemorySendChannel[Round]) -> None:
+        async with send:
+            last_line = self._clock()
+            while True:
+                columns = self._columns(reading) or ()
+                now, wall_ms = self._clock(), self._wall_ms()
+                found = reading.reader.quiet_round(now, wall_ms)  # a thread costs more than a look at a few files
+                if found is None:
+                    found = await trio.to_thread.run_sync(
+                        reading.reader.read, columns, now, wall_ms, limiter=self._threads
+                    )  # fmt: skip
+                await send.send(found)
+                if found.at_end and reading.feed.bounded:
+                    return
+                if found.batches:
+                    last_line = now
+                if found.at_end:
+                    await self._until_next_poll(2 if now > last_line + QUIET_S else 1)
+
+    async def _until_next_poll(self, polls: int) -> None:
+        """Waits for a moment that is the same for all feeds: to wake up costs as much as to look."""
+        period = polls * self._poll_s
+        await trio.sleep_until((trio.current_time() // period + 1) * period)
+
+    async def _insert_rounds(self, reading: _Reading, receive: trio.MemoryReceiveChannel[Round]) -> None:
+        feed, is_first = reading.feed, True
+        async for found in receive:
+            self._meters[feed.stream].note(reading, found)
+            for fault in found.faults:
+                _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
+            for batch in found.batches:
+                await self._insert(reading, batch)
+            if found.at_end and self._columns(reading) is not None:
+                tell = self._agent.end_of_feed if feed.bounded else self._agent.caught_up
+                # Only from now on is nothing missed of a file that is read from its end.
+                tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
+                self._pump()
+            is_first = False
+
+    async def _insert(self, reading: _Reading, batch: Batch) -> None:
+        """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
+
+        A job that comes later has no use for it: it was written before.
+        """
+        columns = self._columns(reading)
+        if columns is not None and not batch.suits(columns):
+            batch = await trio.to_thread.run_sync(reading.reader.again, batch, columns, limiter=self._threads)
+        for part in slices(batch.parsed):
+            await trio.lowlevel.checkpoint()
+            if self._columns(reading) is None:
+                return
+            self._agent.insert(reading.feed.key, part, self._clock(), self._wall_ms())
+            self._meters[reading.feed.stream].count(part, self._clock())
+            self._pump()
+
+    def _columns(self, reading: _Reading) -> Columns | None:
+        """The columns that the agent wants of a reading right now; None when it is not wanted any more."""
+        if reading.scope.cancel_called:
+            return None
+        return next((feed.columns for feed in self._agent.feeds() if reading.serves(feed)), None)
+
+
+class _Reading:
+    """The reading for one feed, and the scope that ends it."""
+
+    def __init__(self, feed: Feed, reader: FeedReader) -> None:
+        self.feed = feed
+        self.reader = reader
+        self.scope = trio.CancelScope()
+
+    def serves(self, feed: Feed | None) -> bool:
+        """Whether the agent wants this one, whatever the columns are by now."""
+        return feed is not None and replace(feed, columns=()) == replace(self.feed, columns=())

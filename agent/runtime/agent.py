@@ -1,0 +1,262 @@
+"""The agent's core: one overlay node, and the worker, combiner and master of every job it has a part in.
+
+Sans-IO: the shell around it feeds the overlay node, calls `process_events` after every delivery and `handle_timer` when
+`next_timer` is due, gives it what its `feeds()` yield, and drains its `notices()`.
+
+Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast to the fleet, again and again
+→ agents with the stream subscribe to the appId and enrol with the master → Enrolled brings number and function, Ready
+acknowledges it → Snapshots flow up the tree → the master replicates, publishes to followers, and multicasts Commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+import query
+from agent.parsing import Parsed
+from agent.runtime.announcements import Announcements
+from agent.runtime.departure import Departure
+from agent.runtime.dispatch import Dispatch
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
+from agent.runtime.following import Followings
+from agent.runtime.master import Master
+from agent.runtime.messages import Submit
+from agent.runtime.notices import Notice, SubmitRefused
+from agent.runtime.offices import Offices
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.parts import Parts
+from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.requests import Requests
+from agent.runtime.result import Result
+from agent.runtime.status import AgentStatus, JobListing, listing, part_status
+from agent.runtime.succession import Succession
+from overlay import (
+    ChildAdded,
+    ChildRemoved,
+    Delivered,
+    Event,
+    Id,
+    MessageReceived,
+    MulticastReceived,
+    Node,
+    ParentChanged,
+    PeerFailed,
+    PeerLeft,
+)
+
+TICK_S = 0.25
+"""So often an agent with anything to do looks at what may be due."""
+IDLE_TICK_S = 1.0
+"""The same for one without: to wake up costs a processor more than to look."""
+STANDSTILL_S = 1.0
+"""An agent whose own timer comes later than this was suspended: it must not take that for the others' silence."""
+REPLICAS = 3
+
+
+class Agent:
+    """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
+
+    `replicas` is how many agents hold the descriptor of each job whose master is here.
+    """
+
+    def __init__(
+        self, name: str, node: Node, streams: Mapping[str, StreamOptions], *, replicas: int = REPLICAS
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.streams = dict(streams)
+        self._tick_at: float | None = None
+        self._notices: list[Notice] = []
+        post = Post(node)
+        self._announcements = Announcements()
+        self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance)
+        self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
+        self._succession = Succession(node, post, self._announcements)
+        self._followings = Followings(post, self._announcements, self._notices)
+        self._requests = Requests(post, self._announcements, self._notices)
+        self._departure = Departure(self._parts, self._offices, self._succession, post)
+        self._dispatch = Dispatch(
+            self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
+        )
+
+    def start(self, now: float) -> None:
+        """Joins the group in which jobs are announced."""
+        self.node.subscribe(FLEET_GROUP, now)
+        self._tick_at = now
+
+    # What clients want.
+
+    def submit(self, job: Submit, now: float, wall_ms: int) -> None:
+        """Starts a job, wherever its master will be: `Accepted` or `SubmitRefused` follows."""
+        try:
+            plan = query.Plan.from_wire(job.plan)
+        except query.PlanError as error:
+            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
+            return
+        bounded = job.bounded or plan.window_ms is None
+        job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms))
+        self._requests.submit(job, tuple(query.output_names(plan)), now)
+
+    def stop(self, app_id: int, now: float) -> None:
+        """Ends a job everywhere: `StopAnswered` follows."""
+        self._requests.stop(Id(app_id), now)
+
+    def follow(self, app_id: int, after: int | None, now: float) -> None:
+        """Gets a job's results after a pane; None: from now on, or all of a job that is just being submitted here.
+
+        `Accepted` follows unless `submit` brings it, then `Acknowledged` and `Published` as they come, then `Ended`.
+        """
+        key = Id(app_id)
+        submitting = self._requests.is_open(key)
+        after = FIRST_PANE if submitting and after is None else after
+        self._followings.follow(key, after, now, submitting=submitting)
+
+    def unfollow(self, app_id: int, now: float) -> None:
+        """Gets a job's results no longer."""
+        self._followings.unfollow(Id(app_id), now)
+
+    def notices(self) -> list[Notice]:
+        """What there is to tell, drained."""
+        notices = list(self._notices)
+        self._notices.clear()
+        return notices
+
+    # What feeds bring.
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What has to be read, with the columns it needs."""
+        return self._parts.feeds()
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        """Gives a feed's parsed block to every job on it."""
+        self._parts.insert(key, parsed, now, wall_ms)
+
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed has been read to its end, for now; said also of one that has just been opened there."""
+        self._parts.caught_up(key, now, wall_ms)
+
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A bounded feed has been read to its end."""
+        self._parts.end_of_feed(key, now, wall_ms)
+
+    def work(self, now: float, wall_ms: int) -> bool:
+        """Seals one run, if any can be sealed; whether there is more to do at once."""
+        if self._parts.sealed_upto() is None:
+            return False
+        self._parts.seal_next(now)
+        self._departure.step(now)
+        self.process_events(now, wall_ms)
+        return self._parts.sealed_upto() is not None
+
+    def sealed_upto(self) -> int | None:
+        """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
+        return self._parts.sealed_upto()
+
+    # Leaving.
+
+    def leave(self, now: float, wall_ms: int) -> None:
+        """Takes on nothing new and hands over what it has; `has_left` says when that is done."""
+        self._departure.begin(now)
+        self.process_events(now, wall_ms)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the node can leave the overlay without a loss."""
+        return self._departure.is_complete
+
+    # Time and the overlay.
+
+    def next_timer(self) -> float | None:
+        """When `handle_timer` wants to be called."""
+        if self._tick_at is None or self._is_busy():
+            return self._tick_at
+        return self._tick_at + IDLE_TICK_S - TICK_S
+
+    def _is_busy(self) -> bool:
+        jobs = len(self._parts) or self._offices.held or self._succession.jobs or self._followings.jobs
+        return bool(jobs) or not self._requests.is_empty or self._departure.has_begun
+
+    def handle_timer(self, now: float, wall_ms: int) -> None:
+        """Does what is due."""
+        due = self.next_timer()
+        if self._tick_at is None or due is None or now < self._tick_at:
+            return
+        if now - due > STANDSTILL_S:
+            for waiting in (self._announcements, self._followings, self._succession):
+                waiting.excuse(now - due)
+        self._tick_at = now + TICK_S
+        self._parts.tick(now)
+        self._offices.tick(now)
+        self._departure.step(now)
+        for inheritance in self._succession.tick(now, self._offices.held):
+            self._offices.inherit(inheritance, now)
+        for app_id in self._requests.tick(now):
+            self._followings.drop_new(app_id)
+        self._followings.tick(now)
+        for app_id in self._announcements.silent(now):
+            self._parts.drop(app_id, now)
+            self._succession.forget(app_id)
+        self.process_events(now, wall_ms)
+
+    def process_events(self, now: float, wall_ms: int) -> bool:
+        """Acts on what the overlay has raised, and on what comes of that; whether there was anything."""
+        any_at_all = False
+        while events := self.node.events():
+            any_at_all = True
+            for event in events:
+                self.process(event, now, wall_ms)
+        return any_at_all
+
+    def process(self, event: Event, now: float, wall_ms: int) -> None:
+        """Acts on one thing the overlay has raised."""
+        match event:
+            case Delivered() | MulticastReceived() | MessageReceived():
+                self._dispatch.receive(event, now, wall_ms)
+            case ChildAdded(group=group, child=child):
+                self._parts.child_added(group, child, now)
+            case ChildRemoved(group=group, child=child):
+                self._parts.child_removed(group, child, now)
+            case ParentChanged(group=group):
+                self._parts.parent_changed(group, now)
+            case PeerFailed(peer=peer) | PeerLeft(peer=peer):
+                self._succession.failed(peer, now)
+                self._offices.failed(peer, now)
+            case _:
+                pass
+
+    def _advance(self, app_id: Id, now: float) -> None:
+        self._offices.advance(app_id, now)
+
+    # What can be asked.
+
+    @property
+    def refused(self) -> int:
+        """Messages that were no messages, unexpected, or from the wrong sender."""
+        parts = (self._dispatch, self._parts, self._offices, self._succession, self._followings, *self._parts)
+        return sum(part.refused for part in parts)
+
+    def master(self, app_id: int) -> Master | None:
+        """The master of a job, if it lives here."""
+        office = self._offices.get(Id(app_id))
+        return office.master if office else None
+
+    def on_result(self, listener: Callable[[Result], None]) -> None:
+        """Calls the listener with each result of the jobs whose master will be here, as an object."""
+        self._offices.on_result = listener
+
+    def jobs(self) -> tuple[JobListing, ...]:
+        """The jobs of the fleet, as far as this agent has heard of them."""
+        return tuple(listing(announce) for announce in self._announcements.all())
+
+    def status(self) -> AgentStatus:
+        """This agent's parts in jobs."""
+        return AgentStatus(
+            name=self.name,
+            parts=tuple(part_status(part, self._announcements.get(part.app_id), self.node) for part in self._parts),
+            followed=self._followings.jobs,
+            replicas=self._succession.jobs,
+            refused=self.refused,
+            leaving=self._departure.has_begun,
+        )

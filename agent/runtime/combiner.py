@@ -1,0 +1,167 @@
+"""The barrier of a job's tree in one agent (paper §3.2): wait for every source, combine, pass on.
+
+Theory of operation. A combiner has sources: its agent's own worker, if there is one, and each child in the tree.
+A source delivers runs of panes in pane order. What all sources have delivered is combined and leaves as one run; what
+only some have delivered waits. In panes that a source has passed over it is no contributor. Only disjoint contributor
+sets combine: a run whose contributors were already counted is dropped, so a retry or a second path can never count an
+agent twice (DESIGN §4.1).
+
+Latecomers. A node that loses its parent sends the new one again what is not committed. The dead parent may have passed
+that on, combined with others, so it must not be combined with anything else on its way: at the root the larger set
+would overlap with it in part only, and one of them would have to go as a whole. Such runs are *loose*: they go up as
+they are, are no source's progress, and only the root considers them, beside the sources' runs. So is what a source
+delivers of panes that its combiner has already passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+import polars as pl
+
+from agent.runtime.panes import FIRST_PANE, Run, add_counters
+
+Combine = Callable[[list[pl.DataFrame]], pl.DataFrame]
+LOOSE_MAX = 4096
+"""Loose runs a root keeps; more are refused, and their agents missing."""
+
+
+class Span(NamedTuple):
+    """The panes in (after, upto] and who is in them."""
+
+    after: int
+    upto: int
+    contributors: int
+
+
+@dataclass(slots=True)
+class Combiner:
+    """Runs go in by source, combined runs come out in pane order.
+
+    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping.
+    """
+
+    combine: Combine
+    frontier: int = FIRST_PANE
+    refused: int = 0
+    _progress: dict[Hashable, int] = field(default_factory=dict)
+    _joined: dict[Hashable, int] = field(default_factory=dict)
+    _waiting: dict[Hashable, list[Run]] = field(default_factory=dict)
+    _loose: list[Run] = field(default_factory=list)
+    _overlapping: int = 0
+
+    def add_source(self, source: Hashable) -> None:
+        """From now on, wait for this source too."""
+        if source not in self._progress:
+            self._progress[source] = self._joined[source] = self.frontier
+            self._waiting.setdefault(source, [])
+
+    def remove_source(self, source: Hashable) -> None:
+        """Stop waiting for a source; what it delivered stays counted."""
+        if self._progress.pop(source, None) is not None:
+            del self._joined[source]
+            if not self._waiting[source]:
+                del self._waiting[source]
+
+    def add(self, source: Hashable, run: Run) -> Run | None:
+        """Takes the next run of a known source: what lies beyond all its earlier ones. Nobody's state is nothing.
+
+        Returns the part of it, if any, that others had been passed on without before the source was known.
+        """
+        progress = self._progress.get(source)
+        if progress is None or run.upto <= run.after:
+            self.refused += 1
+            return None
+        joined = self._joined[source]
+        late = run.within(run.after, joined) if run.contributors and run.after < joined else None
+        if run.upto > progress:
+            if run.contributors:
+                self._waiting[source].append(run.within(progress, run.upto))
+            self._progress[source] = run.upto
+        elif run.upto > joined:
+            self.refused += 1
+        return late
+
+    def move_on(self, source: Hashable, upto: int) -> None:
+        """A source's run went up loose: do not wait for those panes."""
+        if source in self._progress:
+            self._progress[source] = max(self._progress[source], upto)
+
+    def add_loose(self, run: Run) -> None:
+        """At the root: takes a run that is no source's progress, as far as it is not too late for it."""
+        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX:
+            self.refused += 1
+        elif run.contributors and run.upto > self.frontier:
+            self._loose.append(run.within(self.frontier, run.upto))
+
+    def due(self) -> list[Span]:
+        """The spans that `ready` would combine now, and who is in them. No column is touched."""
+        return [span for span, _ in self._cuts(self._limit())]
+
+    def ready(self) -> list[Run]:
+        """Combined runs up to what every source has reached; O(rows in them · log)."""
+        limit = self._limit()
+        cuts = self._cuts(limit)
+        if not cuts:
+            return []
+        runs = []
+        for contributors, group in groupby(cuts, key=lambda cut: cut[0].contributors):
+            alike = list(group)
+            parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
+            runs.append(self._merge(alike[0][0].after, alike[-1][0].upto, contributors, parts))
+        for source, waiting in list(self._waiting.items()):
+            self._waiting[source] = _beyond(limit, waiting)
+            if source not in self._progress and not self._waiting[source]:
+                del self._waiting[source]
+        self._loose = _beyond(limit, self._loose)
+        self.refused += self._overlapping
+        self.frontier = limit
+        return runs
+
+    @property
+    def waiting_runs(self) -> int:
+        """Runs that are here and not yet passed on."""
+        return len(self._loose) + sum(map(len, self._waiting.values()))
+
+    def _limit(self) -> int:
+        return min(self._progress.values(), default=self.frontier)
+
+    def _cuts(self, limit: int) -> list[tuple[Span, list[Run]]]:
+        """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it."""
+        if limit <= self.frontier:
+            return []
+        pending = [run for runs in (*self._waiting.values(), self._loose) for run in runs]
+        ends = {end for run in pending for end in (run.after, run.upto)}
+        bounds = sorted({end for end in ends if self.frontier < end < limit} | {limit})
+        cuts = []
+        after, self._overlapping = self.frontier, 0
+        for upto in bounds:
+            inside = [run for run in pending if run.after < upto and run.upto > after]
+            chosen, contributors = _disjoint(inside)
+            self._overlapping += len(inside) - len(chosen)
+            cuts.append((Span(after, upto, contributors), chosen))
+            after = upto
+        return cuts
+
+    def _merge(self, after: int, upto: int, contributors: int, parts: list[Run]) -> Run:
+        counters = add_counters(part.counters for part in parts)
+        states = [part.state for part in parts]
+        return Run(after, upto, contributors, states[0] if len(states) == 1 else self.combine(states), counters)
+
+
+def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
+    """The largest runs first, each only if it brings no agent that is already in."""
+    chosen: list[Run] = []
+    contributors = 0
+    for run in sorted(runs, key=lambda run: -run.contributors.bit_count()):
+        if not run.contributors & contributors:
+            chosen.append(run)
+            contributors |= run.contributors
+    return chosen, contributors
+
+
+def _beyond(limit: int, runs: list[Run]) -> list[Run]:
+    return [run.within(limit, run.upto) for run in runs if run.upto > limit]

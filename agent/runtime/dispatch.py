@@ -1,0 +1,157 @@
+"""Takes job messages apart: which of an agent's parts a message is for, and whether it may come that way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.runtime.announcements import Announcements
+from agent.runtime.following import Followings
+from agent.runtime.messages import (
+    CODEC,
+    Acknowledgement,
+    Announce,
+    Commit,
+    Enrol,
+    Enrolled,
+    Farewell,
+    Finished,
+    Follow,
+    Followed,
+    Message,
+    NoJob,
+    Ready,
+    Received,
+    Replica,
+    Replicated,
+    Snapshot,
+    Stop,
+    StopAnswer,
+    Stopped,
+    Submit,
+    Submitted,
+    Unfollow,
+    Window,
+)
+from agent.runtime.offices import Offices
+from agent.runtime.parts import Parts
+from agent.runtime.post import FLEET_GROUP
+from agent.runtime.requests import Requests
+from agent.runtime.succession import Succession
+from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, WireError
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """`refused` counts messages that were no messages, unexpected, or from the wrong sender."""
+
+    parts: Parts
+    offices: Offices
+    succession: Succession
+    followings: Followings
+    requests: Requests
+    announcements: Announcements
+    refused: int = 0
+
+    def receive(self, event: Delivered | MulticastReceived | MessageReceived, now: float, wall_ms: int) -> None:
+        """One job message, whichever way it came."""
+        try:
+            message = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
+        except WireError:
+            self.refused += 1
+            return
+        match event:
+            case MulticastReceived(group=group):
+                taken = self._multicast(message, group, now)
+            case Delivered(key=key, origin=origin):
+                taken = key == message.app_id and self._request(message, origin, now, routed=True)
+            case MessageReceived(sender=sender):
+                taken = self._request(message, sender, now, routed=False) or self._direct(message, sender, now, wall_ms)
+        self.refused += not taken
+
+    def _multicast(self, message: Message, group: Id, now: float) -> bool:
+        match message:
+            case Announce() if group == FLEET_GROUP:
+                return self.announced(message, now)
+            case Stopped() if group == FLEET_GROUP:
+                return self._stopped(message, now)
+            case Commit() if group == message.app_id:
+                return self.parts.commit(message)
+        return False
+
+    def _request(self, message: Message, sender: Peer, now: float, *, routed: bool) -> bool:
+        """What is asked of a job's master by way of the overlay, or directly where it is known."""
+        match message:
+            case Submit() if routed:
+                self.offices.submit(message, sender, now)
+            case Follow():
+                self.offices.follow(message, sender, now)
+            case Unfollow():
+                self.offices.unfollow(message.app_id, sender)
+            case Stop():
+                self.offices.stop(message, sender, now)
+            case _:
+                return False
+        return True
+
+    def _direct(self, message: Message, sender: Peer, now: float, wall_ms: int) -> bool:
+        match message:
+            case Snapshot():
+                return self.parts.snapshot(message, sender, now)
+            case Received():
+                return self.parts.received(message, sender)
+            case Enrolled():
+                return self.parts.install(message, sender, now, wall_ms)
+            case Enrol() | Ready() | Farewell() | Replicated():
+                return self.offices.receive(message, sender, now)
+            case Replica():
+                inheritance = self.succession.hold(sender, message, now)
+                if inheritance is not None:
+                    self.offices.inherit(inheritance, now)
+                return True
+            case Submitted():
+                self._submitted(message, now)
+                return True
+            case StopAnswer():
+                self.requests.stopped(message)
+                return True
+        return self._to_follower(message, now)
+
+    def _to_follower(self, message: Message, now: float) -> bool:
+        match message:
+            case Followed():
+                self.followings.followed(message, now)
+            case Acknowledgement():
+                self.followings.acknowledged(message, now)
+            case Window():
+                self.followings.window(message, now)
+            case Finished():
+                self.followings.finished(message, now)
+            case NoJob():
+                self.followings.no_job(message, now)
+            case _:
+                return False
+        return True
+
+    def announced(self, message: Announce, now: float) -> bool:
+        """A master says that it is in office; False if it is so no longer."""
+        if not self.announcements.hear(message, now):
+            return False
+        self.offices.announced(message, now)
+        self.succession.heard(message.app_id, message.epoch, now)
+        self.parts.hear(message, now)
+        self.followings.announced(message.app_id, message.epoch, now)
+        return True
+
+    def _stopped(self, message: Stopped, now: float) -> bool:
+        if not self.announcements.end(message):
+            return False
+        self.offices.close(message.app_id)
+        self.parts.drop(message.app_id, now)
+        self.succession.forget(message.app_id)
+        return True
+
+    def _submitted(self, message: Submitted, now: float) -> None:
+        if self.requests.answered(message):
+            self.followings.ask_now(message.app_id, now)
+        elif message.refusal is not None and not self.requests.is_open(message.app_id):
+            self.followings.drop_new(message.app_id)

@@ -1,0 +1,108 @@
+"""A whole fleet in one process: real agents over the in-memory network, for bounded input.
+
+The same cores as in production; only the network is a queue and the clock stands still between timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.parsing import Parsed, SourceColumn
+from agent.runtime.agent import Agent
+from agent.runtime.feeds_wanted import FeedKey, StreamOptions
+from agent.runtime.master import Master
+from agent.runtime.mastership import SETTLE_S
+from agent.runtime.messages import Submit
+from agent.runtime.result import Result
+from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
+
+TIMERS_MAX = 10_000
+"""Timer rounds a fleet may take to join before that counts as a failure."""
+WALL_MS = 0
+"""Bounded jobs do not look at the wall clock."""
+
+
+class EmbeddedFleet:
+    """`size` agents that all have the given streams, joined and ready. It runs one job at a time."""
+
+    def __init__(self, size: int, streams: Sequence[str], random: RandomSource) -> None:
+        self._network = MemoryNetwork()
+        self._now = 0.0
+        self._agents: list[Agent] = []
+        self._results: list[Result] = []
+        options = dict.fromkeys(streams, StreamOptions())
+        for number in range(size):
+            name = f"agent-{number}"
+            node = Node(Peer(group_id(f"embedded {name}"), name), random=random)
+            self._network.add(node)
+            # One process lives or dies as a whole: nobody could succeed a master here.
+            agent = Agent(name, node, options, replicas=0)
+            agent.on_result(self._results.append)
+            self._agents.append(agent)
+            if number == 0:
+                node.start(self._network.now)
+            else:
+                node.join(self._agents[0].node.peer, self._network.now)
+            self._until_active(node)
+        for agent in self._agents:
+            agent.start(self._network.now)
+        self._settle()
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+    def submit(self, job: Submit) -> Master:
+        """Runs a job on every agent; returns its master once all have acknowledged it ("n of n")."""
+        self._app_id = job.app_id
+        self._agents[0].submit(job, self._network.now, WALL_MS)
+        self._settle()
+        master = self._find_master(job.app_id)
+        assert len(master.roster) == len(self), "every embedded agent has every stream"
+        assert master.everyone_runs()
+        # Who is here is here: the master need not wait for others to enrol.
+        self._network.deliver_all(self._network.now + SETTLE_S)
+        return master
+
+    def needs(self, stream: str) -> Sequence[SourceColumn]:
+        """The columns of a stream that the job needs decoded."""
+        return next((feed.columns for feed in self._agents[0].feeds() if feed.stream == stream), ())
+
+    def insert(self, number: int, stream: str, parsed: Parsed) -> None:
+        """Gives a parsed block to agent `number`."""
+        self._agents[number].insert(self._key(stream), parsed, self._network.now, WALL_MS)
+
+    def end_of_input(self) -> Iterator[Result]:
+        """Seals everything and yields the windows in order.
+
+        The agent furthest behind always goes next, so that combiners hold little.
+        """
+        for agent in self._agents:
+            for feed in agent.feeds():
+                agent.end_of_feed(feed.key, self._network.now, WALL_MS)
+        while behind := [agent for agent in self._agents if agent.sealed_upto() is not None]:
+            min(behind, key=lambda agent: agent.sealed_upto() or 0).work(self._network.now, WALL_MS)
+            self._settle()
+            yield from self._results
+            self._results.clear()
+
+    def _key(self, stream: str) -> FeedKey:
+        return (stream, self._app_id)
+
+    def _until_active(self, node: Node) -> None:
+        self._settle()
+        for _ in range(TIMERS_MAX):
+            if node.is_active:
+                return
+            self._network.advance()
+            self._settle()
+        raise AssertionError("an embedded agent never became active")
+
+    def _settle(self) -> None:
+        """Delivers messages until there are none."""
+        busy = True
+        while busy:
+            self._network.deliver_all(self._network.now)
+            busy = sum(agent.process_events(self._network.now, WALL_MS) for agent in self._agents) > 0
+
+    def _find_master(self, app_id: Id) -> Master:
+        return next(master for agent in self._agents if (master := agent.master(app_id)) is not None)

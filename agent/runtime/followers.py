@@ -1,0 +1,115 @@
+"""Who gets a job's results: at its master, the agents whose clients follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.runtime.master import VERSION, Master
+from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Reason, Window
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.post import Post
+from agent.runtime.result_log import ResultLog
+from overlay import Peer
+from query import output_names
+
+FOLLOWERS_MAX = 1024
+LEASE_S = 10.0
+"""A follower that is not heard of for so long is gone; it asks again every 3 s."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    peer: Peer
+    request: int
+    heard_at: float
+    sent: int
+
+
+class Followers:
+    """Of one job in one epoch. `log` holds what can still be sent to those who come back."""
+
+    def __init__(self, master: Master, log: ResultLog, post: Post, name: str) -> None:
+        self.log = log
+        self.refused = 0
+        self.frontier = FIRST_PANE
+        """The pane up to which results are out."""
+        self._master = master
+        self._post = post
+        self._name = name
+        self._followers: dict[int, _Follower] = {}
+        self._acknowledged = (-1, -1)
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def follow(self, peer: Peer, message: Follow, now: float) -> None:
+        """Answers a request to follow, or to go on."""
+        follower = self._followers.get(peer.node_id)
+        if follower is None and len(self._followers) >= FOLLOWERS_MAX:
+            self.refused += 1
+            return
+        if follower is None or follower.request != message.request:
+            follower = self._begin(peer, message, now)
+        else:
+            follower.heard_at = now
+        self._post.send(peer, self._acknowledgement(follower), now)
+
+    def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
+        master, job = self._master, self._master.job
+        after = self.frontier if message.after is None else message.after
+        columns = output_names(master.function.plan)
+        followed = Followed(
+            job.app_id, master.epoch, message.request, after, job.name, job.text, job.stream, columns, job.bounded
+        )
+        self._post.send(peer, followed, now)
+        self._followers[peer.node_id] = follower = _Follower(peer, message.request, now, after)
+        for pane, json in self.log.after(after):
+            self._post.send(peer, self._window(follower.sent, pane, json), now)
+            follower.sent = pane
+        return follower
+
+    def unfollow(self, peer: Peer) -> None:
+        self._followers.pop(peer.node_id, None)
+
+    def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
+        """Sends new results to everyone; they go into the log."""
+        for pane, json in results:
+            self.log.append(pane, json)
+            alike: dict[int, list[_Follower]] = {}
+            for follower in self._followers.values():
+                alike.setdefault(follower.sent, []).append(follower)
+            for sent, followers in alike.items():
+                self._post.send_all([one.peer for one in followers], self._window(sent, pane, json), now)
+                for follower in followers:
+                    follower.sent = pane
+
+    def acknowledge(self, now: float) -> None:
+        """Tells everyone how many agents run the job, if that has changed."""
+        if self._counts() != self._acknowledged:
+            self._acknowledged = self._counts()
+            for follower in self._followers.values():
+                self._post.send(follower.peer, self._acknowledgement(follower), now)
+
+    def finish(self, reason: Reason, now: float) -> None:
+        """Tells everyone that there will be no further result."""
+        job, epoch = self._master.job, self._master.epoch
+        for follower in self._followers.values():
+            self._post.send(follower.peer, Finished(job.app_id, epoch, follower.sent, reason), now)
+
+    def expire(self, now: float) -> None:
+        """Forgets who has not asked for long."""
+        gone = [node_id for node_id, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
+        for node_id in gone:
+            del self._followers[node_id]
+
+    def _window(self, previous: int, pane: int, json: bytes) -> Window:
+        return Window(self._master.job.app_id, self._master.epoch, previous, pane, json)
+
+    def _counts(self) -> tuple[int, int]:
+        return self._master.ready.bit_count(), self._master.roster.present().bit_count()
+
+    def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
+        agents, expected = self._counts()
+        job, epoch = self._master.job, self._master.epoch
+        return Acknowledgement(job.app_id, epoch, follower.sent, agents, expected, VERSION, self._name)

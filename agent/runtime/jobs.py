@@ -1,0 +1,319 @@
+"""An agent's part in one job: worker and combiner, as far as it plays them, through all of the job's epochs.
+
+A part is *installed* once the master of the epoch has told it the function and, for a worker, its number. With each new
+epoch it enrols anew: the combiner starts over at the new master's frontier, and the worker hands in again what it has
+sealed beyond that. Nothing that others combined under the old master is used, so nothing can count twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import cbt
+from agent.runtime import contributors
+from agent.runtime.combiner import Combiner, Span
+from agent.runtime.epochs import Epoch
+from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.function import JobFunction
+from agent.runtime.intake import Intake
+from agent.runtime.master import Master
+from agent.runtime.messages import Enrolled, Ready, Snapshot
+from agent.runtime.panes import COUNTERS_SCHEMA, FIRST_PANE, Run, add_counters
+from agent.runtime.uplink import Uplink
+from overlay import Id, Peer
+
+FRAME_BYTES_MAX = 1 << 30
+"""Largest state of one run after decompression."""
+HELD_MAX = 256
+HELD_BYTES_MAX = 128 << 20
+"""Snapshots an agent holds while the function is on its way; more are refused."""
+SNAPSHOT_BYTES_MAX = 60 << 20
+"""Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
+
+
+class JobPart:
+    """State of one job on one agent; knows no overlay and sends nothing itself."""
+
+    def __init__(self, app_id: Id, node_id: int) -> None:
+        self.app_id = app_id
+        self.works = False
+        self.forwards = False
+        self.master: Master | None = None
+        """The job's master, if it is here."""
+        self.master_peer: Peer | None = None
+        self.epoch: Epoch | None = None
+        self.function: JobFunction | None = None
+        self.number: int | None = None
+        self.version = 0
+        self.refused = 0
+        self.intake: Intake | None = None
+        """The worker and its feeds, once the agent is on the roster."""
+        self.committed = FIRST_PANE
+        self._handed_in: Epoch | None = None
+        self._node_id = node_id
+        self._children: dict[int, None] = {}
+        self._combiner: Combiner | None = None
+        self._held: list[tuple[int, Snapshot]] = []
+        self._held_bytes = 0
+        self._uplink = Uplink()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this agent has to be in the job's tree."""
+        return self.works or self.forwards or self.master is not None
+
+    # Epochs.
+
+    def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
+        """Turns to another master. Another job of the same name begins from nothing."""
+        if self.epoch is not None and not epoch.is_same_job(self.epoch):
+            self.function = self.intake = None
+            self.committed = FIRST_PANE
+        self.epoch, self.master_peer, self.number = epoch, master, None
+        self._combiner, self._uplink = None, Uplink()
+
+    @property
+    def is_installed(self) -> bool:
+        return self._combiner is not None
+
+    def install(self, message: Enrolled) -> None:
+        """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
+        if self.function is None:
+            self.function = JobFunction.from_wire(message.job.plan, message.job.since_ms, message.job.until_ms)
+        self.version = message.version
+        self._combiner = Combiner(self.function.combine, frontier=message.frontier)
+        for child in self._children:
+            self._combiner.add_source(child)
+        held, self._held, self._held_bytes = self._held, [], 0
+        for child, snapshot in held:
+            self.child_snapshot(child, snapshot)
+
+    def start_working(self, message: Enrolled, feeds: Iterable[Feed], wall_ms: int) -> Ready:
+        """Takes a number and contributes; what was sealed in an earlier epoch is handed in again."""
+        assert self.function is not None
+        assert self._combiner is not None
+        assert message.number is not None
+        self.number = message.number
+        if self.intake is None:
+            self.intake = Intake(self.function, message.job, feeds, message.begins, wall_ms)
+        self._combiner.add_source(self._node_id)
+        for run in self.intake.after(message.frontier, self.number):
+            self._take_loose(self._combiner.add(self._node_id, run))
+        return self.ready_message()
+
+    def ready_message(self, instead_of: int | None = None) -> Ready:
+        """What the master has to know of this worker."""
+        assert self.intake is not None
+        assert self.epoch is not None
+        assert self.number is not None
+        return Ready(self.app_id, self.epoch, self.number, self.version, self.intake.worker.first_pane, instead_of)
+
+    # The worker.
+
+    def opened(self, key: FeedKey, wall_ms: int) -> Ready | None:
+        """A feed gives a sign of life. If that is late, the first pane is a later one: then the master has to know."""
+        assert self.intake is not None
+        before = self.intake.worker.first_pane
+        if not self.intake.opened(key, wall_ms) or not self.is_installed:
+            return None
+        self._take_fresh()
+        return self.ready_message(instead_of=before)
+
+    @property
+    def can_seal(self) -> bool:
+        """Whether `seal_next` has something to do."""
+        return self.intake is not None and self.intake.can_seal
+
+    @property
+    def sealed_upto(self) -> int:
+        return self.intake.worker.frontier if self.intake else FIRST_PANE
+
+    def seal_next(self) -> None:
+        """Moves the worker's next run into the combiner."""
+        assert self.intake is not None
+        self.intake.worker.seal_next()
+        self._take_fresh()
+
+    def _take_fresh(self) -> None:
+        if self.intake is not None and self.number is not None and self._combiner is not None:
+            for run in self.intake.fresh(self.number):
+                self._take_loose(self._combiner.add(self._node_id, run))
+
+    def hand_in(self) -> bool:
+        """Sends up all that was sealed and is not out, as it is; whether everything is sealed and this is a new epoch.
+
+        Who comes after its children may not have reached those panes yet: they will bring theirs to another parent.
+        """
+        intake, number = self.intake, self.number
+        if intake is None or number is None or self._combiner is None or self._handed_in == self.epoch:
+            return False
+        if not intake.has_finished:
+            return False
+        self._handed_in = self.epoch
+        self._combiner.remove_source(self._node_id)
+        self._uplink.loosen()
+        for run in intake.after(self.committed, number):
+            if run.contributors:
+                self._uplink.keep(self._message(run, again=True))
+        return True
+
+    @property
+    def has_handed_in(self) -> bool:
+        """Whether nothing is lost if this agent ends now."""
+        if self.intake is None:
+            return True
+        return self._handed_in is not None and self._handed_in == self.epoch and self._uplink.is_confirmed
+
+    # The tree.
+
+    def add_child(self, node_id: int) -> None:
+        self._children[node_id] = None
+        if self._combiner is not None:
+            self._combiner.add_source(node_id)
+
+    def remove_child(self, node_id: int) -> None:
+        self._children.pop(node_id, None)
+        if self._combiner is not None:
+            self._combiner.remove_source(node_id)
+
+    @property
+    def has_children(self) -> bool:
+        return bool(self._children)
+
+    def child_snapshot(self, child: int, message: Snapshot) -> bool:
+        """Takes a child's run; whether it was of this epoch, or of one that is on its way here.
+
+        A run that is not sound still moves its child on, only without content: its agents are missing then, and
+        nobody waits for them for ever.
+        """
+        if self.epoch is None or message.epoch > self.epoch or (self._combiner is None and message.epoch == self.epoch):
+            return self._hold(child, message)
+        if message.epoch != self.epoch or message.version != self.version:
+            self.refused += 1
+            return False
+        assert self._combiner is not None
+        if message.again:
+            self._combiner.move_on(child, message.upto)
+            self._take_again(message)
+            return True
+        assert self.function is not None
+        run = self._sound_run(message, self.function)
+        self.refused += run is None
+        refused = self._combiner.refused
+        late = self._combiner.add(child, run or _without_content(message.after, message.upto, self.function))
+        self.refused += self._combiner.refused - refused
+        self._take_loose(late)
+        return True
+
+    def _hold(self, child: int, message: Snapshot) -> bool:
+        size = len(message.state) + len(message.counters)
+        if len(self._held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX:
+            self.refused += 1
+            return False
+        self._held.append((child, message))
+        self._held_bytes += size
+        return True
+
+    def take_again(self, message: Snapshot) -> bool:
+        """At the root: a run that comes straight from where it was made."""
+        if self.master is None or self._combiner is None or message.epoch != self.epoch or not message.again:
+            self.refused += 1
+            return False
+        self._take_again(message)
+        return True
+
+    def _take_again(self, message: Snapshot) -> None:
+        """Only the root looks into what is sent again; everyone else passes it on as it is."""
+        if self.master is None:
+            self._uplink.keep(message)
+            return
+        assert self.function is not None
+        run = self._sound_run(message, self.function)
+        self.refused += run is None
+        self._take_loose(run)
+
+    def _take_loose(self, run: Run | None) -> None:
+        if run is None:
+            return
+        if self.master is None:
+            self._uplink.keep(self._message(run, again=True))
+            return
+        assert self._combiner is not None
+        self._combiner.add_loose(run)
+
+    def _sound_run(self, message: Snapshot, function: JobFunction) -> Run | None:
+        """The run in a message that may hold anything; None if it cannot be combined with others."""
+        members = contributors.from_bytes(message.contributors)
+        if self.master is not None and members & ~self.master.roster.known():
+            return None
+        try:
+            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+            counters = cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
+        except cbt.FrameError:
+            return None
+        run = Run(message.after, message.upto, members, state, counters)
+        return run if run.is_sound(function.plan.window_ms) else None
+
+    @property
+    def waiting_runs(self) -> int:
+        """Runs that wait here for those of other sources."""
+        return self._combiner.waiting_runs if self._combiner is not None else 0
+
+    def due(self) -> list[Span]:
+        """The panes that every source below has reached, and who is in them."""
+        return self._combiner.due() if self._combiner is not None else []
+
+    def completed(self) -> list[Run]:
+        """Combined runs that every source below has reached."""
+        return self._combiner.ready() if self._combiner is not None else []
+
+    def pass_on(self) -> None:
+        """Puts completed runs on the way up; not at the root."""
+        for run in self.completed():
+            self._uplink.keep(self._message(run))
+
+    def unsent(self, now: float) -> list[Snapshot]:
+        """What the parent has to get now."""
+        return self._uplink.unsent(now)
+
+    def parent_changed(self) -> None:
+        """The next `unsent` is for another parent."""
+        self._uplink.parent_changed()
+
+    def confirmed(self, after: int, upto: int) -> None:
+        """The parent has a snapshot."""
+        self._uplink.confirmed(after, upto)
+
+    def _message(self, run: Run, *, again: bool = False) -> Snapshot:
+        message = self._encode(run, again=again)
+        if len(message.state) + len(message.counters) > SNAPSHOT_BYTES_MAX:
+            assert self.function is not None
+            return self._encode(_without_content(run.after, run.upto, self.function), again=again)
+        return message
+
+    def _encode(self, run: Run, *, again: bool) -> Snapshot:
+        assert self.epoch is not None
+        return Snapshot(
+            self.app_id,
+            self.epoch,
+            self.version,
+            run.after,
+            run.upto,
+            contributors.to_bytes(run.contributors),
+            cbt.encode_frame(run.state),
+            cbt.encode_frame(run.counters),
+            again,
+        )
+
+    def commit(self, frontier: int) -> None:
+        """Frees what the master has published."""
+        if frontier > self.committed:
+            self.committed = frontier
+        self._uplink.commit(self.committed)
+        if self.intake is not None:
+            self.intake.worker.commit(self.committed)
+
+
+def _without_content(after: int, upto: int, function: JobFunction) -> Run:
+    """What stands for a run that cannot be used: nobody's."""
+    return Run(after, upto, 0, function.combine([]), add_counters([]))

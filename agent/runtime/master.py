@@ -1,0 +1,144 @@
+"""A job's master (paper §3.1): the roster, the windows, the results and the word that a pane is out."""
+
+from __future__ import annotations
+
+import polars as pl
+
+import query
+from agent.runtime import contributors
+from agent.runtime.epochs import Epoch
+from agent.runtime.function import JobFunction
+from agent.runtime.messages import Enrolled, Ready, Replica, Submit
+from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
+from agent.runtime.result import NAMES_MAX, Result
+from agent.runtime.roster import Roster
+from overlay import Id
+
+VERSION = 1
+
+
+class Master:
+    """Lives on the agent whose id is closest to the appId; turns combined runs into results.
+
+    `totals` sums the counters of everything published. Raises `query.PlanError` for a job whose plan is not one.
+    """
+
+    def __init__(self, job: Submit, epoch: Epoch, submitter: Id) -> None:
+        self.job = job
+        self.epoch = epoch
+        self.submitter = submitter
+        self.function = JobFunction.from_wire(job.plan, job.since_ms, job.until_ms)
+        if not job.bounded and self.function.plan.window_ms is None:
+            raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
+        self.roster = Roster()
+        self.frontier = FIRST_PANE
+        self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.given_up = 0
+        """Agents that the master before has waited for in vain."""
+        self._ready = 0
+
+    def enrol(self, node_id: int, name: str, *, works: bool) -> Enrolled | None:
+        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full."""
+        number, begins = None, FIRST_PANE
+        if works:
+            begins = self._earliest_pane(node_id)
+            member = self.roster.enrol(node_id, name)
+            if member is None:
+                return None
+            number = member.number
+            if self.job.bounded:
+                self.roster.begin(number, begins)
+        return Enrolled(self.job.app_id, self.epoch, number, VERSION, self.frontier, begins, self.job)
+
+    def _earliest_pane(self, node_id: int) -> int:
+        """The first pane an agent can still contribute to, or contribute to again after it has left."""
+        left = self.roster.last_pane(node_id)
+        out = self.frontier if left is None else max(self.frontier, left)
+        return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
+
+    def knows(self, node_id: int, number: int) -> bool:
+        """Whether the agent is on the roster with this number."""
+        member = self.roster.member(number)
+        return member is not None and member.node_id == node_id
+
+    def acknowledge(self, node_id: int, ready: Ready) -> None:
+        """A worker of the roster runs the function, and has everything from its first pane on."""
+        member = self.roster.member(ready.number)
+        assert member is not None
+        self.runs(1 << ready.number)
+        first_pane = max(ready.first_pane, self._earliest_pane(node_id))
+        if ready.instead_of is not None and ready.instead_of == member.first_pane:
+            self.roster.postpone(ready.number, first_pane)
+        else:
+            self.roster.begin(ready.number, first_pane)
+
+    def runs(self, agents: int, *, no_longer: bool = False) -> None:
+        """These run the function, or do so no longer."""
+        self._ready = self._ready & ~agents if no_longer else self._ready | agents
+
+    def dismiss(self, number: int, last_pane: int) -> None:
+        """An agent of the roster leaves after this pane."""
+        self.roster.leave(number, last_pane)
+        self.roster.forget_left(self.frontier)
+
+    def publish(self, run: Run) -> dict[int, Result]:
+        """The windows a combined run completes, by pane, in order; the run must continue where the last one ended."""
+        assert run.after == self.frontier, "runs reach the master in sequence"
+        self.frontier = run.upto
+        self.roster.include(run.contributors, run.after + 1)
+        counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
+        for row in counted.values():
+            for name in COUNTERS:
+                self.totals[name] += row[name]
+        untimed = counted.pop(END, None)
+        if self.function.plan.window_ms is None and run.after < 0 <= run.upto:
+            counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
+        if untimed and counted:
+            counted[max(counted)]["malformed"] += untimed["malformed"]
+        rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        results = {pane: self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)}
+        self.roster.forget_left(self.frontier)
+        return results
+
+    @classmethod
+    def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
+        """The next master, where the one before has come to. Raises `query.PlanError`."""
+        master = cls(replica.job, epoch, replica.submitter)
+        master.roster = Roster.of(replica.members, replica.next_number)
+        master.frontier = replica.frontier
+        master.given_up = contributors.from_bytes(replica.given_up)
+        master.totals.update(zip(COUNTERS, replica.totals, strict=False))
+        return master
+
+    def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
+        size = self.function.plan.window_ms
+        expected = self.roster.expected(pane)
+        missing, present = expected & ~present, expected & present
+        return Result(
+            app=self.job.name,
+            window_start=query.format_timestamp(pane) if size else None,
+            window_end=query.format_timestamp(pane + size) if size else None,
+            rows=rows,
+            contributors=present.bit_count(),
+            expected=expected.bit_count(),
+            missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
+            partial=[],
+            leaped=0,
+            events=counted["events"],
+            late=counted["late"],
+            malformed=counted["malformed"],
+            coerced=counted["coerced"],
+            dropped=0 if self.function.aggregates else max(0, counted["matched"] - len(rows)),
+            error=None,
+            version=VERSION,
+            epoch=self.epoch.counter,
+        )
+
+    @property
+    def ready(self) -> int:
+        """Bitmap of the agents that have acknowledged the function in this epoch and have not left."""
+        return self._ready & self.roster.present()
+
+    def everyone_runs(self) -> bool:
+        """Whether every agent on the roster has acknowledged the function ("n of n")."""
+        return self.ready == self.roster.present()

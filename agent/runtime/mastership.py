@@ -1,0 +1,312 @@
+"""A master in office: what it says to the fleet, to the agents nearest to it, and to those who follow its job.
+
+Nothing is published before the agents nearest to the master hold the roster and the frontier that go with it: the next
+master would else count again what is out already, or not know who is missing (DESIGN §4.3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from agent.runtime import contributors
+from agent.runtime.combiner import Span
+from agent.runtime.followers import Followers
+from agent.runtime.jobs import JobPart
+from agent.runtime.master import VERSION, Master
+from agent.runtime.messages import (
+    Announce,
+    Commit,
+    Enrol,
+    Farewell,
+    Follow,
+    Ready,
+    Reason,
+    Replica,
+    Replicated,
+    Stopped,
+)
+from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
+from agent.runtime.patience import Patience
+from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.result import Result
+from agent.runtime.result_log import ResultLog
+from overlay import Node, Peer, distance
+
+ANNOUNCE_S = 3.0
+FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
+"""In between them, the first ones: trees are being mended when a master takes over."""
+SETTLE_S = 1.0
+"""Bounded input may be read to its end before everyone has enrolled: no window goes out earlier than this."""
+NOBODY_S = 5.0
+"""A job over what logs hold is over when no agent with its stream has come forward for so long."""
+UNFOLLOWED_S = 30.0
+"""An attached job that nobody has followed for so long stops."""
+LINGER_S = 30.0
+"""For so long a job that is over can still be followed, to see its last results."""
+REPLICATION_S = 0.5
+"""Replicas that do not answer hold up a result for no longer than this."""
+HAND_OVER_S = 1.0
+RESULT_BYTES_MAX = 48 << 20
+"""A larger result loses its last rows."""
+REPLICATED_BYTES_MAX = 256 << 10
+"""Results larger than this are not replicated: the next master cannot send them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What is ready to go out, once the replicas hold its revision."""
+
+    revision: int
+    frontier: int
+    results: tuple[tuple[int, Result], ...]
+    json: tuple[tuple[int, bytes], ...]
+    release_at: float
+
+
+class Mastership:
+    """`log` holds the last results; `on_result` is called with each result as it goes out."""
+
+    def __init__(
+        self, master: Master, part: JobPart, log: ResultLog, post: Post, node: Node, name: str, now: float
+    ) -> None:
+        self.master = master
+        self.part = part
+        self.replicas_wanted = 3
+        self.on_result: Callable[[Result], None] | None = None
+        self.ended: Reason | None = None
+        self.resigns = False
+        """Whether its agent leaves: then any other is a better master."""
+        self.followers = Followers(master, log, post, name)
+        self.followers.frontier = master.frontier
+        self._post = post
+        self._node = node
+        self._name = name
+        self._app_id = master.job.app_id
+        self._patience = Patience(now, master.given_up, took_over=master.epoch.counter > 1)
+        self._began_at = now
+        self._followed_at = now
+        self._ended_at = now
+        self._announced = 0
+        self._announce_at = now
+        self._hand_over_at = now
+        self._resignations = 0
+        self._revision = 0
+        self._dirty = True
+        self._replicated = 0
+        self._acknowledged: dict[int, int] = {}
+        self._outcomes: deque[_Outcome] = deque()
+
+    # What agents ask.
+
+    def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
+        """Answers an agent that wants to take part."""
+        enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works)
+        if enrolled is None:
+            return False
+        self._post.send(sender, enrolled, now)
+        self._roster_changed(now)
+        return True
+
+    def acknowledge(self, sender: Peer, message: Ready, now: float) -> bool:
+        """Notes that an agent runs the job."""
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        self.master.acknowledge(sender.node_id, message)
+        self._roster_changed(now)
+        return True
+
+    def dismiss(self, sender: Peer, message: Farewell, now: float) -> bool:
+        """Notes that an agent leaves."""
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        self.master.dismiss(message.number, message.last_pane)
+        self._roster_changed(now)
+        return True
+
+    def follow(self, sender: Peer, message: Follow, now: float) -> None:
+        """Sends results to an agent from now on."""
+        self._followed_at = now
+        self.followers.follow(sender, message, now)
+        if self.ended is not None:
+            self.followers.finish(self.ended, now)
+
+    def stop(self, now: float, reason: Reason = "stopped") -> None:
+        """Ends the job everywhere."""
+        if self.ended is None:
+            self.ended, self._ended_at = reason, now
+            self.followers.finish(reason, now)
+            self._post.multicast(FLEET_GROUP, Stopped(self._app_id, self.master.epoch, reason), now)
+
+    def _roster_changed(self, now: float) -> None:
+        self._dirty = self._dirty or self.master.roster.revision != self._replicated
+        self.followers.acknowledge(now)
+
+    # Time.
+
+    def tick(self, now: float) -> None:
+        """Whatever is due; to be called a few times a second."""
+        self.followers.expire(now)
+        if self.ended is not None:
+            return
+        if now >= self._announce_at:
+            self.announce(now)
+        if len(self.followers):
+            self._followed_at = now
+        elif self.master.job.attached and now - self._followed_at > UNFOLLOWED_S:
+            self.stop(now)
+            return
+        if self.master.job.bounded and not len(self.master.roster) and now - self._began_at > NOBODY_S:
+            self.stop(now, "nobody")
+            return
+        self.advance(now)
+        if self._dirty:
+            self._replicate((), now)
+        if now >= self._hand_over_at and self._node.is_active:
+            self._hand_over(now)
+
+    def _hand_over(self, now: float) -> None:
+        """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
+        if self.resigns:
+            # The one that will be the root: else it would have to hand over once more.
+            nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(self._app_id, peer.node_id), peer.node_id))
+            if nearest:
+                successor = nearest[self._resignations % len(nearest)]
+                self._resignations += 1
+                self._post.send(successor, self.descriptor(take_over=True, leaving=True), now)
+        elif not self._node.is_root(self._app_id):
+            self._post.send(self._node.closest(self._app_id), self.descriptor(take_over=True), now)
+        self._hand_over_at = now + HAND_OVER_S
+
+    def has_lingered(self, now: float) -> bool:
+        """Whether the job is over and has been for long."""
+        return self.ended is not None and now - self._ended_at > LINGER_S
+
+    def announce(self, now: float) -> None:
+        """Tells the fleet of the job."""
+        self._post.multicast(FLEET_GROUP, self.announcement(), now)
+        pauses = FIRST_ANNOUNCEMENTS_S
+        # Masters of different jobs should not speak in the same instant: what they wait depends on the job.
+        jitter = 0.9 + 0.2 * (hash((self._app_id, self._announced)) % 1000) / 1000
+        self._announced += 1
+        pause = pauses[self._announced] if self._announced < len(pauses) else ANNOUNCE_S
+        self._announce_at = now + pause * jitter
+
+    def announcement(self) -> Announce:
+        master, job = self.master, self.master.job
+        return Announce(
+            app_id=self._app_id,
+            epoch=master.epoch,
+            master=self._node.peer,
+            master_name=self._name,
+            name=job.name,
+            stream=job.stream,
+            text=job.text,
+            bounded=job.bounded,
+            version=VERSION,
+            frontier=self.followers.frontier,
+            agents=master.ready.bit_count(),
+            expected=master.roster.present().bit_count(),
+        )
+
+    # Results.
+
+    def give_up(self, node_id: int, now: float) -> None:
+        """An agent is known to be dead: no pane waits for it."""
+        agents = self.master.roster.numbers_of(node_id)
+        if agents and self.ended is None:
+            self._patience.stop_waiting(agents)
+            self.master.runs(agents, no_longer=True)
+            self.followers.acknowledge(now)
+
+    def advance(self, now: float) -> None:
+        """Publishes what is complete, or has waited long enough to become so."""
+        if self.ended is None:
+            spans = self.part.due()
+            if spans and not self._holds_back(spans, now):
+                self._publish(self.part.completed(), now)
+                self._patience.seen(spans[-1].contributors)
+                self.master.runs(spans[-1].contributors)
+                self.master.runs(self._patience.given_up, no_longer=True)
+                self.followers.acknowledge(now)
+        self._release(now)
+
+    def _holds_back(self, spans: Iterable[Span], now: float) -> bool:
+        master = self.master
+        if master.job.bounded and master.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
+            return True
+        missing = 0
+        for span in spans:
+            missing |= master.roster.expected(span.upto) & ~span.contributors
+        return self._patience.waits(missing, now)
+
+    def _publish(self, runs: Iterable[Run], now: float) -> None:
+        results = [(pane, result) for run in runs for pane, result in self.master.publish(run).items()]
+        json: list[tuple[int, bytes]] = []
+        if len(self.followers) or not self.master.job.bounded:
+            json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
+        self._replicate(json, now)
+        outcome = _Outcome(self._revision, self.master.frontier, tuple(results), tuple(json), now + REPLICATION_S)
+        self._outcomes.append(outcome)
+
+    def _release(self, now: float) -> None:
+        """Sends out what the replicas hold."""
+        while self._outcomes and (self._is_held(self._outcomes[0].revision) or now >= self._outcomes[0].release_at):
+            outcome = self._outcomes.popleft()
+            self.followers.frontier = outcome.frontier
+            self.followers.publish(outcome.json, now)
+            if self.on_result is not None:
+                for _, result in outcome.results:
+                    self.on_result(result)
+            self._post.multicast(self._app_id, Commit(self._app_id, self.master.epoch, outcome.frontier), now)
+            if outcome.frontier == END:
+                self.stop(now, "finished")
+
+    def depose(self, now: float) -> None:
+        """Another master is in office: it has taken over with what is waiting here as published."""
+        for outcome in self._outcomes:
+            self.followers.publish(outcome.json, now)
+        self._outcomes.clear()
+
+    # Replicas.
+
+    def descriptor(
+        self, results: Iterable[tuple[int, bytes]] = (), *, take_over: bool = False, leaving: bool = False
+    ) -> Replica:
+        """All that another master needs to go on from here."""
+        master = self.master
+        return Replica(
+            app_id=self._app_id,
+            epoch=master.epoch,
+            revision=self._revision,
+            job=master.job,
+            submitter=master.submitter,
+            members=master.roster.entries(),
+            next_number=master.roster.next_number,
+            frontier=master.frontier,
+            totals=[master.totals[name] for name in COUNTERS],
+            given_up=contributors.to_bytes(self._patience.given_up),
+            results=[(pane, json) for pane, json in results if len(json) <= REPLICATED_BYTES_MAX],
+            take_over=take_over,
+            leaving=leaving,
+        )
+
+    def _replicate(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
+        self._dirty = False
+        self._replicated = self.master.roster.revision
+        self._revision += 1
+        replicas = self._node.replicas(self.replicas_wanted)
+        self._acknowledged = {peer.node_id: self._acknowledged.get(peer.node_id, 0) for peer in replicas}
+        if replicas:
+            self._post.send_all(replicas, self.descriptor(results), now)
+
+    def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
+        """A replica holds a revision."""
+        if sender.node_id in self._acknowledged:
+            self._acknowledged[sender.node_id] = max(self._acknowledged[sender.node_id], message.revision)
+            self._release(now)
+
+    def _is_held(self, revision: int) -> bool:
+        """Whether every replica has this revision, or there are none."""
+        return all(held >= revision for held in self._acknowledged.values())

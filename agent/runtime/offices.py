@@ -1,0 +1,188 @@
+"""The masters that live on one agent: how they come into office, who speaks to them, when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import query
+from agent.runtime.announcements import Announcements
+from agent.runtime.epochs import Epoch
+from agent.runtime.master import Master
+from agent.runtime.mastership import Mastership
+from agent.runtime.messages import (
+    Announce,
+    Enrol,
+    Farewell,
+    Follow,
+    NoJob,
+    Ready,
+    Replicated,
+    Stop,
+    StopAnswer,
+    Submit,
+    Submitted,
+)
+from agent.runtime.parts import Parts
+from agent.runtime.post import Post
+from agent.runtime.result import Result
+from agent.runtime.result_log import ResultLog
+from agent.runtime.succession import Inheritance
+from overlay import Id, Node, Peer
+
+RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
+FULL = "this agent cannot be master of another job: it has a part in too many"
+
+
+class Offices:
+    """`on_result` is given to every master; `replicas` is how many agents hold each one's descriptor."""
+
+    def __init__(
+        self, name: str, node: Node, post: Post, parts: Parts, announcements: Announcements, replicas: int
+    ) -> None:
+        self.on_result: Callable[[Result], None] | None = None
+        self.refused = 0
+        self._name = name
+        self._node = node
+        self._post = post
+        self._parts = parts
+        self._announcements = announcements
+        self._replicas = replicas
+        self._offices: dict[Id, Mastership] = {}
+
+    @property
+    def held(self) -> dict[Id, Mastership]:
+        """Those in office, and those whose job was over a short while ago."""
+        return self._offices
+
+    def get(self, app_id: Id) -> Mastership | None:
+        return self._offices.get(app_id)
+
+    def submit(self, job: Submit, submitter: Peer, now: float) -> None:
+        """Makes this agent the job's master, unless there is such a job. One that leaves does not even answer."""
+        if not self._parts.takes_work:
+            return
+        refusal = self._refusal(job, submitter)
+        if refusal is None and not self._is_running(job, submitter):
+            born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
+            epoch = Epoch(born_ms, 1, self._node.peer.node_id)
+            try:
+                self._begin(Master(job, epoch, submitter.node_id), ResultLog(), now)
+            except query.PlanError as error:
+                refusal = str(error)
+        self._post.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
+
+    def _is_running(self, job: Submit, submitter: Peer) -> bool:
+        """Whether this very submission has come before."""
+        office = self._offices.get(job.app_id)
+        if office is None:
+            return False
+        mine = office.master
+        return (mine.submitter, mine.job.submitted_ms) == (submitter.node_id, job.submitted_ms)
+
+    def _refusal(self, job: Submit, submitter: Peer) -> str | None:
+        office = self._offices.get(job.app_id)
+        elsewhere = self._announcements.get(job.app_id) is not None and office is None
+        here = office is not None and office.ended is None and not self._is_running(job, submitter)
+        if here or elsewhere:
+            return RUNNING.format(name=job.name)
+        return None if self._parts.has_room else FULL
+
+    def inherit(self, inheritance: Inheritance, now: float) -> None:
+        """Takes over from a master that is gone, or goes."""
+        try:
+            master = Master.from_replica(inheritance.replica, inheritance.epoch)
+        except query.PlanError:
+            self.refused += 1
+            return
+        if self._parts.has_room or self._parts.get(master.job.app_id) is not None:
+            self._begin(master, inheritance.log, now)
+
+    def _begin(self, master: Master, log: ResultLog, now: float) -> None:
+        part = self._parts.lead(master)
+        office = Mastership(master, part, log, self._post, self._node, self._name, now)
+        office.on_result, office.replicas_wanted = self.on_result, self._replicas
+        self._offices[master.job.app_id] = office
+        announcement = office.announcement()
+        self._announcements.hear(announcement, now)
+        self._parts.hear(announcement, now)
+        office.tick(now)
+
+    def announced(self, announce: Announce, now: float) -> None:
+        """Another master of a job that has one here: the higher epoch stays."""
+        office = self._offices.get(announce.app_id)
+        if office is not None and announce.epoch > office.master.epoch:
+            office.depose(now)
+            del self._offices[announce.app_id]
+            if (part := self._parts.get(announce.app_id)) is not None:
+                part.master = None
+
+    def resign(self, now: float) -> None:
+        """Hands every job over to another agent, as far as there is one."""
+        for office in self._offices.values():
+            office.resigns = True
+            office.tick(now)
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether no master is left here that another agent could be instead."""
+        return not self._node.replicas(1) or all(office.ended for office in self._offices.values())
+
+    def close(self, app_id: Id) -> None:
+        """The job of a master here is over for the tree; the master stays a little to answer followers."""
+        if (part := self._parts.get(app_id)) is not None:
+            part.master = None
+
+    def advance(self, app_id: Id, now: float) -> None:
+        """Runs of a job may have become complete."""
+        if (office := self._offices.get(app_id)) is not None:
+            office.advance(now)
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """An agent is dead: nobody waits for it."""
+        for office in self._offices.values():
+            office.give_up(peer.node_id, now)
+
+    def tick(self, now: float) -> None:
+        for app_id, office in list(self._offices.items()):
+            office.tick(now)
+            if office.ended is None:
+                self._announcements.refresh(app_id, now)
+            if office.has_lingered(now):
+                del self._offices[app_id]
+
+    # What agents ask of masters.
+
+    def receive(self, message: Enrol | Ready | Farewell | Replicated, sender: Peer, now: float) -> bool:
+        """A message for the master in office; False if it is not here, or does not know the sender."""
+        office = self._offices.get(message.app_id)
+        if office is None or office.master.epoch != message.epoch or office.ended is not None:
+            return False
+        match message:
+            case Enrol():
+                return office.enrol(sender, message, now)
+            case Ready():
+                return office.acknowledge(sender, message, now)
+            case Farewell():
+                return office.dismiss(sender, message, now)
+            case _:
+                office.replicated(sender, message, now)
+                return True
+
+    def follow(self, message: Follow, sender: Peer, now: float) -> None:
+        """Somebody wants a job's results."""
+        office = self._offices.get(message.app_id)
+        if office is None:
+            self._post.send(sender, NoJob(message.app_id), now)
+        else:
+            office.follow(sender, message, now)
+
+    def unfollow(self, app_id: Id, sender: Peer) -> None:
+        if (office := self._offices.get(app_id)) is not None:
+            office.followers.unfollow(sender)
+
+    def stop(self, message: Stop, sender: Peer, now: float) -> None:
+        """Somebody wants a job to end."""
+        office = self._offices.get(message.app_id)
+        if office is not None:
+            office.stop(now)
+        self._post.send(sender, StopAnswer(message.app_id, office is not None), now)

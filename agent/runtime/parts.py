@@ -1,0 +1,283 @@
+"""All of an agent's parts in jobs: which it has, what comes in for them, and what they send up their trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import query
+from agent.parsing import Parsed
+from agent.runtime.announcements import JOBS_MAX, Announcements
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
+from agent.runtime.intake import Intake, columns_of
+from agent.runtime.jobs import JobPart
+from agent.runtime.master import Master
+from agent.runtime.messages import Announce, Commit, Enrol, Enrolled, Received, Snapshot
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.post import Post
+from overlay import Id, Node, Peer
+
+EVERY_STREAM = "*"
+
+
+class Parts:
+    """`at_root` is called where runs may be complete of a job whose master is here."""
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        post: Post,
+        streams: Mapping[str, StreamOptions],
+        announcements: Announcements,
+        at_root: Callable[[Id, float], None],
+    ) -> None:
+        self.refused = 0
+        self.takes_work = True
+        self._name = name
+        self._node = node
+        self._post = post
+        self._streams = streams
+        self._announcements = announcements
+        self._at_root = at_root
+        self._parts: dict[Id, JobPart] = {}
+
+    def __iter__(self) -> Iterator[JobPart]:
+        return iter(list(self._parts.values()))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def get(self, app_id: Id) -> JobPart | None:
+        return self._parts.get(app_id)
+
+    # Which parts there are.
+
+    def hear(self, announce: Announce, now: float) -> None:
+        """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
+        part = self._parts.get(announce.app_id)
+        works = bool(self._streams_of(announce.stream)) and (
+            self.takes_work or (part is not None and part.intake is not None)
+        )
+        if part is None and not works and not self._node.children(announce.app_id):
+            return
+        part = part or self._make(announce.app_id)
+        if part is None or (part.epoch is not None and announce.epoch < part.epoch):
+            self.refused += 1
+            return
+        if part.epoch is None or announce.epoch > part.epoch:
+            part.begin_epoch(announce.epoch, announce.master)
+        part.commit(announce.frontier)
+        part.works = works
+        part.forwards = part.has_children
+        if not part.is_needed:
+            self.drop(part.app_id, now)
+            return
+        self._ask(part, now)
+        if part.number is not None and announce.agents < announce.expected:
+            self._post.send(announce.master, part.ready_message(), now)
+
+    def lead(self, master: Master) -> JobPart:
+        """The job's master is here from now on."""
+        part = self._parts.get(master.job.app_id) or self._make(master.job.app_id)
+        assert part is not None, "a master is made only where there is room"
+        part.begin_epoch(master.epoch, self._node.peer)
+        part.master = master
+        return part
+
+    def drop(self, app_id: Id, now: float) -> None:
+        """Has no part in a job any more."""
+        if self._parts.pop(app_id, None) is not None:
+            self._node.unsubscribe(app_id, now)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._parts) < JOBS_MAX
+
+    def _make(self, app_id: Id) -> JobPart | None:
+        if not self.has_room:
+            return None
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id)
+        for child in self._node.children(app_id):
+            part.add_child(child.node_id)
+        return part
+
+    def _ask(self, part: JobPart, now: float) -> None:
+        """Asks the master for what is needed to take part."""
+        if part.epoch is None or part.master_peer is None:
+            return
+        if not part.is_installed or (part.works and part.number is None):
+            self._post.send(part.master_peer, Enrol(part.app_id, part.epoch, self._name, part.works), now)
+
+    def _streams_of(self, stream: str) -> dict[str, StreamOptions]:
+        """The agent's streams that a job on a stream, or on all, reads."""
+        return {name: options for name, options in self._streams.items() if stream in (EVERY_STREAM, name)}
+
+    # What masters say.
+
+    def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
+        """Takes the function from the master; False if it is not from the one in office."""
+        part = self._parts.get(message.app_id)
+        if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
+            return False
+        if not part.is_installed:
+            try:
+                part.install(message)
+            except query.PlanError:
+                return False
+            # Not earlier: in the tree, an agent that has nothing to say would be waited for.
+            self._node.subscribe(part.app_id, now)
+        if message.number is not None and part.works and part.number is None and part.function is not None:
+            streams = self._streams_of(message.job.stream)
+            shared = [feed for other in self if other.intake is not None for feed in other.intake.feeds.values()]
+            if message.begins > FIRST_PANE and not message.job.bounded:
+                # What is out already is out: whoever comes now reads what comes now.
+                streams = dict.fromkeys(streams, StreamOptions("end"))
+            feeds = feeds_of_job(part.app_id, columns_of(part.function), streams, shared, bounded=message.job.bounded)
+            self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
+        self.pass_on(part, now)
+        return True
+
+    def commit(self, message: Commit) -> bool:
+        """Frees what is out; False if the word is not from the master in office."""
+        part = self._parts.get(message.app_id)
+        if part is None or message.epoch != part.epoch:
+            return part is None
+        part.commit(message.frontier)
+        return True
+
+    # The tree.
+
+    def snapshot(self, message: Snapshot, sender: Peer, now: float) -> bool:
+        """Takes a run: from a child, or at the root straight from an agent that leaves."""
+        part = self._parts.get(message.app_id)
+        if not self._is_child(message.app_id, sender):
+            taken = part is not None and part.take_again(message)
+        else:
+            part = part or self._forward(message.app_id, now)
+            taken = part is not None and part.child_snapshot(sender.node_id, message)
+        if part is not None:
+            if taken:
+                self._post.send(sender, Received(message.app_id, message.epoch, message.after, message.upto), now)
+            self.pass_on(part, now)
+        return taken
+
+    def _is_child(self, app_id: Id, sender: Peer) -> bool:
+        return any(child.node_id == sender.node_id for child in self._node.children(app_id))
+
+    def _forward(self, app_id: Id, now: float) -> JobPart | None:
+        """A child speaks of a job we only lie on the way of: to combine for it we need the function, and commits."""
+        part = self._make(app_id)
+        if part is not None:
+            part.forwards = True
+            if (known := self._announcements.get(app_id)) is not None:
+                self.hear(known, now)
+        return part
+
+    def received(self, message: Received, sender: Peer) -> bool:
+        """The parent has a snapshot."""
+        part = self._parts.get(message.app_id)
+        if part is None or message.epoch != part.epoch:
+            return part is None
+        parent = self._uplink_of(part)
+        if parent is None or parent.node_id != sender.node_id:
+            return False
+        part.confirmed(message.after, message.upto)
+        return True
+
+    def child_added(self, app_id: Id, child: Peer, now: float) -> None:
+        """Somebody has become a child of this node."""
+        if (part := self._parts.get(app_id)) is not None:
+            part.add_child(child.node_id)
+            part.forwards = True
+            self._ask(part, now)
+
+    def child_removed(self, app_id: Id, child: Peer, now: float) -> None:
+        """Without children a forwarder has nothing to do in the tree, and its parent nothing to wait for."""
+        part = self._parts.get(app_id)
+        if part is None:
+            return
+        part.remove_child(child.node_id)
+        part.forwards = part.has_children
+        self.pass_on(part, now)
+        if not part.is_needed:
+            self.drop(app_id, now)
+
+    def parent_changed(self, app_id: Id, now: float) -> None:
+        """The node has another parent in the tree, or none."""
+        part = self._parts.get(app_id)
+        if part is not None and part.master is None:
+            part.parent_changed()
+            self.send_up(part, now)
+
+    def _uplink_of(self, part: JobPart) -> Peer | None:
+        """Where runs go from here: to the parent; from a root that leaves, to the master it has made."""
+        parent = self._node.parent(part.app_id)
+        if parent is None and not self.takes_work and part.master is None:
+            return part.master_peer
+        return parent
+
+    def pass_on(self, part: JobPart, now: float) -> None:
+        """Sends completed runs up; at the root, lets the master publish them."""
+        if part.master is not None:
+            self._at_root(part.app_id, now)
+            return
+        part.pass_on()
+        self.send_up(part, now)
+
+    def send_up(self, part: JobPart, now: float) -> None:
+        """Sends what the parent has to get now."""
+        if (parent := self._uplink_of(part)) is not None:
+            for message in part.unsent(now):
+                self._post.send(parent, message, now)
+
+    # Events and sealing.
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """What has to be read for all jobs together."""
+        intakes = (part.intake for part in self._parts.values() if part.intake is not None)
+        return united(feed for intake in intakes for feed in intake.feeds.values())
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        for intake in self._reading(key, now, wall_ms):
+            intake.insert(key, parsed, wall_ms)
+            intake.start_sealing()
+
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        for intake in self._reading(key, now, wall_ms):
+            intake.caught_up(key, wall_ms)
+            intake.start_sealing()
+
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        for intake in self._reading(key, now, wall_ms):
+            intake.end_of_feed(key)
+            intake.start_sealing()
+
+    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[Intake]:
+        """The jobs that read a feed; that it has something to say means that it is open."""
+        for part in self:
+            if part.intake is not None and key in part.intake.feeds:
+                ready = part.opened(key, wall_ms)
+                if ready is not None and part.master_peer is not None:
+                    self._post.send(part.master_peer, ready, now)
+                    self.pass_on(part, now)
+                yield part.intake
+
+    def sealed_upto(self) -> int | None:
+        """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
+        return min((part.sealed_upto for part in self._parts.values() if part.can_seal), default=None)
+
+    def seal_next(self, now: float) -> None:
+        """Seals one run of the job that is furthest behind and sends what that completes."""
+        part = min((part for part in self._parts.values() if part.can_seal), key=lambda part: part.sealed_upto)
+        part.seal_next()
+        if part.intake is not None:
+            part.intake.start_sealing()
+        self.pass_on(part, now)
+
+    def tick(self, now: float) -> None:
+        """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
+        for part in self:
+            if part.intake is not None:
+                part.intake.start_sealing()
+            if part.master is None:
+                self.send_up(part, now)

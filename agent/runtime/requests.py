@@ -1,0 +1,106 @@
+"""What an agent has asked of masters for its clients, and has no answer to yet: to start a job, to stop one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.runtime.announcements import Announcements
+from agent.runtime.messages import Stop, StopAnswer, Submit, Submitted
+from agent.runtime.notices import Accepted, Notice, StopAnswered, SubmitRefused
+from agent.runtime.post import Post
+from overlay import Id
+
+OPEN_MAX = 256
+REPEAT_S = 1.0
+PATIENCE_S = 10.0
+STOP_PATIENCE_S = 5.0
+NO_ANSWER = "no agent answered for the job within 10 s: the fleet may be changing, try again"
+TOO_MANY = f"this agent waits for the answers to {OPEN_MAX} requests already: try again"
+
+
+@dataclass(slots=True)
+class _Open:
+    message: Submit | Stop
+    columns: tuple[str, ...]
+    asked_at: float
+    begun_at: float
+
+
+class Requests:
+    """Submissions and stops, repeated until they are answered or have waited for too long."""
+
+    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
+        self._post = post
+        self._announcements = announcements
+        self._notices = notices
+        self._submitted: dict[Id, _Open] = {}
+        self._stopping: dict[Id, _Open] = {}
+
+    def submit(self, job: Submit, columns: tuple[str, ...], now: float) -> None:
+        """Asks for a job to be started."""
+        if len(self._submitted) >= OPEN_MAX:
+            self._notices.append(SubmitRefused(job.app_id, TOO_MANY, unavailable=True))
+            return
+        self._submitted[job.app_id] = _Open(job, columns, now, now)
+        self._post.route(job, now)
+
+    def stop(self, app_id: Id, now: float) -> None:
+        """Asks for a job to be stopped."""
+        if len(self._stopping) >= OPEN_MAX:
+            self._notices.append(StopAnswered(app_id, found=False))
+            return
+        self._stopping[app_id] = _Open(Stop(app_id), (), now, now)
+        self._send(Stop(app_id), now)
+
+    def is_open(self, app_id: Id) -> bool:
+        """Whether a job has been submitted here and not yet accepted."""
+        return app_id in self._submitted
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._submitted or self._stopping)
+
+    def answered(self, message: Submitted) -> bool:
+        """A master answers a submission; whether the job runs."""
+        request = self._submitted.get(message.app_id)
+        if request is None or not isinstance(request.message, Submit):
+            return False
+        job = request.message
+        if job.submitted_ms != message.submitted_ms:
+            return False
+        del self._submitted[job.app_id]
+        if message.refusal is not None:
+            self._notices.append(SubmitRefused(job.app_id, message.refusal, unavailable=False))
+            return False
+        self._notices.append(Accepted(job.app_id, job.name, job.text, job.stream, request.columns, job.bounded))
+        return True
+
+    def stopped(self, message: StopAnswer) -> None:
+        """A master, or who stands in its place, answers a stop."""
+        unknown = self._announcements.get(message.app_id) is None
+        if (message.found or unknown) and self._stopping.pop(message.app_id, None) is not None:
+            self._notices.append(StopAnswered(message.app_id, found=message.found))
+
+    def tick(self, now: float) -> list[Id]:
+        """Repeats what has no answer; the submissions that are given up."""
+        for app_id, request in list(self._stopping.items()):
+            if now - request.begun_at > STOP_PATIENCE_S:
+                del self._stopping[app_id]
+                self._notices.append(StopAnswered(app_id, found=False))
+        given_up = [app_id for app_id, one in self._submitted.items() if now - one.begun_at > PATIENCE_S]
+        for app_id in given_up:
+            del self._submitted[app_id]
+            self._notices.append(SubmitRefused(app_id, NO_ANSWER, unavailable=True))
+        for request in (*self._submitted.values(), *self._stopping.values()):
+            if now - request.asked_at >= REPEAT_S:
+                request.asked_at = now
+                self._send(request.message, now)
+        return given_up
+
+    def _send(self, message: Submit | Stop, now: float) -> None:
+        """To the master where one is known to be in office, else to where one should be."""
+        known = self._announcements.get(message.app_id)
+        if isinstance(message, Stop) and known is not None:
+            self._post.send(known.master, message, now)
+        else:
+            self._post.route(message, now)

@@ -1,0 +1,99 @@
+"""What an agent says of itself and of the fleet's jobs: plain data, made when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.runtime.jobs import JobPart
+from agent.runtime.messages import Announce
+from agent.runtime.panes import FIRST_PANE
+from overlay import Node, Peer
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out."""
+
+    app_id: int
+    name: str
+    stream: str
+    text: str
+    bounded: bool
+    master: Peer
+    master_name: str
+    epoch: int
+    version: int
+    agents: int
+    expected: int
+    frontier: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """An agent's part in one job: its roles (master, worker, combiner), its place in the tree, how far it is."""
+
+    app_id: int
+    name: str
+    roles: tuple[str, ...]
+    parent: Peer | None
+    children: tuple[Peer, ...]
+    installed: bool
+    version: int
+    epoch: int
+    frontier: int | None
+    sealed_upto: int | None
+    late: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """All parts of one agent. `refused` counts messages that were none, unexpected, or from the wrong sender."""
+
+    name: str
+    parts: tuple[PartStatus, ...]
+    followed: tuple[int, ...]
+    replicas: tuple[int, ...]
+    refused: int
+    leaving: bool
+
+
+def listing(announce: Announce) -> JobListing:
+    """What an announcement says of its job."""
+    return JobListing(
+        app_id=announce.app_id,
+        name=announce.name,
+        stream=announce.stream,
+        text=announce.text,
+        bounded=announce.bounded,
+        master=announce.master,
+        master_name=announce.master_name,
+        epoch=announce.epoch.counter,
+        version=announce.version,
+        agents=announce.agents,
+        expected=announce.expected,
+        frontier=_pane(announce.frontier),
+    )
+
+
+def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
+    """What an agent has to do with one job."""
+    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": part.has_children}
+    return PartStatus(
+        app_id=part.app_id,
+        name=announce.name if announce else "",
+        roles=tuple(role for role, plays in roles.items() if plays),
+        parent=node.parent(part.app_id),
+        children=node.children(part.app_id),
+        installed=part.is_installed,
+        version=part.version,
+        epoch=part.epoch.counter if part.epoch else 0,
+        frontier=_pane(part.committed),
+        sealed_upto=_pane(part.sealed_upto),
+        late=part.intake.worker.late if part.intake else 0,
+        memory_bytes=part.intake.worker.memory_bytes if part.intake else 0,
+    )
+
+
+def _pane(frontier: int) -> int | None:
+    return frontier if frontier > FIRST_PANE else None

@@ -1,0 +1,143 @@
+"""Who comes after a job's master: the agents that hold its descriptor, and when one of them takes over (DESIGN §4.5).
+
+Theory. A master gives each revision of its descriptor (roster, frontier, results) to the live agents nearest to it.
+When it fails, the agents that hold one pass it on to the node that is closest to the appId now, which waits a moment
+for the newest revision and becomes master, with the next epoch. That a master fails is said by the overlay; as nobody
+may be watching it, its silence counts too: it announces its job every 3 s. When a master lives but is not the closest
+node any more, it hands over by itself, and so does one that leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.runtime.announcements import Announcements
+from agent.runtime.epochs import Epoch
+from agent.runtime.messages import Replica, Replicated
+from agent.runtime.post import Post
+from agent.runtime.result_log import ResultLog
+from overlay import Id, Node, Peer
+
+REPLICAS_MAX = 1024
+SILENCE_S = 5.0
+"""A master that does not announce its job for so long is not there."""
+CANVASS_S = 0.5
+"""So long a successor waits for a newer descriptor than its own."""
+FORGET_S = 60.0
+
+
+@dataclass(slots=True)
+class _Held:
+    replica: Replica
+    log: ResultLog
+    heard_at: float
+    doubted_at: float | None = None
+    passed_on_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """A job whose master this agent has to become, in this epoch."""
+
+    replica: Replica
+    log: ResultLog
+    epoch: Epoch
+
+
+class Succession:
+    """The descriptors one agent holds for others. `failed` are agents that are known to be dead, and since when."""
+
+    def __init__(self, node: Node, post: Post, announcements: Announcements) -> None:
+        self.refused = 0
+        self.takes_over = True
+        self._node = node
+        self._post = post
+        self._announcements = announcements
+        self._held: dict[Id, _Held] = {}
+        self._failed: dict[int, float] = {}
+
+    @property
+    def jobs(self) -> tuple[Id, ...]:
+        return tuple(self._held)
+
+    def hold(self, sender: Peer, replica: Replica, now: float) -> Inheritance | None:
+        """Takes a descriptor; an inheritance if its master hands over to this agent."""
+        app_id, held = replica.app_id, self._held.get(replica.app_id)
+        known = self._announcements.get(app_id)
+        has_room = held is not None or len(self._held) < REPLICAS_MAX
+        if not has_room or not self.takes_over or (known and replica.epoch < known.epoch):
+            self.refused += 1
+            return None
+        if held is None or not replica.epoch.is_same_job(held.replica.epoch):
+            held = self._held[app_id] = _Held(replica, ResultLog(replica.results), now)
+        elif (replica.epoch, replica.revision) >= (held.replica.epoch, held.replica.revision):
+            held.replica = replica
+            for pane, json in replica.results:
+                held.log.append(pane, json)
+        if sender.node_id == replica.epoch.master:
+            held.heard_at, held.doubted_at = now, None
+            self._failed.pop(sender.node_id, None)
+            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision), now)
+            if replica.leaving or (replica.take_over and self._node.is_root(app_id)):
+                return self._inherit(app_id)
+        return None
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """An agent is dead."""
+        self._failed[peer.node_id] = now
+        for node_id in [node_id for node_id, at in self._failed.items() if now - at > FORGET_S]:
+            del self._failed[node_id]
+
+    def heard(self, app_id: Id, epoch: Epoch, now: float) -> None:
+        """A master has announced its job."""
+        held = self._held.get(app_id)
+        if held is not None and epoch >= held.replica.epoch:
+            held.heard_at, held.doubted_at = now, None
+            self._failed.pop(epoch.master, None)
+
+    def excuse(self, seconds: float) -> None:
+        """This agent stood still for so long: masters may have spoken meanwhile."""
+        for held in self._held.values():
+            held.heard_at += seconds
+
+    def forget(self, app_id: Id) -> None:
+        """The job is over."""
+        self._held.pop(app_id, None)
+
+    def tick(self, now: float, in_office: Mapping[Id, object]) -> list[Inheritance]:
+        """The jobs to take over now; `in_office` are those whose master is here already."""
+        inherited: list[Inheritance] = []
+        if not self.takes_over:
+            return inherited
+        for app_id, held in list(self._held.items()):
+            if now - held.heard_at > FORGET_S:
+                del self._held[app_id]
+            elif app_id not in in_office and self._is_orphaned(app_id, held, now):
+                if held.doubted_at is None:
+                    held.doubted_at = now
+                if not self._node.is_root(app_id):
+                    self._pass_on(app_id, held, now)
+                elif now - held.doubted_at >= CANVASS_S:
+                    inherited.append(self._inherit(app_id))
+        return inherited
+
+    def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
+        known = self._announcements.get(app_id)
+        master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
+        if not self._node.is_active:
+            return False
+        # It may be this agent itself, in the process before this one.
+        is_self = master == self._node.peer.node_id
+        return is_self or master in self._failed or now - held.heard_at > SILENCE_S
+
+    def _pass_on(self, app_id: Id, held: _Held, now: float) -> None:
+        if now - held.passed_on_at >= 1.0:
+            held.passed_on_at = now
+            self._post.send(self._node.closest(app_id), held.replica, now)
+
+    def _inherit(self, app_id: Id) -> Inheritance:
+        held = self._held.pop(app_id)
+        known = self._announcements.get(app_id)
+        last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
+        return Inheritance(held.replica, held.log, last.next(self._node.peer.node_id))

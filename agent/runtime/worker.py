@@ -1,0 +1,217 @@
+"""A job's worker on one agent (paper §3.1): events into the CBT, sealed panes out.
+
+A worker seals its panes in order, as runs that follow each other. What it has sealed it keeps until the master says
+that it is out: another master, or another parent, may want it again. What arrives for a sealed pane is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from agent.runtime.function import JobFunction
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+
+ROWS_PER_RUN = 1 << 16
+"""A run is cut at the next pane boundary past this many rows, so that no message holds a job's whole past."""
+ROWS_PER_BATCH = 1 << 16
+"""Events that are filtered and aggregated at once."""
+WAITING_ROWS_MAX = 1 << 19
+"""Events that wait for a sealing under way to end; past it the sealing is not cut in slices any more."""
+COUNTER_FRAMES_MAX = 256
+"""Counter frames gathered before they are summed."""
+KEPT_BYTES_MAX = 64 << 20
+"""Sealed and not yet committed: past it a worker seals nothing further until the master has caught up."""
+SELF = 1
+"""Stands for the worker in `Run.contributors` until its number is known."""
+
+
+class Worker:
+    """Counts, filters, aggregates; then hands out its panes as runs that follow each other."""
+
+    def __init__(self, function: JobFunction) -> None:
+        self.function = function
+        self.frontier = FIRST_PANE
+        """How far it has sealed."""
+        self.late = 0
+        """Events that came for a pane that was sealed."""
+        self._first_pane = FIRST_PANE
+        self._unexpected_before = FIRST_PANE
+        self._closed = FIRST_PANE
+        self._store = function.new_store()
+        self._counters: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_rows = 0
+        self._malformed = 0
+        self._late = 0
+        self._sealing: Iterator[Run] | None = None
+        self._sealed: list[Run] = []
+        self._fresh: list[Run] = []
+        self._kept_bytes = 0
+
+    @property
+    def first_pane(self) -> int:
+        """From here on it has everything."""
+        return self._first_pane
+
+    def begin_at(self, pane: int, unexpected_before: int = FIRST_PANE) -> None:
+        """Has nothing to say about the panes before this one, and says so at once.
+
+        Of events older than `unexpected_before` (epoch ms) it had better say something: they count as late.
+        """
+        if pane - 1 <= self.frontier:
+            return
+        self._insert_waiting()
+        self._store.empty(upto=pane - 1)
+        self._counters = [add_counters(self._counters).filter(pl.col("pane") >= pane)]
+        nothing = Run(self.frontier, pane - 1, 0, self.function.combine([]), add_counters([]))
+        self._first_pane, self._closed = pane, pane - 1
+        self._unexpected_before = unexpected_before
+        self._keep(nothing)
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Takes one event frame from a parser. Frames wait for each other: each call on columns has its price."""
+        self._waiting.append(events)
+        self._waiting_rows += events.height
+        if self._sealing is not None and self._waiting_rows >= WAITING_ROWS_MAX:
+            while self.is_sealing:
+                self.seal_next()
+        if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
+            self._insert_waiting()
+
+    def _insert_waiting(self) -> None:
+        batches: dict[tuple[tuple[str, pl.DataType], ...], list[pl.DataFrame]] = {}
+        for events in self._waiting:
+            batches.setdefault(tuple(events.schema.items()), []).append(events)
+        self._waiting, self._waiting_rows = [], 0
+        for frames in batches.values():
+            self._insert_batch(pl.concat(frames))
+
+    def _insert_batch(self, events: pl.DataFrame) -> None:
+        events = self._still_open(self.function.in_range(events))
+        coerced = pl.col("@coerced").sum() if "@coerced" in events.columns else pl.lit(0)
+        by_pane = events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
+        selected = self.function.select(events)
+        if selected.height:
+            self._store.insert(selected)
+        self._count(by_pane)
+        if not self.function.aggregates:
+            self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
+
+    def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Without events of panes that are sealed: they count as late.
+
+        The window under way when the worker began is none of its windows, so it does not miss them.
+        """
+        if self._closed == FIRST_PANE or events.is_empty():
+            return events
+        panes = events["pane"]
+        closed = panes <= self._closed
+        if not closed.any():
+            return events
+        late = int((closed & ((panes >= self._first_pane) | (panes < self._unexpected_before))).sum())
+        self.late += late
+        self._late += late
+        return events.filter(~closed)
+
+    def count_malformed(self, lines: int) -> None:
+        """Lines that are no events have no time: they count in the newest pane of the next run."""
+        self._malformed += lines
+
+    def start_sealing(self, upto: int) -> None:
+        """Every pane up to this one can be sealed, run by run."""
+        assert upto > self.frontier, "panes are sealed once, in order"
+        assert self._sealing is None, "one sealing at a time"
+        self._insert_waiting()
+        self._closed = upto
+        self._sealing = self._runs(upto)
+
+    @property
+    def is_sealing(self) -> bool:
+        return self._sealing is not None
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether so much is sealed and not committed that it may not seal more."""
+        return self._kept_bytes > KEPT_BYTES_MAX
+
+    def seal_next(self) -> None:
+        """Seals one run; `fresh` yields it. O(rows in it), and once per sealing O(rows in the tree)."""
+        assert self._sealing is not None
+        run = next(self._sealing)
+        if run.upto == self._closed:
+            self._sealing = None
+        self._keep(run)
+
+    def fresh(self) -> list[Run]:
+        """What was sealed since the last call; `SELF` stands for its contributor."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def after(self, frontier: int) -> list[Run]:
+        """Everything that was sealed beyond a frontier and is still there, again."""
+        self._fresh = []
+        return [run.within(frontier, run.upto) for run in self._sealed if run.upto > frontier]
+
+    def commit(self, frontier: int) -> None:
+        """Frees what is out."""
+        if self._sealed and self._sealed[0].upto <= frontier:
+            self._sealed = [run for run in self._sealed if run.upto > frontier]
+            self._kept_bytes = sum(map(_bytes_of, self._sealed))
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._store.memory_bytes + self._kept_bytes
+
+    def newest_pane(self) -> int | None:
+        """The newest pane it has counted anything in and not sealed."""
+        while self.is_sealing:
+            self.seal_next()
+        self._insert_waiting()
+        newest = add_counters(self._counters)["pane"].max()
+        return newest if isinstance(newest, int) else None
+
+    def _runs(self, upto: int) -> Iterator[Run]:
+        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time."""
+        counters = self._take_counters(upto)
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(upto=None if upto == END else upto):
+            held.append(frame)
+            newest = frame["pane"][-1]
+            if sum(part.height for part in held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+                state = pl.concat(held)
+                older = pl.col("pane") < newest
+                yield self._seal(newest - 1, state.filter(older), counters)
+                held = [state.filter(~older)]
+        state = pl.concat(held) if held else self.function.combine([])
+        self._store.empty(upto=None if upto == END else upto)
+        yield self._seal(upto, state, counters)
+
+    def _take_counters(self, upto: int) -> pl.DataFrame:
+        if self._malformed or self._late:
+            self._count(pl.DataFrame({"pane": [upto], "malformed": [self._malformed], "late": [self._late]}))
+        self._malformed = self._late = 0
+        counters = add_counters(self._counters)
+        inside = pl.col("pane") <= upto
+        self._counters = [counters.filter(~inside)]
+        return counters.filter(inside)
+
+    def _seal(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame) -> Run:
+        inside = pl.col("pane").is_between(self.frontier, upto, closed="right")
+        return Run(self.frontier, upto, SELF, state, counters.filter(inside))
+
+    def _keep(self, run: Run) -> None:
+        self.frontier = run.upto
+        self._sealed.append(run)
+        self._fresh.append(run)
+        self._kept_bytes += _bytes_of(run)
+
+    def _count(self, by_pane: pl.DataFrame) -> None:
+        self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))
+        if len(self._counters) >= COUNTER_FRAMES_MAX:
+            self._counters = [add_counters(self._counters)]
+
+
+def _bytes_of(run: Run) -> int:
+    return int(run.state.estimated_size() + run.counters.estimated_size())

@@ -1,0 +1,282 @@
+"""How a node gets into the overlay: join requests and leaf-set probes.
+
+The states and the reasons are in `overlay.pastry.join`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from overlay.events import Joined
+from overlay.ids import DIGIT_VALUES, DIGITS, shared_prefix_length
+from overlay.messages import (
+    HOPS_MAX,
+    Absent,
+    Announcement,
+    JoinReply,
+    JoinRequest,
+    LeafSetAnswer,
+    LeafSetProbe,
+    Ping,
+    Pong,
+)
+from overlay.outbox import Outbox
+from overlay.pastry.join import (
+    JOIN_RETRY_S,
+    PROBE_ATTEMPTS_MAX,
+    PROBE_RETRY_S,
+    JoinEvent,
+    JoinState,
+    ProtocolError,
+    next_state,
+)
+from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
+from overlay.peer import Peer
+from overlay.random_source import RandomSource, jittered
+
+PROBES_MAX = 64
+ROWS_PEERS_MAX = DIGITS * (DIGIT_VALUES - 1)
+
+
+@dataclass(slots=True)
+class _Probe:
+    peer: Peer
+    sent_at: float
+    attempts: int
+
+
+class Membership:
+    """Where a node stands, and the protocol that gets its tables filled.
+
+    `revision` grows whenever the members of the leaf set or the state change.
+    """
+
+    def __init__(self, tables: Tables, watch: Watch, outbox: Outbox, random: RandomSource) -> None:
+        self.peer = tables.peer
+        self.state = JoinState.IDLE
+        self._tables = tables
+        self._watch = watch
+        self._outbox = outbox
+        self._random = random
+        self._state_revision = 0
+        self._contact = tables.peer
+        self._probes: dict[int, _Probe] = {}
+        self._retry_at: float | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the node delivers."""
+        return self.state is JoinState.ACTIVE
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the node is in no overlay, and has not asked to be."""
+        return self.state is JoinState.IDLE
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether probes are open."""
+        return bool(self._probes)
+
+    @property
+    def revision(self) -> int:
+        """A number that grows with every change of the leaf set's members or of the state."""
+        return self._state_revision + self._tables.leaf_set_revision
+
+    def next_hop(self, key: int) -> Peer | None:
+        """Return where to pass a message for the key; None when this node is closest."""
+        return self._tables.next_hop(key)
+
+    def start(self, now: float) -> None:
+        """Begin an overlay of one node."""
+        self._activate(JoinEvent.START_CALLED, now)
+
+    def join(self, contact: Peer, now: float) -> None:
+        """Join the overlay of the contact; while a request is open, by way of this contact from now on."""
+        if contact.node_id == self.peer.node_id:
+            raise ProtocolError("a node cannot join through itself: call start() for the first node")
+        self._move(JoinEvent.JOIN_CALLED)
+        self._contact = contact
+        if self.state is JoinState.JOINING:
+            self._request_join(now)
+
+    def leave(self) -> None:
+        """Be idle. Telling others is the caller's."""
+        self._move(JoinEvent.LEAVE_CALLED)
+        self._probes.clear()
+        self._retry_at = None
+
+    def _move(self, event: JoinEvent) -> None:
+        self.state = next_state(self.state, event)
+        self._state_revision += 1
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        return self._retry_at
+
+    def handle_timer(self, now: float) -> list[Peer]:
+        """Repeat what was not answered; return who has not answered for too long."""
+        if self._retry_at is None or now < self._retry_at:
+            return []
+        self._retry_at = None
+        if self.state is JoinState.JOINING:
+            self._request_join(now)
+            return []
+        return self._repeat_probes(now)
+
+    def _request_join(self, now: float) -> None:
+        self.seek(self._contact)
+        self._retry_at = now + jittered(JOIN_RETRY_S, self._random)
+
+    def seek(self, contact: Peer) -> None:
+        """Ask for the way to one's own id in the contact's ring: who is there answers."""
+        request = JoinRequest(joiner=self.peer, hops=0, next_row=0, rows=(), neighbours=())
+        self._outbox.send(contact, request)
+
+    def handle_join_request(self, _sender: Peer, message: JoinRequest, now: float) -> None:
+        """Add what the joiner can use of this node's tables, and pass the request on or answer it."""
+        joiner, tables = message.joiner, self._tables
+        if joiner.node_id == self.peer.node_id or message.hops >= HOPS_MAX:
+            self._outbox.counters.refused += 1
+            return
+        shared = shared_prefix_length(self.peer.node_id, joiner.node_id)
+        mine = chain.from_iterable(tables.routing_table.row(row) for row in range(message.next_row, shared + 1))
+        rows = (*message.rows, *mine, self.peer)[:ROWS_PEERS_MAX]
+        neighbours = message.neighbours if message.hops else tuple(tables.neighbourhood)
+        hop = tables.next_hop(joiner.node_id, avoid=joiner.node_id)
+        if hop is None:
+            self._outbox.send(joiner, JoinReply(rows=rows, neighbours=neighbours, leaves=tables.leaf_set.members))
+            return
+        onward = JoinRequest(
+            joiner=joiner,
+            hops=message.hops + 1,
+            next_row=max(message.next_row, shared + 1),
+            rows=rows,
+            neighbours=neighbours,
+        )
+        self._watch.rely_on(hop, now)
+        self._outbox.send(hop, onward)
+
+    def handle_join_reply(self, sender: Peer, message: JoinReply, now: float) -> None:
+        """Fill the routing table from hearsay, and probe everyone who may belong in the leaf set.
+
+        An active node has asked for the way to its own id in what may have been another ring.
+        """
+        if self.state is JoinState.PROBING:
+            return
+        self._tables.hear_of(chain(message.rows, message.neighbours), now)
+        if self.is_active:
+            self.probe_candidates((sender, *message.leaves), now)
+            return
+        self._move(JoinEvent.REPLY_RECEIVED)
+        self.probe_candidates((sender, *message.leaves), now)
+        self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
+
+    def handle_probe(self, sender: Peer, message: LeafSetProbe, now: float) -> None:
+        """Take the prober in before answering: it relies on that."""
+        if self._is_absent(sender):
+            return
+        self._tables.meet(sender)
+        self._outbox.send(sender, LeafSetAnswer(leaves=self._tables.leaf_set.members))
+        self.probe_candidates(message.leaves, now)
+
+    def handle_answer(self, sender: Peer, message: LeafSetAnswer, now: float) -> None:
+        """Take the peer in, look at whom it knows, and become active with the last open probe."""
+        if self.state is JoinState.JOINING:
+            return
+        probe = self._probes.pop(sender.node_id, None)
+        if probe is not None and probe.attempts == 1:
+            self._tables.neighbourhood.observe(sender, now - probe.sent_at)
+        self._tables.meet(sender)
+        self.probe_candidates(message.leaves, now)
+        self._settle_probes(now)
+
+    def handle_announcement(self, sender: Peer, _message: Announcement, _now: float) -> None:
+        """Learn of a node that has become active."""
+        if self.state is not JoinState.JOINING:
+            self._tables.meet(sender)
+
+    def handle_ping(self, sender: Peer, _message: Ping, _now: float) -> None:
+        """Learn of an active node, and be one."""
+        if self._is_absent(sender):
+            return
+        if self.is_active:
+            self._tables.meet(sender)
+        self._outbox.send(sender, Pong())
+
+    def _is_absent(self, sender: Peer) -> bool:
+        """Tell whoever takes this node for a member if it is none.
+
+        It has met the process of the same id that was here before. It is as good a contact as any.
+        """
+        if self.state is JoinState.JOINING:
+            self._contact = sender
+        if self.state in (JoinState.IDLE, JoinState.JOINING):
+            self._outbox.send(sender, Absent())
+            return True
+        return False
+
+    def forget(self, node_id: int, now: float) -> bool:
+        """Take a peer out of every table and wait for it no longer; return whether it was known."""
+        known = self._tables.forget(node_id)
+        if self._probes.pop(node_id, None) is not None:
+            self._settle_probes(now)
+        return known
+
+    def probe_candidates(self, peers: Iterable[Peer], now: float) -> None:
+        """Probe the peers that would stand in the leaf set if they are what others say they are."""
+        for peer in peers:
+            wanted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
+            if wanted and len(self._probes) < PROBES_MAX and not self._tables.departed.is_buried(peer, now):
+                self._send_probe(peer, now, attempts=1)
+
+    def probe(self, peer: Peer, now: float) -> None:
+        """Probe a peer whatever its place, until it answers or has been silent for too long."""
+        if len(self._probes) < PROBES_MAX and peer.node_id not in self._probes:
+            self._send_probe(peer, now, attempts=1)
+
+    def _send_probe(self, peer: Peer, now: float, attempts: int) -> None:
+        self._probes[peer.node_id] = _Probe(peer, now, attempts)
+        self._outbox.send(peer, LeafSetProbe(leaves=self._tables.leaf_set.members))
+        if self._retry_at is None:
+            self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
+
+    def _repeat_probes(self, now: float) -> list[Peer]:
+        silent = []
+        for probe in [probe for probe in self._probes.values() if now - probe.sent_at >= PROBE_RETRY_S / 2]:
+            if probe.attempts < PROBE_ATTEMPTS_MAX:
+                self._send_probe(probe.peer, now, probe.attempts + 1)
+            else:
+                silent.append(probe.peer)
+        if self._probes and self._retry_at is None:
+            self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
+        return silent
+
+    def _settle_probes(self, now: float) -> None:
+        if self._probes or self.state is JoinState.JOINING:
+            return
+        self._retry_at = None
+        if self.state is not JoinState.PROBING:
+            return
+        if len(self._tables.leaf_set) > 0:
+            self._activate(JoinEvent.ALL_ANSWERED, now)
+        else:
+            self._move(JoinEvent.NOBODY_ANSWERED)
+            self._request_join(now)
+
+    def _activate(self, event: JoinEvent, _now: float) -> None:
+        self._move(event)
+        tables = self._tables
+        known = {peer.node_id: peer for peer in chain(tables.routing_table, tables.neighbourhood)}
+        strangers = [peer for node_id, peer in known.items() if node_id not in tables.leaf_set]
+        self._outbox.send_all(strangers, Announcement())
+        self._outbox.emit(Joined())
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._probes) <= PROBES_MAX
+        assert self.peer.node_id not in self._probes
+        assert self._retry_at is not None or not (self._probes or self.state is JoinState.JOINING)
+        assert self._probes or self.state is not JoinState.PROBING
+        assert not (self._probes and self.is_idle)

@@ -1,0 +1,152 @@
+"""Who is there: what one node does when peers are heard of, fall silent, say goodbye and come back."""
+
+from itertools import chain
+
+from overlay.events import PeerFailed, PeerLeft
+from overlay.messages import Absent, Leaving, Ping, Pong
+from overlay.outbox import Outbox
+from overlay.pastry.forwarding import Forwarding
+from overlay.pastry.membership import Membership
+from overlay.pastry.repair import Repair
+from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
+from overlay.peer import Peer
+from overlay.scribe.scribe import Scribe
+
+
+class Presence:
+    """Brings what is known of peers' lives to every part of one node that holds something of them."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        watch: Watch,
+        membership: Membership,
+        repair: Repair,
+        scribe: Scribe,
+        forwarding: Forwarding,
+        outbox: Outbox,
+    ) -> None:
+        self._tables = tables
+        self._watch = watch
+        self._membership = membership
+        self._repair = repair
+        self._scribe = scribe
+        self._forwarding = forwarding
+        self._outbox = outbox
+        self._watched_revision = (0, 0)
+
+    def hear(self, sender: Peer, now: float) -> None:
+        """Note that a peer is alive; follow it to a new address; take it back if it was believed not to be there."""
+        if not self._watch.heard(sender, now):
+            known = self._known(sender.node_id)
+            if known is not None and known.address != sender.address:
+                self._watch.renew(sender)
+                self._tables.renew(sender)
+                self._scribe.renew(sender)
+        if sender.node_id in self._tables.departed:
+            self._take_back(sender, now)
+
+    def _take_back(self, peer: Peer, now: float) -> None:
+        was_gone = self._tables.departed.take_back(peer.node_id)
+        self._outbox.counters.returned += 1
+        if self._membership.is_active:
+            # What it knows, and which tree edges it still believes in; it may not know that it was missed.
+            self._membership.probe(peer, now)
+            self._outbox.send(peer, Ping(wants_digest=True))
+            if was_gone:
+                self._repair.look_for_gone(now, soon=True)
+
+    def unreachable(self, peer: Peer, now: float) -> None:
+        """Take a peer for dead that cannot be connected to. Even of a stranger the owner may want to know."""
+        known = self._known(peer.node_id)
+        if known is None or known.address == peer.address:
+            self._fail(peer, now, is_news=peer.node_id not in self._tables.departed)
+
+    def doubt(self, peer: Peer, now: float) -> None:
+        """Ask a peer at once whether it lives, if it matters here."""
+        if self._known(peer.node_id) is not None:
+            self._watch.ask(peer, now)
+
+    def restarted(self, peer: Peer, now: float) -> None:
+        """Drop what was shared with a process that is no more, and ask the new one what it is."""
+        self._drop(peer, now)
+        if self._membership.is_active:
+            self._membership.probe(peer, now)
+
+    def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
+        """Answer, and say what tree edges there are if that is asked."""
+        self._membership.handle_ping(sender, message, now)
+        if message.wants_digest:
+            self._scribe.send_digests(only=sender)
+
+    def handle_pong(self, _sender: Peer, _message: Pong, _now: float) -> None:
+        """That it came is all it says."""
+
+    def handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
+        """Drop a peer that says goodbye."""
+        if self._drop(sender, now):
+            self._outbox.emit(PeerLeft(sender))
+        self._tables.departed.bury(sender, now, is_gone=False)
+
+    def handle_absent(self, sender: Peer, _message: Absent, now: float) -> None:
+        """Drop a peer that is no member: the process of its id that was one must have failed."""
+        if self._drop(sender, now):
+            self._report_failure(sender)
+        self._tables.departed.bury(sender, now, is_gone=False)
+
+    def handle_timer(self, now: float) -> None:
+        """Repeat what was not answered, ping who was silent; take those for dead who were so for too long."""
+        for peer in self._membership.handle_timer(now):
+            self._fail(peer, now)
+        if self._watch.is_due(now):
+            self._refresh_watch(now)
+            for peer in self._watch.tick(now):
+                self._fail(peer, now)
+
+    def look_soon(self, now: float) -> None:
+        """After a change: see to it that whoever matters now is watched."""
+        if self._membership.is_active and (len(self._tables.leaf_set) > 0 or self._scribe.neighbours()):
+            self._watch.hasten(now)
+
+    def _refresh_watch(self, now: float) -> None:
+        """Watch the leaf set and whoever is next in a tree, if those have changed."""
+        revision = (self._membership.revision, self._scribe.revision)
+        if revision == self._watched_revision:
+            return
+        self._watched_revision = revision
+        leaf_set, near = self._tables.leaf_set, self._scribe.neighbours()
+        near.update((peer.node_id, peer) for peer in (*leaf_set.successors[:1], *leaf_set.predecessors[:1]))
+        far: dict[int, Peer] = {peer.node_id: peer for peer in leaf_set if peer.node_id not in near}
+        self._watch.keep(near, far, now)
+
+    def _known(self, node_id: int) -> Peer | None:
+        return self._watch.peer(node_id) or self._tables.known(node_id)
+
+    def _fail(self, peer: Peer, now: float, *, is_news: bool = False) -> None:
+        is_known = self._drop(peer, now)
+        self._tables.departed.bury(peer, now, is_gone=is_known or self._tables.departed.is_gone(peer.node_id))
+        self._repair.look_for_gone(now)
+        if is_known or is_news:
+            self._report_failure(peer)
+
+    def _report_failure(self, peer: Peer) -> None:
+        self._outbox.counters.failed += 1
+        self._outbox.emit(PeerFailed(peer))
+
+    def _drop(self, peer: Peer, now: float) -> bool:
+        """Take a peer out of every table and tree; return whether it was in one."""
+        heard_at = self._watch.forget(peer.node_id)
+        in_tables = self._membership.forget(peer.node_id, now)
+        in_trees = self._scribe.forget(peer.node_id, now)
+        if heard_at is not None:
+            self._forwarding.reroute(peer.node_id, heard_at, now)
+        return in_tables or in_trees
+
+    def check(self) -> None:
+        """Assert every invariant; of an active node."""
+        tree, leaf_set, departed = self._scribe.neighbours(), self._tables.leaf_set, self._tables.departed
+        assert not any(departed.is_gone(node_id) for node_id in tree), "a tree edge to a peer that failed"
+        assert self._watch.is_armed or not (tree or leaf_set)
+        if self._watched_revision == (self._membership.revision, self._scribe.revision):
+            assert all(peer.node_id in self._watch for peer in chain(tree.values(), leaf_set))

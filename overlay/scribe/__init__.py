@@ -1,0 +1,1 @@
+"""Scribe: groups as trees over Pastry's routes, and multicast down them."""

@@ -1,0 +1,1 @@
+"""Networks in memory and in virtual time, for embedded fleets and tests."""

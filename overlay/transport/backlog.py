@@ -1,0 +1,78 @@
+"""What waits to be sent: a bounded queue per peer, and one bound on all of them together."""
+
+from collections import deque
+
+from overlay.transport.framing import HEADER
+
+MESSAGES_MAX = 8192
+BYTES_MAX = 64 << 20
+ALL_BYTES_MAX = 256 << 20
+OWN_BYTES = 1 << 20
+"""What a queue may hold whatever the others hold: peers that do not read take nothing from those that do."""
+
+
+class Allowance:
+    """The bytes all queues of a transport may hold together."""
+
+    __slots__ = ("bytes_max", "used")
+
+    def __init__(self, bytes_max: int = ALL_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.used = 0
+
+
+class Backlog:
+    """A first-in, first-out queue of payloads for one peer, bounded in messages and in bytes.
+
+    Past a bound the new message is refused. An empty queue takes a message over its own bound, or long messages
+    could never be sent.
+
+    >>> backlog = Backlog(Allowance(), bytes_max=80)
+    >>> backlog.append(b"x" * 90), backlog.append(b"y"), len(backlog.popleft()), backlog.append(b"y")
+    (True, False, 90, True)
+    """
+
+    __slots__ = ("_allowance", "_bytes_max", "_messages_max", "_payloads", "byte_count")
+
+    def __init__(self, allowance: Allowance, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self._allowance = allowance
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._payloads: deque[bytes] = deque()
+        self.byte_count = 0
+
+    def append(self, payload: bytes) -> bool:
+        """Add a payload; False when there is no room for it. O(1)."""
+        size = len(payload) + HEADER.size
+        after = self.byte_count + size
+        if len(self._payloads) >= self._messages_max or (self._payloads and after > self._bytes_max):
+            return False
+        if after > OWN_BYTES and self._allowance.used + size > self._allowance.bytes_max:
+            return False
+        self._payloads.append(payload)
+        self.byte_count += size
+        self._allowance.used += size
+        return True
+
+    @property
+    def oldest(self) -> bytes:
+        """The oldest payload; IndexError when there is none."""
+        return self._payloads[0]
+
+    def popleft(self) -> bytes:
+        """Take the oldest payload; IndexError when there is none. O(1)."""
+        payload = self._payloads.popleft()
+        self.byte_count -= len(payload) + HEADER.size
+        self._allowance.used -= len(payload) + HEADER.size
+        return payload
+
+    def clear(self) -> int:
+        """Forget everything; return how many payloads that were."""
+        count = len(self._payloads)
+        self._payloads.clear()
+        self._allowance.used -= self.byte_count
+        self.byte_count = 0
+        return count
+
+    def __len__(self) -> int:
+        return len(self._payloads)

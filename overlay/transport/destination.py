@@ -1,0 +1,51 @@
+"""One peer as a sender sees it: the links to it, what waits for one, when it may be dialled again."""
+
+from overlay.peer import Peer
+from overlay.transport.backlog import Backlog
+from overlay.transport.link import Link
+
+BACK_OFF_FIRST_S = 0.1
+BACK_OFF_MAX_S = 3.0
+FORGET_AFTER_S = 30.0
+
+
+class Destination:
+    """What the transport knows of one peer it sends to or hears from."""
+
+    __slots__ = ("backlog", "dial_after", "failures", "is_dialling", "links", "peer", "sending")
+
+    def __init__(self, peer: Peer, backlog: Backlog) -> None:
+        self.peer = peer
+        """With the address last heard of."""
+        self.backlog = backlog
+        self.links: list[Link] = []
+        """Those that are up, the oldest first."""
+        self.sending: Link | None = None
+        """The one that sends what waits: one sends until it ends, so order is kept."""
+        self.is_dialling = False
+        self.failures = 0
+        """Dials that failed since one succeeded."""
+        self.dial_after = 0.0
+
+    def choose_link(self) -> None:
+        """Let the oldest link that stays send, when none does."""
+        if self.sending is None:
+            self.sending = next((link for link in self.links if not link.is_leaving and not link.is_broken), None)
+            if self.sending is not None:
+                self.sending.attach(self.backlog)
+
+    def remove(self, link: Link) -> None:
+        """Forget a link."""
+        if link in self.links:
+            self.links.remove(link)
+        if self.sending is link:
+            self.sending = None
+
+    def dial_failed(self, now: float) -> None:
+        """Put the next dial off: twice as long after each failure, up to a few seconds."""
+        self.dial_after = now + min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(self.failures, 10))
+        self.failures += 1
+
+    def is_idle(self, now: float) -> bool:
+        """Whether nothing would be lost by forgetting it."""
+        return not (self.links or self.backlog or self.is_dialling or now < self.dial_after + FORGET_AFTER_S)

@@ -1,0 +1,48 @@
+"""From a connected socket to a link that is up: TLS, certificates, hellos."""
+
+import socket
+
+from overlay.ids import Id
+from overlay.peer import Peer
+from overlay.transport.framing import Hello, fleet_tag
+from overlay.transport.identity import Identity
+from overlay.transport.link import Link, LinkCounters, Spawn
+from overlay.transport.refusals import LinkError, explained
+from overlay.transport.sockets import connect
+
+
+class Greeting:
+    """How this agent greets: who it is, what it says. Time limits are the callers'."""
+
+    def __init__(self, identity: Identity, hello: Hello, counters: LinkCounters, spawn: Spawn) -> None:
+        self._identity = identity
+        self._hello = hello
+        self._counters = counters
+        self._spawn = spawn
+        self._tag = fleet_tag(identity.fleet)
+
+    async def dial(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
+        """Connect to an address and greet whoever is there, if it has the expected id; LinkError otherwise."""
+        return await self._greet(await connect(address), expected, is_server=False)
+
+    async def receive(self, connection: socket.socket) -> tuple[Link, Peer]:
+        """Greet whoever has connected; LinkError, and the socket closed, when it is no agent of the fleet."""
+        return await self._greet(connection, None, is_server=True)
+
+    async def _greet(self, connection: socket.socket, expected: Id | None, *, is_server: bool) -> tuple[Link, Peer]:
+        context = self._identity.server_context if is_server else self._identity.client_context
+        try:
+            wrapped = context.wrap_socket(connection, server_side=is_server, do_handshake_on_connect=False)
+        except (OSError, ValueError) as error:
+            connection.close()
+            raise explained(error) from error
+        link = Link(wrapped, self._tag, self._counters, self._spawn)
+        try:
+            return link, await link.greet(self._hello, self._identity.fleet, expected)
+        except BaseException as error:
+            try:
+                if is_server and isinstance(error, LinkError):
+                    await link.wait_for_alert()
+            finally:
+                link.close()
+            raise

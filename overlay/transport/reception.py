@@ -1,0 +1,89 @@
+"""Taking connections as they come, whoever dials: each has to say who it is before it counts as a link."""
+
+import errno
+import socket
+from collections.abc import Callable
+
+import trio
+
+from overlay.peer import Peer
+from overlay.transport.addresses import format_address
+from overlay.transport.greeting import Greeting
+from overlay.transport.limits import TransportLimits
+from overlay.transport.link import Link
+from overlay.transport.refusals import LinkError, Refusals, explained
+from overlay.transport.sockets import prepared
+from overlay.transport.waiting_room import Stay, WaitingRoom
+
+ACCEPT_PAUSE_S = 0.1
+
+
+class Reception:
+    """Accepts, greets, and hands over the links that are up: `admit` takes one or says why not.
+
+    `make_room` says whether there may be one more connection.
+    """
+
+    def __init__(
+        self,
+        limits: TransportLimits,
+        refused: Refusals,
+        make_room: Callable[[], bool],
+        admit: Callable[[Link, Peer], LinkError | None],
+    ) -> None:
+        self._hello_s = limits.handshake_s
+        self._room = WaitingRoom(limits.strangers, limits.handshake_s, limits.stranger_safe_s)
+        self._refused = refused
+        self._make_room = make_room
+        self._admit = admit
+        self._scope = trio.CancelScope()
+
+    def __len__(self) -> int:
+        """How many have not yet said who they are."""
+        return len(self._room)
+
+    def stop(self) -> None:
+        """Let nobody in any more: dialling here is refused."""
+        self._scope.cancel()
+
+    async def accept_all(self, listener: socket.socket, greeting: Greeting) -> None:
+        """Take connections as fast as the waiting room lets them in, until stopped; then close the listener."""
+        with listener, self._scope:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    await self._room.wait_for_place()
+                    try:
+                        connection, remote = listener.accept()
+                    except BlockingIOError:
+                        await trio.lowlevel.wait_readable(listener)
+                    except OSError as error:
+                        self._refuse(explained(error), "a connection")
+                        await trio.sleep(ACCEPT_PAUSE_S if error.errno in (errno.EMFILE, errno.ENFILE) else 0)
+                    else:
+                        name = format_address(*remote[:2])
+                        if self._make_room():
+                            nursery.start_soon(
+                                self._receive, prepared(connection), name, greeting, self._room.take_place()
+                            )
+                        else:
+                            connection.close()
+                            self._refuse(LinkError("too many connections"), name)
+
+    async def _receive(self, connection: socket.socket, name: str, greeting: Greeting, stay: Stay) -> None:
+        """Let a stranger say who it is within its time."""
+        failure: LinkError | None = None
+        try:
+            with stay:
+                failure = LinkError("too slow", f"no hello within {self._hello_s:g} s")
+                link, peer = await greeting.receive(connection)
+                failure = self._admit(link, peer)
+        except LinkError as error:
+            failure = error
+        if stay.was_displaced:
+            failure = LinkError("too slow while others waited")
+        if failure is not None:
+            self._refuse(failure, name)
+
+    def _refuse(self, error: LinkError, name: str) -> None:
+        self._refused.count(error.reason)
+        self._refused.log(error.reason, f"refused {name}: {error}", trio.current_time())

@@ -1,0 +1,396 @@
+"""The shell that carries a node's messages over TLS: it listens, dials, keeps the links, and tells what became of them.
+
+Peers are known by their ids: the one in a peer's certificate, the one dialled and the one it claims are the same, or
+there is no link. Everything the receiver is told is told from the transport's own tasks, never from inside `send`.
+"""
+
+import socket
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from overlay.ids import Id, format_id
+from overlay.peer import Peer
+from overlay.transport.backlog import Allowance, Backlog
+from overlay.transport.destination import Destination
+from overlay.transport.framing import FRAME_BYTES_MAX, Hello
+from overlay.transport.greeting import Greeting
+from overlay.transport.identity import Identity
+from overlay.transport.limits import TransportLimits
+from overlay.transport.link import Link, LinkCounters
+from overlay.transport.reception import Reception
+from overlay.transport.refusals import LinkError, Refusals, ViolationError
+from overlay.transport.sockets import listen
+from overlay.transport.statistics import Connection, TransportStatistics
+
+INCARNATIONS_MAX = 16_384
+CLOSE_POLL_S = 0.01
+
+
+class ConnectError(Exception):
+    """An address could not be reached, or no agent of the fleet is there; one line that says which and why."""
+
+
+class Receiver(Protocol):
+    """Whom the transport tells, synchronously and in the trio thread. What these raise ends the transport."""
+
+    def received(self, peer: Peer, data: bytes) -> None:
+        """A message came from this peer. In the order they were sent, per link."""
+
+    def unreachable(self, peer: Peer, reason: str) -> None:
+        """The peer could not be dialled; what waited for it is gone. Once per attempt."""
+
+    def disconnected(self, peer: Peer) -> None:
+        """The last link to this peer broke without a goodbye; what was on its way or waited may be lost."""
+
+    def restarted(self, peer: Peer) -> None:
+        """The peer is another process than the one known so far. A link to the new one is up."""
+
+
+class Transport:
+    """An agent's end of all its links.
+
+    `listen` is the address to bind, `advertise` the one others are told to dial (without it: the bound one). Messages
+    are opaque bytes, 1 to `FRAME_BYTES_MAX` long. `bind`, then `serve` in a nursery; `send` from anywhere in the trio
+    thread. ListenError from `bind` or `serve`, ConnectError from `identify`; nothing else a peer or the network does
+    raises here.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        listen: str,
+        *,
+        advertise: str | None = None,
+        incarnation: int,
+        receiver: Receiver,
+        limits: TransportLimits | None = None,
+    ) -> None:
+        self._identity = identity
+        self._listen = listen
+        self._advertise = advertise
+        self._incarnation = incarnation
+        self._receiver = receiver
+        self._limits = limits or TransportLimits()
+        self._refused = Refusals()
+        self._unreachable = Refusals()
+        self._allowance = Allowance(self._limits.all_queues_bytes)
+        self._reception = Reception(self._limits, self._refused, self._make_room, self._admit)
+        self._destinations: dict[int, Destination] = {}
+        self._links: dict[Link, Destination] = {}
+        self._incarnations: dict[int, int] = {}
+        self._counters = LinkCounters()
+        self._dropped = self._dialled = self._broken = self._opening = 0
+        self._listener: socket.socket | None = None
+        self._peer: Peer | None = None
+        self._nursery: trio.Nursery | None = None
+        self._is_closing = False
+        self._ended = trio.Event()
+
+    @property
+    def peer(self) -> Peer:
+        """This agent as others know it. RuntimeError before `bind`."""
+        if self._peer is None:
+            raise RuntimeError("the transport is not bound")
+        return self._peer
+
+    def bind(self) -> Peer:
+        """Take the listening address, once; return this agent as others will know it. ListenError when that fails."""
+        if self._peer is None:
+            self._listener, address = listen(self._listen, self._advertise)
+            self._peer = Peer(self._identity.node_id, address)
+        return self._peer
+
+    async def serve(self, *, task_status: trio.TaskStatus[Peer] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen and keep the links until cancelled or closed; ListenError at once when the address cannot be had."""
+        peer = self.bind()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                assert self._listener is not None
+                nursery.start_soon(self._reception.accept_all, self._listener, self._greeting())
+                nursery.start_soon(self._sweep)
+                for destination in list(self._destinations.values()):
+                    self._carry_on(destination)
+                task_status.started(peer)
+        finally:
+            self._end()
+
+    def send(self, peer: Peer, data: bytes) -> None:
+        """Send a message, at once if a link is up, else when one is: a peer without a link is dialled.
+
+        Never blocks and never fails: what finds no room in the peer's queue, or no peer, is dropped and counted.
+        ValueError when the message is empty or longer than any frame.
+        """
+        if not 0 < len(data) <= FRAME_BYTES_MAX:
+            raise ValueError(f"a message is 1 to {FRAME_BYTES_MAX} bytes, not {len(data)}")
+        if self._is_closing or peer.node_id == self._identity.node_id:
+            self._dropped += 1
+            return
+        destination = self._destination(peer)
+        if not destination.backlog.append(data):
+            self._dropped += 1
+        elif destination.sending is not None:
+            destination.sending.pump()
+        else:
+            destination.peer = peer
+            self._carry_on(destination)
+
+    async def identify(self, address: str) -> Peer:
+        """Dial an address and return the agent that is there, which may be this one; ConnectError otherwise.
+
+        The link stays for messages to come, unless there is one to that agent already.
+        """
+        closed = f"{address}: the transport is closed"
+        if self._is_closing or self._nursery is None:
+            raise ConnectError(closed)
+        try:
+            link, peer = await self._open(address, None)
+        except LinkError as error:
+            raise ConnectError(f"{address}: {error}") from error
+        if self._is_closing:
+            link.close()
+            raise ConnectError(closed)
+        if peer.node_id == self._identity.node_id:
+            link.close()
+            if self._is_ourselves(link, peer):
+                return self.peer
+            raise ConnectError(f"{address}: another agent there has our id: two of them use the same certificate")
+        self._start_link(link, peer)
+        if len(self._destination(peer).links) > 1:
+            link.leave()
+        return peer
+
+    async def close(self, timeout_s: float) -> None:
+        """Send what waits, say goodbye to everybody and end `serve`; whatever is left after the timeout is cut off."""
+        self._is_closing = True
+        self._reception.stop()
+        with trio.move_on_after(timeout_s):
+            while self._links or any(known.is_dialling and not known.failures for known in self._destinations.values()):
+                for link, destination in list(self._links.items()):
+                    if not link.is_leaving and not (destination.sending is link and destination.backlog):
+                        link.leave()
+                await trio.sleep(CLOSE_POLL_S)
+        if self._nursery is None:
+            self._end()
+        else:
+            self._nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):  # at once: everything in there is being cancelled
+                await self._ended.wait()
+
+    def statistics(self) -> TransportStatistics:
+        """Return what happened so far."""
+        return TransportStatistics(
+            connections=len(self._links),
+            strangers=len(self._reception),
+            waiting_bytes=self._allowance.used,
+            frames_in=self._counters.frames_in,
+            frames_out=self._counters.frames_out,
+            bytes_in=self._counters.bytes_in,
+            bytes_out=self._counters.bytes_out,
+            dropped=self._dropped,
+            dialled=self._dialled,
+            broken=self._broken,
+            refused=self._refused.snapshot(),
+            unreachable=self._unreachable.snapshot(),
+        )
+
+    def connections(self) -> tuple[Connection, ...]:
+        """Return the links that are up."""
+        return tuple(
+            Connection(link.peer, link.name, link.incarnation) for link in self._links if link.peer is not None
+        )
+
+    # Links: from up to ended
+
+    def _destination(self, peer: Peer) -> Destination:
+        destination = self._destinations.get(peer.node_id)
+        if destination is None:
+            backlog = Backlog(self._allowance, self._limits.queue_messages, self._limits.queue_bytes)
+            destination = self._destinations[peer.node_id] = Destination(peer, backlog)
+        return destination
+
+    def _start_link(self, link: Link, peer: Peer) -> None:
+        """Take a link that is up into use."""
+        assert self._nursery is not None
+        now = trio.current_time()
+        destination = self._destination(peer)
+        destination.peer = peer
+        destination.failures, destination.dial_after = 0, 0.0
+        known = self._incarnations.pop(peer.node_id, None)
+        self._incarnations[peer.node_id] = link.incarnation
+        if len(self._incarnations) > INCARNATIONS_MAX:
+            del self._incarnations[next(iter(self._incarnations))]
+        has_restarted = known is not None and known != link.incarnation
+        if has_restarted:
+            self._drop_links(destination)
+        destination.links.append(link)
+        self._links[link] = destination
+        link.seen_at = now
+        link.on_detached = partial(self._detached, link, destination)
+        self._nursery.start_soon(self._run_link, link, peer, destination)
+        destination.choose_link()
+        if has_restarted:
+            self._receiver.restarted(peer)
+
+    def _drop_links(self, destination: Destination) -> None:
+        """Break the links to a process that is gone; what waited on them was meant for it."""
+        if destination.links:
+            self._dropped += destination.backlog.clear()
+        for link in list(destination.links):
+            destination.remove(link)
+            link.break_off(LinkError("restarted"))
+
+    async def _run_link(self, link: Link, peer: Peer, destination: Destination) -> None:
+        try:
+            await link.read(partial(self._receiver.received, peer))
+            link.leave()
+            with trio.move_on_after(self._limits.goodbye_s):
+                await link.departed()
+            reason = None
+        except LinkError as error:
+            reason = error
+        finally:
+            was_in_use = link in destination.links
+            del self._links[link]
+            destination.remove(link)
+            link.close()
+        if reason is not None and was_in_use:
+            self._link_broke(peer, destination, reason)
+        self._carry_on(destination)
+
+    def _link_broke(self, peer: Peer, destination: Destination, reason: LinkError) -> None:
+        self._broken += 1
+        if isinstance(reason, ViolationError):
+            self._refused.count(reason.reason)
+            self._refused.log(reason.reason, f"closed the link to {_shown(peer)}: {reason}", trio.current_time())
+        if not destination.links:
+            self._dropped += destination.backlog.clear()
+            if not self._is_closing:
+                self._receiver.disconnected(peer)
+
+    def _detached(self, link: Link, destination: Destination) -> None:
+        """A link says goodbye: what waits goes another way."""
+        destination.remove(link)
+        self._carry_on(destination)
+
+    def _carry_on(self, destination: Destination) -> None:
+        """See that what waits is sent: by another link, or by dialling."""
+        destination.choose_link()
+        if destination.sending is None and destination.backlog and not destination.is_dialling and self._nursery:
+            destination.is_dialling = True
+            self._nursery.start_soon(self._dial, destination)
+
+    # Dialling
+
+    async def _dial(self, destination: Destination) -> None:
+        await trio.sleep_until(destination.dial_after)
+        while destination.sending is None:
+            peer = destination.peer
+            try:
+                self._start_link(*await self._open(peer.address, peer.node_id))
+            except LinkError as error:
+                if destination.peer.address == peer.address:  # else it was heard of at another one meanwhile
+                    self._dial_failed(destination, peer, error)
+                    return
+        destination.is_dialling = False
+
+    def _dial_failed(self, destination: Destination, peer: Peer, error: LinkError) -> None:
+        now = trio.current_time()
+        self._unreachable.log(error.reason, f"cannot reach {_shown(peer)}: {error}", now)
+        destination.dial_failed(now)
+        destination.is_dialling = False
+        if destination.sending is None:
+            self._dropped += destination.backlog.clear()
+            self._receiver.unreachable(peer, str(error))
+
+    async def _open(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
+        """Dial and greet; LinkError when that fails or takes too long."""
+        self._dialled += 1
+        self._opening += 1
+        self._make_room()
+        failure = LinkError("timed out", f"after {self._limits.handshake_s:g} s")
+        try:
+            with trio.move_on_after(self._limits.handshake_s):
+                return await self._greeting().dial(address, expected)
+        except LinkError as error:
+            failure = error
+        finally:
+            self._opening -= 1
+        self._unreachable.count(failure.reason)
+        raise failure
+
+    def _greeting(self) -> Greeting:
+        assert self._nursery is not None
+        hello = Hello(self.peer.node_id, self.peer.address, self._incarnation, self._identity.name)
+        return Greeting(self._identity, hello, self._counters, self._nursery.start_soon)
+
+    # Accepting
+
+    def _admit(self, link: Link, peer: Peer) -> LinkError | None:
+        """Take an inbound link into use; say why not when it is not."""
+        if peer.node_id != self._identity.node_id:
+            self._start_link(link, peer)
+            return None
+        link.close()
+        if self._is_ourselves(link, peer):
+            return None
+        return LinkError("our own id", "two agents use the same certificate")
+
+    def _is_ourselves(self, link: Link, peer: Peer) -> bool:
+        return link.incarnation == self._incarnation and peer.address == self.peer.address
+
+    # Housekeeping
+
+    def _make_room(self) -> bool:
+        """See that there may be one more connection, if need be by closing the quietest; False when all are busy."""
+        limits = self._limits
+        if len(self._links) + len(self._reception) + self._opening < limits.connections:
+            return True
+        staying = [link for link in self._links if not link.is_leaving]
+        quietest = min(staying, key=lambda link: link.seen_at, default=None)
+        if quietest is None or trio.current_time() - quietest.seen_at < limits.spared_s:
+            return False
+        quietest.leave()
+        return True
+
+    async def _sweep(self) -> None:
+        """Close links that are idle, break those that are stuck, forget peers that are gone."""
+        while True:
+            await trio.sleep(self._limits.sweep_s)
+            now = trio.current_time()
+            for link, destination in list(self._links.items()):
+                self._look_after(link, destination, now)
+            for node_id, destination in list(self._destinations.items()):
+                if destination.is_idle(now):
+                    del self._destinations[node_id]
+
+    def _look_after(self, link: Link, destination: Destination, now: float) -> None:
+        if link.activity != link.seen_activity:
+            link.seen_activity, link.seen_at = link.activity, now
+        quiet_s = now - link.seen_at
+        if link.is_leaving:
+            if quiet_s > self._limits.goodbye_s:
+                link.break_off(LinkError("no goodbye"))
+        elif destination.sending is link and destination.backlog:
+            if quiet_s > self._limits.stall_s:
+                link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
+        elif quiet_s > self._limits.idle_s:
+            link.leave()
+
+    def _end(self) -> None:
+        """Close whatever is left, without a word."""
+        self._ended.set()
+        self._is_closing = True
+        self._nursery = None
+        if self._listener is not None:
+            self._listener.close()
+        for link in list(self._links):
+            link.close()
+        for destination in self._destinations.values():
+            self._dropped += destination.backlog.clear()
+
+
+def _shown(peer: Peer) -> str:
+    return f"agent {format_id(peer.node_id)} at {peer.address}"
