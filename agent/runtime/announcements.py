@@ -37,7 +37,7 @@ class Announcements:
             return False
         if known is not None and epoch < known.announce.epoch:
             return False
-        if (ended := self._ended.get(app_id)) is not None and epoch.born_ms <= ended.born_ms:
+        if self.is_over(app_id, epoch):
             return False
         self._heard[app_id] = _Heard(announce, now)
         return True
@@ -53,6 +53,11 @@ class Announcements:
         if len(self._ended) > ENDED_MAX:
             del self._ended[next(iter(self._ended))]
         return True
+
+    def is_over(self, app_id: Id, epoch: Epoch) -> bool:
+        """Whether the job has ended in this epoch or a later one."""
+        ended = self._ended.get(app_id)
+        return ended is not None and epoch.born_ms <= ended.born_ms
 
     def get(self, app_id: Id) -> Announce | None:
         """What was announced last."""

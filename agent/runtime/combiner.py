@@ -52,6 +52,8 @@ class Combiner:
     _waiting: dict[Hashable, list[Run]] = field(default_factory=dict)
     _loose: list[Run] = field(default_factory=list)
     _overlapping: int = 0
+    _standing: dict[Hashable, tuple[int, float]] = field(default_factory=dict)
+    _excused: set[Hashable] = field(default_factory=set)
 
     def add_source(self, source: Hashable) -> None:
         """From now on, wait for this source too."""
@@ -63,6 +65,8 @@ class Combiner:
         """Stop waiting for a source; what it delivered stays counted."""
         if self._progress.pop(source, None) is not None:
             del self._joined[source]
+            self._standing.pop(source, None)
+            self._excused.discard(source)
             if not self._waiting[source]:
                 del self._waiting[source]
 
@@ -78,8 +82,8 @@ class Combiner:
         joined = self._joined[source]
         late = run.within(run.after, joined) if run.contributors and run.after < joined else None
         if run.upto > progress:
-            if run.contributors:
-                self._waiting[source].append(run.within(progress, run.upto))
+            if run.contributors and run.upto > self.frontier:
+                self._waiting[source].append(run.within(max(progress, self.frontier), run.upto))
             self._progress[source] = run.upto
         elif run.upto > joined:
             self.refused += 1
@@ -126,8 +130,24 @@ class Combiner:
         """Runs that are here and not yet passed on."""
         return len(self._loose) + sum(map(len, self._waiting.values()))
 
+    def excuse_stragglers(self, behind: int, patience_s: float, now: float) -> None:
+        """Goes on without sources that are so far behind others (pane time) and have not moved for so long.
+
+        They are waited for again once they have come up.
+        """
+        most = max(self._progress.values(), default=self.frontier)
+        for source, progress in self._progress.items():
+            stood_at, since = self._standing.get(source, (None, now))
+            if stood_at != progress:
+                self._standing[source] = (progress, now)
+            elif most - progress >= behind and now - since > patience_s:
+                self._excused.add(source)
+            if progress >= self.frontier and most - progress < behind:
+                self._excused.discard(source)
+
     def _limit(self) -> int:
-        return min(self._progress.values(), default=self.frontier)
+        awaited = (progress for source, progress in self._progress.items() if source not in self._excused)
+        return min(awaited, default=self.frontier)
 
     def _cuts(self, limit: int) -> list[tuple[Span, list[Run]]]:
         """Cuts (frontier, limit] wherever a run begins or ends, each span with the runs that count in it."""

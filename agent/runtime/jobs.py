@@ -18,7 +18,7 @@ from agent.runtime.function import JobFunction
 from agent.runtime.intake import Intake
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Ready, Snapshot
-from agent.runtime.panes import COUNTERS_SCHEMA, FIRST_PANE, Run, add_counters
+from agent.runtime.panes import COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.uplink import Uplink
 from overlay import Id, Peer
 
@@ -27,6 +27,8 @@ FRAME_BYTES_MAX = 1 << 30
 HELD_MAX = 256
 HELD_BYTES_MAX = 128 << 20
 """Snapshots an agent holds while the function is on its way; more are refused."""
+STRAGGLER_S = 60.0
+"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
 SNAPSHOT_BYTES_MAX = 60 << 20
 """Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
 
@@ -50,6 +52,7 @@ class JobPart:
         """The worker and its feeds, once the agent is on the roster."""
         self.committed = FIRST_PANE
         self._handed_in: Epoch | None = None
+        self._is_live = False
         self._node_id = node_id
         self._children: dict[int, None] = {}
         self._combiner: Combiner | None = None
@@ -80,7 +83,7 @@ class JobPart:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
         if self.function is None:
             self.function = JobFunction.from_wire(message.job.plan, message.job.since_ms, message.job.until_ms)
-        self.version = message.version
+        self.version, self._is_live = message.version, not message.job.bounded
         self._combiner = Combiner(self.function.combine, frontier=message.frontier)
         for child in self._children:
             self._combiner.add_source(child)
@@ -258,6 +261,11 @@ class JobPart:
     def waiting_runs(self) -> int:
         """Runs that wait here for those of other sources."""
         return self._combiner.waiting_runs if self._combiner is not None else 0
+
+    def excuse_stragglers(self, now: float) -> None:
+        """Goes on without sources that stand still; of bounded input each takes its time to read."""
+        if self._combiner is not None and self.function is not None and self._is_live:
+            self._combiner.excuse_stragglers(2 * (self.function.plan.window_ms or END), STRAGGLER_S, now)
 
     def due(self) -> list[Span]:
         """The panes that every source below has reached, and who is in them."""

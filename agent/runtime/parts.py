@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import query
 from agent.parsing import Parsed
-from agent.runtime.announcements import JOBS_MAX, Announcements
+from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.jobs import JobPart
@@ -40,6 +40,7 @@ class Parts:
         self._announcements = announcements
         self._at_root = at_root
         self._parts: dict[Id, JobPart] = {}
+        self._unannounced: dict[Id, float] = {}
 
     def __iter__(self) -> Iterator[JobPart]:
         return iter(list(self._parts.values()))
@@ -65,6 +66,7 @@ class Parts:
             self.refused += 1
             return
         if part.epoch is None or announce.epoch > part.epoch:
+            self._unannounced.pop(part.app_id, None)
             part.begin_epoch(announce.epoch, announce.master)
         part.commit(announce.frontier)
         part.works = works
@@ -86,6 +88,7 @@ class Parts:
 
     def drop(self, app_id: Id, now: float) -> None:
         """Has no part in a job any more."""
+        self._unannounced.pop(app_id, None)
         if self._parts.pop(app_id, None) is not None:
             self._node.unsubscribe(app_id, now)
 
@@ -150,6 +153,8 @@ class Parts:
     def snapshot(self, message: Snapshot, sender: Peer, now: float) -> bool:
         """Takes a run: from a child, or at the root straight from an agent that leaves."""
         part = self._parts.get(message.app_id)
+        if part is None and self._announcements.is_over(message.app_id, message.epoch):
+            return False
         if not self._is_child(message.app_id, sender):
             taken = part is not None and part.take_again(message)
         else:
@@ -277,7 +282,15 @@ class Parts:
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
         for part in self:
+            if part.epoch is None:
+                self._doubt(part, now)
+                continue
+            part.excuse_stragglers(now)
             if part.intake is not None:
                 part.intake.start_sealing()
-            if part.master is None:
-                self.send_up(part, now)
+            self.pass_on(part, now)
+
+    def _doubt(self, part: JobPart, now: float) -> None:
+        """A child speaks of a job that no master announces: for a while that may be news of a new one."""
+        if now - self._unannounced.setdefault(part.app_id, now) > SILENCE_S:
+            self.drop(part.app_id, now)

@@ -13,7 +13,7 @@ from overlay import Id
 OPEN_MAX = 256
 REPEAT_S = 1.0
 PATIENCE_S = 10.0
-STOP_PATIENCE_S = 5.0
+STOP_PATIENCE_S = 10.0
 NO_ANSWER = "no agent answered for the job within 10 s: the fleet may be changing, try again"
 TOO_MANY = f"this agent waits for the answers to {OPEN_MAX} requests already: try again"
 

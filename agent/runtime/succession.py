@@ -79,7 +79,9 @@ class Succession:
             held.heard_at, held.doubted_at = now, None
             self._failed.pop(sender.node_id, None)
             self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision), now)
-            if replica.leaving or (replica.take_over and self._node.is_root(app_id)):
+            # Only the master that everyone knows may say so; one that was never announced is not in office.
+            in_office = known is not None and known.epoch == replica.epoch
+            if in_office and (replica.leaving or (replica.take_over and self._node.is_root(app_id))):
                 return self._inherit(app_id)
         return None
 
@@ -125,7 +127,7 @@ class Succession:
     def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
         known = self._announcements.get(app_id)
         master = max(known.epoch, held.replica.epoch).master if known else held.replica.epoch.master
-        if not self._node.is_active:
+        if not self._node.is_active or (known and held.replica.epoch > known.epoch):
             return False
         # It may be this agent itself, in the process before this one.
         is_self = master == self._node.peer.node_id
