@@ -76,8 +76,6 @@ class Mastership:
         self.replicas_wanted = 3
         self.on_result: Callable[[Result], None] | None = None
         self.ended: Reason | None = None
-        self.resigns = False
-        """Whether its agent leaves: then any other is a better master."""
         self.followers = Followers(master, log, post, name)
         self.followers.frontier = master.frontier
         self._post = post
@@ -91,6 +89,7 @@ class Mastership:
         self._announced = 0
         self._announce_at = now
         self._hand_over_at = now
+        self._resigns = False
         self._resignations = 0
         self._revision = 0
         self._dirty = True
@@ -166,9 +165,14 @@ class Mastership:
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
 
+    def resign(self, now: float) -> None:
+        """Its agent leaves: any other is a better master."""
+        self._resigns, self._hand_over_at = True, now
+        self.tick(now)
+
     def _hand_over(self, now: float) -> None:
         """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
-        if self.resigns:
+        if self._resigns:
             # The one that will be the root: else it would have to hand over once more.
             nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(self._app_id, peer.node_id), peer.node_id))
             if nearest:

@@ -119,8 +119,7 @@ class Offices:
     def resign(self, now: float) -> None:
         """Hands every job over to another agent, as far as there is one."""
         for office in self._offices.values():
-            office.resigns = True
-            office.tick(now)
+            office.resign(now)
 
     @property
     def is_vacant(self) -> bool:
