@@ -204,7 +204,11 @@ class Performance:
             self._happened(str(error))
 
     def _seen(self) -> Sequence[Seen]:
-        return [Seen(window.at_s, window.is_complete, self.victim in window.missing) for window in self.board.windows]
+        agents = len(self.fleet.names)
+        return [
+            Seen(window.at_s, window.is_complete and window.expected == agents, self.victim in window.missing)
+            for window in self.board.windows
+        ]
 
     async def _redraw(self) -> None:
         while True:

@@ -83,7 +83,7 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
     else:
         _say(console, f"No window: they are {WINDOW_S} seconds long, and the first begins after the query is there.")
     if verdict.unsure:
-        _say(console, f"{verdict.unsure} had late events or an agent for a part of them: nothing exact to say of them")
+        _say(console, f"{verdict.unsure} had late events, or agents for a part of them: nothing exact to say of them")
     for line in verdict.wrong:
         _say(console, f"  not what the logs hold: {line}")
     if verdict.complete + verdict.lacking > 0 and not verdict.wrong:

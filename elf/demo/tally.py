@@ -20,8 +20,8 @@ _MOMENTS = 4096
 class Verdict:
     """Windows shown, those that lacked an agent throughout, and whether the logs hold what was counted in them.
 
-    Nothing exact can be said of windows with late events or with agents that were there for a part of them:
-    `unsure`. `wrong` has a line for every window that should have been equal and was not.
+    Nothing exact can be said of windows with late events or in which agents were there for a part only, as in the
+    first one if the query came to some agents after it had begun: `unsure`. `wrong` has a line for every window that should have been equal and was not.
     """
 
     complete: int
@@ -65,7 +65,7 @@ def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Sequence[Path]], wi
     unsure = 0
     any_late = any(window.late for window in windows)
     for window in windows:
-        if window.partial or any_late:
+        if window.partial or any_late or window.expected < len(logs):
             unsure += 1
             continue
         expected = sum(counted[window.start_ms] for agent, counted in written.items() if agent not in window.missing)

@@ -125,8 +125,8 @@ def test_windows_are_held_against_the_logs_where_that_is_exact(tmp_path: Path) -
         "agent-1": write_logs(tmp_path / "1", [0, 4_999, 5_000, 12_000]),
         "agent-5": write_logs(tmp_path / "5", [1, 5_001, 5_002]),
     }
-    first = replace(WINDOW, events=6)
-    second = replace(LACKING, start_ms=WINDOW.end_ms, end_ms=WINDOW.end_ms + 5000, events=2)
+    first = replace(WINDOW, contributors=2, expected=2, events=6)
+    second = replace(LACKING, contributors=1, expected=2, start_ms=WINDOW.end_ms, end_ms=WINDOW.end_ms + 5000, events=2)
     verdict = judge([first, second], logs, 5000)
     assert (verdict.complete, verdict.complete_events, verdict.lacking, verdict.lacking_events) == (1, 6, 1, 2)
     assert (verdict.unsure, verdict.wrong) == (0, ())
@@ -134,3 +134,4 @@ def test_windows_are_held_against_the_logs_where_that_is_exact(tmp_path: Path) -
     assert [line.endswith("7 counted, 6 in the logs") for line in over.wrong] == [True]
     assert judge([replace(first, partial=("agent-5",)), second], logs, 5000).unsure == 1
     assert judge([replace(first, late=1), second], logs, 5000).unsure == 2
+    assert judge([replace(first, contributors=1, expected=1), second], logs, 5000).unsure == 1

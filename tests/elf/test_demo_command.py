@@ -118,7 +118,7 @@ def test_without_a_terminal_it_speaks_in_lines_and_leaves_out_what_there_is_no_t
     assert "WHERE store == `video_games`" in text
     assert "--seconds 6 is too short to kill an agent (it takes 23 seconds" in text
     assert re.search(r"8 of 8 agents run figure-4\S* after \d\.\d\d s, agent-\d is its master", text)
-    assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  8 of 8  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
+    assert re.search(r"\d\d:\d\d:\d\d … \d\d:\d\d:\d\d  \d of \d  [\d,]+ events/s  lag \d\.\d\d s  top: ", text)
     assert "\x1b" not in text
     counted = re.search(r"The visitors counted ([\d,]+) answers; .*all it has of these logs, \1: the same", text)
     assert counted
