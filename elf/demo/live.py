@@ -6,7 +6,7 @@ lost, they come by way of another, after the last one seen.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -71,7 +71,7 @@ class Performance:
             with trio.move_on_after(_LAST_WINDOWS_S):
                 await self._all_out.wait()
             nursery.cancel_scope.cancel()
-        with trio.move_on_after(_LOST_TIMEOUT_S):
+        with trio.move_on_after(_LOST_TIMEOUT_S), suppress(ClientError):  # the fleet is about to end anyway
             await self._stop()
         return report
 

@@ -21,7 +21,8 @@ class Verdict:
     """Windows shown, those that lacked an agent throughout, and whether the logs hold what was counted in them.
 
     Nothing exact can be said of windows with late events or in which agents were there for a part only, as in the
-    first one if the query came to some agents after it had begun: `unsure`. `wrong` has a line for every window that should have been equal and was not.
+    first one if the query came to some agents after it had begun: `unsure`. `wrong` has a line for every window that
+    should have been equal and was not.
     """
 
     complete: int
