@@ -20,8 +20,3 @@ def members(contributors: int) -> Iterator[int]:
         lowest = contributors & -contributors
         yield lowest.bit_length() - 1
         contributors ^= lowest
-
-
-def everyone(count: int) -> int:
-    """The set of the numbers 0 … count − 1."""
-    return (1 << count) - 1

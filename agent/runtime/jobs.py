@@ -46,6 +46,8 @@ class JobPart:
         self.epoch: Epoch | None = None
         self.function: JobFunction | None = None
         self.number: int | None = None
+        self.number_before: int | None = None
+        """The worker's number in this epoch, and in the one before."""
         self.version = 0
         self.refused = 0
         self.intake: Intake | None = None
@@ -70,9 +72,10 @@ class JobPart:
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
-            self.function = self.intake = None
+            self.function = self.intake = self.number = self.number_before = None
             self.committed = FIRST_PANE
-        self.epoch, self.master_peer, self.number = epoch, master, None
+        self.epoch, self.master_peer = epoch, master
+        self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self._combiner, self._uplink = None, Uplink()
 
     @property

@@ -37,12 +37,15 @@ class Master:
         """Agents that the master before has waited for in vain."""
         self._ready = 0
 
-    def enrol(self, node_id: int, name: str, *, works: bool) -> Enrolled | None:
-        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full."""
+    def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
+        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full.
+
+        `before`: its number under the master before.
+        """
         number, begins = None, FIRST_PANE
         if works:
             begins = self._earliest_pane(node_id)
-            member = self.roster.enrol(node_id, name)
+            member = self.roster.enrol(node_id, name, before)
             if member is None:
                 return None
             number = member.number

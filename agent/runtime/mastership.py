@@ -101,7 +101,7 @@ class Mastership:
 
     def enrol(self, sender: Peer, message: Enrol, now: float) -> bool:
         """Answers an agent that wants to take part."""
-        enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works)
+        enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
         self._post.send(sender, enrolled, now)
@@ -160,7 +160,7 @@ class Mastership:
             self.stop(now, "nobody")
             return
         self.advance(now)
-        if self._dirty:
+        if self._dirty or any(peer.node_id not in self._acknowledged for peer in self._replicas()):
             self._replicate((), now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
@@ -300,10 +300,14 @@ class Mastership:
         self._dirty = False
         self._replicated = self.master.roster.revision
         self._revision += 1
-        replicas = self._node.replicas(self.replicas_wanted)
+        replicas = self._replicas()
         self._acknowledged = {peer.node_id: self._acknowledged.get(peer.node_id, 0) for peer in replicas}
         if replicas:
             self._post.send_all(replicas, self.descriptor(results), now)
+
+    def _replicas(self) -> tuple[Peer, ...]:
+        """Who is to hold the descriptor: the agents nearest to this one, now."""
+        return self._node.replicas(self.replicas_wanted)
 
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
         """A replica holds a revision."""

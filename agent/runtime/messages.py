@@ -73,11 +73,15 @@ class Announce(Message, frozen=True, tag=True):
 
 
 class Enrol(Message, frozen=True, tag=True):
-    """Agent → master: I take part in this epoch, as a worker or only by combining what others send."""
+    """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
+
+    `number`: what this worker has gone by so far. One that has left and comes back is another.
+    """
 
     epoch: Epoch
     agent: Name
     works: bool
+    number: Number | None = None
 
 
 class Enrolled(Message, frozen=True, tag=True):
@@ -262,8 +266,6 @@ class Stopped(Message, frozen=True, tag=True):
     epoch: Epoch
     reason: Reason
 
-
-OfEpoch = Announce | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit | Stopped
 
 CODEC: Codec[Message] = Codec(
     Submit

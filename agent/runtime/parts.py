@@ -109,7 +109,8 @@ class Parts:
         if part.epoch is None or part.master_peer is None:
             return
         if not part.is_installed or (part.works and part.number is None):
-            self._post.send(part.master_peer, Enrol(part.app_id, part.epoch, self._name, part.works), now)
+            enrol = Enrol(part.app_id, part.epoch, self._name, part.works, part.number_before)
+            self._post.send(part.master_peer, enrol, now)
 
     def _streams_of(self, stream: str) -> dict[str, StreamOptions]:
         """The agent's streams that a job on a stream, or on all, reads."""

@@ -40,11 +40,11 @@ class Roster:
             roster.next_number = max(roster.next_number, member.number + 1)
         return roster
 
-    def enrol(self, node_id: int, name: str) -> MemberEntry | None:
-        """The agent's entry, made if it has none or has left; None where there is no room."""
-        number = self._by_node.get(node_id)
-        if number is not None and self._members[number].last_pane is None:
-            return self._members[number]
+    def enrol(self, node_id: int, name: str, number: int | None = None) -> MemberEntry | None:
+        """The agent's entry, made if it has none, or has left and is not just leaving; None where there is no room."""
+        known = self._members.get(self._by_node.get(node_id, -1))
+        if known is not None and (known.last_pane is None or known.number == number):
+            return known
         if len(self._members) >= MEMBERS_MAX or self.next_number >= NUMBERS_MAX:
             return None
         member = MemberEntry(self.next_number, name, Id(node_id), None, None)
