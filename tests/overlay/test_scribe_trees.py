@@ -139,7 +139,7 @@ def test_trees_converge_in_spite_of_loss_delays_and_joins(seed: int) -> None:
 
 def assert_multicasts_reach_everyone(simulator: Simulator, groups: Groups, source: random.Random) -> None:
     simulator.loss = 0.0
-    simulator.run(simulator.now + 15.0)
+    simulator.run(simulator.now + 8.0)
     assert groups.errors() == [], "whoever was taken for dead because of losses is back"
     received: Counter[tuple[int, int]] = Counter()
     simulator.on_event = lambda _now, node, event: (
@@ -147,7 +147,7 @@ def assert_multicasts_reach_everyone(simulator: Simulator, groups: Groups, sourc
     )
     for key in groups.subscribers:
         source.choice(groups.nodes).multicast(key, b"", simulator.now)
-    simulator.run(simulator.now + 30.0)
+    simulator.run(simulator.now + 8.0)
     assert received == Counter((node_id, key) for key, ids in groups.subscribers.items() for node_id in ids)
 
 

@@ -94,6 +94,7 @@ def test_of_a_pair_the_one_with_the_lower_id_pings() -> None:
 
 def test_a_peer_that_is_needed_is_pinged_at_once_unless_it_was_heard_lately() -> None:
     clock = Clock(far=(LOW, HIGH))
+    clock.answering = {HIGH}
     clock.run(2.0)
     clock.watch.heard(HIGH, 2.0)
     for peer in (LOW, HIGH):
@@ -103,6 +104,7 @@ def test_a_peer_that_is_needed_is_pinged_at_once_unless_it_was_heard_lately() ->
     assert clock.watch.suspects == set()
     clock.run(3.5)
     assert clock.watch.suspects == {LOW.node_id}
+    assert [peer for _, peer in clock.pings].count(HIGH) == 1, "a second after it was heard"
     clock.run(9.0)
     assert [peer for _, peer in clock.failures] == [LOW]
     assert clock.silence_s()[0] <= 2.0 + 0.5 + 3.5
@@ -154,6 +156,8 @@ def test_who_was_suspended_asks_again_before_it_takes_anybody_for_dead() -> None
 def test_what_is_watched_follows_what_matters() -> None:
     clock = Clock(near=(LOW,), far=(HIGH,))
     clock.watch.rely_on(Peer(7, "hop"), 0.0)
+    for peer in (LOW, Peer(7, "hop")):
+        clock.watch.heard(peer, 0.0)
     clock.watch.keep({HIGH.node_id: HIGH}, {}, 0.0)
     assert (LOW.node_id in clock.watch, HIGH.node_id in clock.watch, 7 in clock.watch) == (False, True, True)
     clock.watch.keep({}, {7: Peer(7, "hop")}, 0.0)
