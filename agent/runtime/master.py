@@ -34,7 +34,7 @@ class Master:
         self.frontier = FIRST_PANE
         self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.given_up = 0
-        """Agents that the master before has waited for in vain."""
+        """Agents that no pane waits for."""
         self._ready = 0
 
     def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agent.runtime import contributors
 from agent.runtime.combiner import Span
 from agent.runtime.followers import Followers
 from agent.runtime.jobs import JobPart
@@ -23,16 +22,16 @@ from agent.runtime.messages import (
     Follow,
     Ready,
     Reason,
-    Replica,
     Replicated,
     Stopped,
 )
-from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
+from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.patience import Patience
 from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
-from overlay import Node, Peer, distance
+from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
@@ -50,8 +49,6 @@ REPLICATION_S = 0.5
 HAND_OVER_S = 1.0
 RESULT_BYTES_MAX = 48 << 20
 """A larger result loses its last rows."""
-REPLICATED_BYTES_MAX = 256 << 10
-"""Results larger than this are not replicated: the next master cannot send them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +63,30 @@ class _Outcome:
 
 
 class Mastership:
-    """`log` holds the last results; `on_result` is called with each result as it goes out."""
+    """`log` holds the last results, `replicas` is how many agents are to hold the master's descriptor.
+
+    `on_result` is called with each result as it goes out.
+    """
 
     def __init__(
-        self, master: Master, part: JobPart, log: ResultLog, post: Post, node: Node, name: str, now: float
+        self,
+        master: Master,
+        part: JobPart,
+        log: ResultLog,
+        post: Post,
+        node: Node,
+        name: str,
+        now: float,
+        *,
+        replicas: int,
     ) -> None:
         self.master = master
         self.part = part
-        self.replicas_wanted = 3
         self.on_result: Callable[[Result], None] | None = None
         self.ended: Reason | None = None
         self.followers = Followers(master, log, post, name)
         self.followers.frontier = master.frontier
+        self._replication = Replication(master, log, post, node, replicas)
         self._post = post
         self._node = node
         self._name = name
@@ -90,11 +99,6 @@ class Mastership:
         self._announce_at = now
         self._hand_over_at = now
         self._resigns = False
-        self._resignations = 0
-        self._revision = 0
-        self._dirty = True
-        self._replicated = 0
-        self._acknowledged: dict[int, int] = {}
         self._outcomes: deque[_Outcome] = deque()
 
     # What agents ask.
@@ -105,7 +109,7 @@ class Mastership:
         if enrolled is None:
             return False
         self._post.send(sender, enrolled, now)
-        self._roster_changed(now)
+        self.followers.acknowledge(now)
         return True
 
     def acknowledge(self, sender: Peer, message: Ready, now: float) -> bool:
@@ -113,7 +117,7 @@ class Mastership:
         if not self.master.knows(sender.node_id, message.number):
             return False
         self.master.acknowledge(sender.node_id, message)
-        self._roster_changed(now)
+        self.followers.acknowledge(now)
         return True
 
     def dismiss(self, sender: Peer, message: Farewell, now: float) -> bool:
@@ -121,7 +125,7 @@ class Mastership:
         if not self.master.knows(sender.node_id, message.number):
             return False
         self.master.dismiss(message.number, message.last_pane)
-        self._roster_changed(now)
+        self.followers.acknowledge(now)
         return True
 
     def follow(self, sender: Peer, message: Follow, now: float) -> None:
@@ -138,9 +142,10 @@ class Mastership:
             self.followers.finish(reason, now)
             self._post.multicast(FLEET_GROUP, Stopped(self._app_id, self.master.epoch, reason), now)
 
-    def _roster_changed(self, now: float) -> None:
-        self._dirty = self._dirty or self.master.roster.revision != self._replicated
-        self.followers.acknowledge(now)
+    def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
+        """An agent holds what a successor needs."""
+        self._replication.confirmed(sender, message)
+        self._release(now)
 
     # Time.
 
@@ -160,8 +165,7 @@ class Mastership:
             self.stop(now, "nobody")
             return
         self.advance(now)
-        if self._dirty or any(peer.node_id not in self._acknowledged for peer in self._replicas()):
-            self._replicate((), now)
+        self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
 
@@ -173,14 +177,10 @@ class Mastership:
     def _hand_over(self, now: float) -> None:
         """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
         if self._resigns:
-            # The one that will be the root: else it would have to hand over once more.
-            nearest = sorted(self._node.leaf_set, key=lambda peer: (distance(self._app_id, peer.node_id), peer.node_id))
-            if nearest:
-                successor = nearest[self._resignations % len(nearest)]
-                self._resignations += 1
-                self._post.send(successor, self.descriptor(take_over=True, leaving=True), now)
+            if (successor := self._replication.successor()) is not None:
+                self._replication.hand_over(successor, now, leaving=True)
         elif not self._node.is_root(self._app_id):
-            self._post.send(self._node.closest(self._app_id), self.descriptor(take_over=True), now)
+            self._replication.hand_over(self._node.closest(self._app_id), now, leaving=False)
         self._hand_over_at = now + HAND_OVER_S
 
     def has_lingered(self, now: float) -> bool:
@@ -221,6 +221,7 @@ class Mastership:
         agents = self.master.roster.numbers_of(node_id)
         if agents and self.ended is None:
             self._patience.stop_waiting(agents)
+            self.master.given_up = self._patience.given_up
             self.master.runs(agents, no_longer=True)
             self.followers.acknowledge(now)
 
@@ -243,21 +244,26 @@ class Mastership:
         missing = 0
         for span in spans:
             missing |= master.roster.expected(span.upto) & ~span.contributors
-        return self._patience.waits(missing, now)
+        waits = self._patience.waits(missing, now)
+        master.given_up = self._patience.given_up
+        return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results = [(pane, result) for run in runs for pane, result in self.master.publish(run).items()]
         json: list[tuple[int, bytes]] = []
         if len(self.followers) or not self.master.job.bounded:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
-        self._replicate(json, now)
-        outcome = _Outcome(self._revision, self.master.frontier, tuple(results), tuple(json), now + REPLICATION_S)
+        revision = self._replication.publish(json, now)
+        outcome = _Outcome(revision, self.master.frontier, tuple(results), tuple(json), now + REPLICATION_S)
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:
         """Sends out what the replicas hold."""
-        while self._outcomes and (self._is_held(self._outcomes[0].revision) or now >= self._outcomes[0].release_at):
-            outcome = self._outcomes.popleft()
+        while self._outcomes:
+            outcome = self._outcomes[0]
+            if not self._replication.is_held(outcome.revision) and now < outcome.release_at:
+                return
+            self._outcomes.popleft()
             self.followers.frontier = outcome.frontier
             self.followers.publish(outcome.json, now)
             if self.on_result is not None:
@@ -272,49 +278,3 @@ class Mastership:
         for outcome in self._outcomes:
             self.followers.publish(outcome.json, now)
         self._outcomes.clear()
-
-    # Replicas.
-
-    def descriptor(
-        self, results: Iterable[tuple[int, bytes]] = (), *, take_over: bool = False, leaving: bool = False
-    ) -> Replica:
-        """All that another master needs to go on from here."""
-        master = self.master
-        return Replica(
-            app_id=self._app_id,
-            epoch=master.epoch,
-            revision=self._revision,
-            job=master.job,
-            submitter=master.submitter,
-            members=master.roster.entries(),
-            next_number=master.roster.next_number,
-            frontier=master.frontier,
-            totals=[master.totals[name] for name in COUNTERS],
-            given_up=contributors.to_bytes(self._patience.given_up),
-            results=[(pane, json) for pane, json in results if len(json) <= REPLICATED_BYTES_MAX],
-            take_over=take_over,
-            leaving=leaving,
-        )
-
-    def _replicate(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
-        self._dirty = False
-        self._replicated = self.master.roster.revision
-        self._revision += 1
-        replicas = self._replicas()
-        self._acknowledged = {peer.node_id: self._acknowledged.get(peer.node_id, 0) for peer in replicas}
-        if replicas:
-            self._post.send_all(replicas, self.descriptor(results), now)
-
-    def _replicas(self) -> tuple[Peer, ...]:
-        """Who is to hold the descriptor: the agents nearest to this one, now."""
-        return self._node.replicas(self.replicas_wanted)
-
-    def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
-        """A replica holds a revision."""
-        if sender.node_id in self._acknowledged:
-            self._acknowledged[sender.node_id] = max(self._acknowledged[sender.node_id], message.revision)
-            self._release(now)
-
-    def _is_held(self, revision: int) -> bool:
-        """Whether every replica has this revision, or there are none."""
-        return all(held >= revision for held in self._acknowledged.values())

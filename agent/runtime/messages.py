@@ -182,10 +182,11 @@ class Replica(Message, frozen=True, tag=True):
 
 
 class Replicated(Message, frozen=True, tag=True):
-    """Replica → master: I hold this revision."""
+    """Replica → master: I hold this revision, and results up to this pane."""
 
     epoch: Epoch
     revision: Count
+    upto: Time
 
 
 class Follow(Message, frozen=True, tag=True):

@@ -99,8 +99,8 @@ class Offices:
 
     def _begin(self, master: Master, log: ResultLog, now: float) -> None:
         part = self._parts.lead(master)
-        office = Mastership(master, part, log, self._post, self._node, self._name, now)
-        office.on_result, office.replicas_wanted = self.on_result, self._replicas
+        office = Mastership(master, part, log, self._post, self._node, self._name, now, replicas=self._replicas)
+        office.on_result = self.on_result
         self._offices[master.job.app_id] = office
         announcement = office.announcement()
         self._announcements.hear(announcement, now)

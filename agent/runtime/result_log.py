@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from agent.runtime.panes import FIRST_PANE
+
 RESULTS_MAX = 64
 BYTES_MAX = 8 << 20
 
@@ -26,6 +28,11 @@ class ResultLog:
         self._bytes += len(json)
         while len(self._results) > RESULTS_MAX or (self._bytes > BYTES_MAX and len(self._results) > 1):
             self._bytes -= len(self._results.popleft()[1])
+
+    @property
+    def last(self) -> int:
+        """The pane of the newest result."""
+        return self._results[-1][0] if self._results else FIRST_PANE
 
     def after(self, pane: int) -> Iterator[tuple[int, bytes]]:
         """The results after a pane, in order."""

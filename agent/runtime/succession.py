@@ -78,7 +78,7 @@ class Succession:
         if sender.node_id == replica.epoch.master:
             held.heard_at, held.doubted_at = now, None
             self._failed.pop(sender.node_id, None)
-            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision), now)
+            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last), now)
             # Only the master that everyone knows may say so; one that was never announced is not in office.
             in_office = known is not None and known.epoch == replica.epoch
             if in_office and (replica.leaving or (replica.take_over and self._node.is_root(app_id))):

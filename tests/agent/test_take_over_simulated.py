@@ -128,3 +128,17 @@ def test_several_leave_at_once() -> None:
     life.fleet.run(life.fleet.now + 25.0)
     check(life, silence_max_s=10.0)
     assert len(life.fleet.of(JOB)[-1].expected) == 3
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_master_hands_over_its_last_results_too(seed: int) -> None:
+    """To a closer node that has just come, and has not held any descriptor before."""
+    life = begin(seed, size=5)
+    fleet = life.fleet
+    before = [window.pane for window in fleet.of(JOB)]
+    closer = fleet.add("web", node_id=KEY)
+    fleet.run(fleet.now + 6.0)
+    assert master_of(list(fleet.servers.values())) is closer
+    closer.agent.follow(KEY, FIRST_PANE, fleet.now)
+    fleet.run(fleet.now + 2.0)
+    assert published(closer, KEY)[: len(before)] == before
