@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from agent_process import AgentProcess, eventually
 
-from agent.control.messages import GetJobs, Jobs, Refused
+from agent.control.messages import GetJobs, GetStatus, Jobs, Refused
 from overlay import Authority
 
 FLEET = "shop"
@@ -217,13 +217,13 @@ def test_a_request_that_fails_in_the_agent_costs_only_itself(agent: AgentProcess
 from agent.runtime.agent import Agent
 from elf.cli import main
 def broken(self): raise RuntimeError("cannot be told")
-Agent.jobs = broken
+Agent.status = broken
 main()
 """
     with agent.start().ready():
-        answer = agent.ask(GetJobs())
+        answer = agent.ask(GetStatus())
         assert isinstance(answer, Refused)
         assert answer.kind == "unavailable"
         assert agent.event("a request failed")["error"] == "RuntimeError: cannot be told"
-        assert agent.status().active
+        assert agent.ask(GetJobs()) == Jobs([])
         assert agent.stop() == 0
