@@ -33,6 +33,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(import_module(f"elf.commands.{cmd_name}"), cmd_name)
+        # Polars, once loaded, has the kernel restart a read that Ctrl-C interrupts: on a quiet pipe it would wait on.
+        signal.siginterrupt(signal.SIGINT, True)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -53,8 +55,6 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line; errors become one line on stderr: exit code 2 for usage, 1 at run time."""
     prepare_streams()
-    # Polars' handler has the kernel restart a read that Ctrl-C interrupts: on a quiet pipe it would wait on.
-    signal.siginterrupt(signal.SIGINT, True)
     try:
         code = cli.main(prog_name="elf", standalone_mode=False) or 0
         sys.stdout.flush()
