@@ -228,12 +228,12 @@ class Mastership:
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
         if self.ended is None:
-            spans = self.part.due()
+            spans, given_up = self.part.due(), self._patience.given_up
             if spans and not self._holds_back(spans, now):
                 self._publish(self.part.completed(), now)
+                self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
                 self._patience.seen(spans[-1].contributors)
                 self.master.runs(spans[-1].contributors)
-                self.master.runs(self._patience.given_up, no_longer=True)
                 self.followers.acknowledge(now)
         self._release(now)
 

@@ -7,6 +7,7 @@ from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
 from simulated_fleet import Server, key_of, published
 
 from agent.runtime.messages import Stopped
+from agent.runtime.notices import Acknowledged
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import FLEET_GROUP
 
@@ -45,10 +46,13 @@ def test_a_restarted_agent_is_the_same_to_the_roster(seed: int) -> None:
     fleet.run(fleet.now + 12.0)
     middle = fleet.of(JOB)[-1]
     assert (middle.result.contributors, middle.result.expected, middle.result.missing) == (4, 5, [away.name])
+    before = len(life.follower.notices)
     fleet.restart(away)
     fleet.run(fleet.now + 12.0)
     last = fleet.of(JOB)[-1]
     assert (last.result.contributors, last.result.expected, last.result.missing) == (5, 5, [])
+    told = [one for one in life.follower.notices[before:] if isinstance(one, Acknowledged)]
+    assert [(one.agents, one.expected) for one in told] == [(5, 5)], "once it runs the job, it does so for good"
     check(life, silence_max_s=10.0)
 
 
