@@ -160,8 +160,9 @@ def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
 def completeness(result: Result) -> str:
     """What stands behind a result, in one line: agents, events, and everything that is not in it."""
     parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
-    if result.missing:
-        parts[0] += f" (missing {', '.join(printable(name) for name in result.missing)})"
+    for word, names in (("missing", result.missing), ("in part", result.partial)):
+        if names:
+            parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
     counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.dropped:

@@ -29,7 +29,7 @@ from agent.feeding.feeds import Feeds
 from agent.runtime.agent import Agent
 from agent.runtime.feeds_wanted import StreamOptions
 from agent.runtime.notices import Notice
-from overlay import Identity, ListenError, Node, Peer, Transport, TransportLimits, format_id
+from overlay import Identity, ListenError, Node, Peer, PeerFailed, PeerLeft, Transport, TransportLimits, format_id
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SWEEP_S = 5.0
@@ -89,6 +89,7 @@ class Daemon:
             is_idle=self._is_idle,
             settled=self._settled,
         )
+        agent.on_peer_gone = self._say_gone
         self._transport = Transport(
             identity,
             config.listen,
@@ -146,6 +147,10 @@ class Daemon:
 
     def _notice(self, notice: Notice) -> None:
         self._requests.notice(notice)
+
+    def _say_gone(self, event: PeerFailed | PeerLeft) -> None:
+        say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")
+        say(what, peer=event.peer.address, node_id=format_id(event.peer.node_id))
 
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""

@@ -35,12 +35,14 @@ _LOG = logging.getLogger("elf.agent")
 class Fed(Protocol):
     """What is fed: see `agent.Agent`. `now` is monotonic, in seconds.
 
+    `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted.
     """
 
     def feeds(self) -> tuple[Feed, ...]: ...
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None: ...
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
+    def lacks(self, key: FeedKey, some: bool) -> None: ...
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None: ...
 
 
@@ -139,6 +141,8 @@ class Feeds:
             self._meters[feed.stream].note(reading, found)
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
+            statistics = found.statistics
+            self._agent.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
             for batch in found.batches:
                 await self._insert(reading, batch)
             if found.at_end and self._columns(reading) is not None:

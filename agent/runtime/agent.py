@@ -72,6 +72,7 @@ class Agent:
         post = Post(node)
         self._announcements = Announcements()
         self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance)
+        self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
@@ -136,6 +137,10 @@ class Agent:
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """A feed has been read to its end, for now; said also of one that has just been opened there."""
         self._parts.caught_up(key, now, wall_ms)
+
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Whether some of a feed's files cannot be read: what is sealed meanwhile is partial."""
+        self._parts.lacks(key, some)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         """A bounded feed has been read to its end."""
@@ -211,6 +216,8 @@ class Agent:
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:
         """Acts on one thing the overlay has raised."""
+        if isinstance(event, PeerFailed | PeerLeft) and self.on_peer_gone is not None:
+            self.on_peer_gone(event)
         match event:
             case Delivered() | MulticastReceived() | MessageReceived():
                 self._dispatch.receive(event, now, wall_ms)

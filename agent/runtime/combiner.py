@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import groupby
+from operator import or_
 from typing import NamedTuple
 
 import polars as pl
@@ -112,10 +114,11 @@ class Combiner:
         if not cuts:
             return []
         runs = []
-        for contributors, group in groupby(cuts, key=lambda cut: cut[0].contributors):
+        for (contributors, partial), group in groupby(cuts, key=lambda cut: (cut[0].contributors, _partial(cut[1]))):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
-            runs.append(self._merge(alike[0][0].after, alike[-1][0].upto, contributors, parts))
+            state, counters = self._merge(parts)
+            runs.append(Run(alike[0][0].after, alike[-1][0].upto, contributors, state, counters, partial))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -166,10 +169,10 @@ class Combiner:
             after = upto
         return cuts
 
-    def _merge(self, after: int, upto: int, contributors: int, parts: list[Run]) -> Run:
+    def _merge(self, parts: list[Run]) -> tuple[pl.DataFrame, pl.DataFrame]:
         counters = add_counters(part.counters for part in parts)
         states = [part.state for part in parts]
-        return Run(after, upto, contributors, states[0] if len(states) == 1 else self.combine(states), counters)
+        return states[0] if len(states) == 1 else self.combine(states), counters
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
@@ -181,6 +184,10 @@ def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
             chosen.append(run)
             contributors |= run.contributors
     return chosen, contributors
+
+
+def _partial(runs: list[Run]) -> int:
+    return reduce(or_, (run.partial for run in runs), 0)
 
 
 def _beyond(limit: int, runs: list[Run]) -> list[Run]:

@@ -27,6 +27,7 @@ class Intake:
         self._needed = {column.name for column in columns_of(function)}
         self._pane_ms = function.plan.window_ms
         self._watermark = Watermark(self.feeds)
+        self._lacking: set[FeedKey] = set()
         self._begin(begins, wall_ms)
 
     def _begin(self, earliest: int, wall_ms: int) -> None:
@@ -75,6 +76,11 @@ class Intake:
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """A feed is at its end for now."""
         self._watermark.caught_up(key, wall_ms)
+
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Whether some of a feed's files cannot be read."""
+        (self._lacking.add if some else self._lacking.discard)(key)
+        self.worker.is_partial = bool(self._lacking)
 
     def end_of_feed(self, key: FeedKey) -> None:
         """A bounded feed is over."""

@@ -257,7 +257,8 @@ class JobPart:
             counters = cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
         except cbt.FrameError:
             return None
-        run = Run(message.after, message.upto, members, state, counters)
+        partial = contributors.from_bytes(message.partial)
+        run = Run(message.after, message.upto, members, state, counters, partial)
         return run if run.is_sound(function.plan.window_ms) else None
 
     @property
@@ -313,6 +314,7 @@ class JobPart:
             contributors.to_bytes(run.contributors),
             cbt.encode_frame(run.state),
             cbt.encode_frame(run.counters),
+            contributors.to_bytes(run.partial),
             again,
         )
 

@@ -99,7 +99,7 @@ class Master:
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
         rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
-        results = {pane: self._result(pane, rows[pane], counted[pane], run.contributors) for pane in sorted(counted)}
+        results = {pane: self._result(pane, rows[pane], counted[pane], run) for pane in sorted(counted)}
         self.roster.forget_left(self.frontier)
         return results
 
@@ -113,10 +113,10 @@ class Master:
         master.totals.update(zip(COUNTERS, replica.totals, strict=False))
         return master
 
-    def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], present: int) -> Result:
+    def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], run: Run) -> Result:
         size = self.function.plan.window_ms
         expected = self.roster.expected(pane)
-        missing, present = expected & ~present, expected & present
+        missing, present = expected & ~run.contributors, expected & run.contributors
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
@@ -125,7 +125,7 @@ class Master:
             contributors=present.bit_count(),
             expected=expected.bit_count(),
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
-            partial=[],
+            partial=self.roster.names(present & run.partial)[:NAMES_MAX],
             leaped=0,
             events=counted["events"],
             late=counted["late"],

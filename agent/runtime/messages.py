@@ -122,6 +122,7 @@ class Farewell(Message, frozen=True, tag=True):
 class Snapshot(Message, frozen=True, tag=True):
     """Child → parent: the combined panes in (after, upto] of the contributors, and what was counted on the way.
 
+    `partial`: those of them who lack some of their events.
     `again`: it went up before, to a parent that may have passed it on; it stays as it is until it is at the root.
     """
 
@@ -132,6 +133,7 @@ class Snapshot(Message, frozen=True, tag=True):
     contributors: Bitmap
     state: bytes
     counters: bytes
+    partial: Bitmap = b""
     again: bool = False
 
 

@@ -26,13 +26,17 @@ COUNT_MAX = 1 << 47
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """The panes in (after, upto] of these contributors: their state and what was counted, both by pane."""
+    """The panes in (after, upto] of these contributors: their state and what was counted, both by pane.
+
+    `partial`: those among them who know that they lack some of their events.
+    """
 
     after: int
     upto: int
     contributors: int
     state: pl.DataFrame
     counters: pl.DataFrame
+    partial: int = 0
 
     def within(self, after: int, upto: int) -> Run:
         """The part of the run in (after, upto]; the run itself when that is all of it."""
@@ -40,14 +44,19 @@ class Run:
         if (after, upto) == (self.after, self.upto):
             return self
         inside = pl.col("pane").is_between(after, upto, closed="right")
-        return Run(after, upto, self.contributors, self.state.filter(inside), self.counters.filter(inside))
+        state, counters = self.state.filter(inside), self.counters.filter(inside)
+        return replace(self, after=after, upto=upto, state=state, counters=counters)
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; nobody's stays nobody's."""
-        return replace(self, contributors=1 << number) if self.contributors else self
+        if not self.contributors:
+            return self
+        return replace(self, contributors=1 << number, partial=1 << number if self.partial else 0)
 
     def is_sound(self, pane_ms: int | None) -> bool:
         """Whether an honest peer could have made it: only the job's panes, within its span, and sane counts."""
+        if self.partial & ~self.contributors:
+            return False
         pane = pl.col("pane")
         in_span = pane.is_between(self.after, self.upto, closed="right")
         aligned = pane % pane_ms == 0 if pane_ms else pane == 0

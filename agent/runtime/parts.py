@@ -253,6 +253,11 @@ class Parts:
             intake.caught_up(key, wall_ms)
             intake.start_sealing()
 
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        for part in self:
+            if part.intake is not None and key in part.intake.feeds:
+                part.intake.lacks(key, some)
+
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         for intake in self._reading(key, now, wall_ms):
             intake.end_of_feed(key)

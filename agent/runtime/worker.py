@@ -34,6 +34,8 @@ class Worker:
         self.function = function
         self.frontier = FIRST_PANE
         """How far it has sealed."""
+        self.is_partial = False
+        """Whether it lacks events of what it seals now."""
         self.late = 0
         """Events that came for a pane that was sealed."""
         self._first_pane = FIRST_PANE
@@ -199,7 +201,8 @@ class Worker:
 
     def _seal(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame) -> Run:
         inside = pl.col("pane").is_between(self.frontier, upto, closed="right")
-        return Run(self.frontier, upto, SELF, state, counters.filter(inside))
+        partial = SELF if self.is_partial else 0
+        return Run(self.frontier, upto, SELF, state, counters.filter(inside), partial)
 
     def _keep(self, run: Run) -> None:
         self.frontier = run.upto

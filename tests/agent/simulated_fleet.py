@@ -34,11 +34,11 @@ _NAMES: dict[int, tuple[Result, frozenset[str], frozenset[str]]] = {}
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, pane: int, rows: Any, counted: Any, present: int) -> Result:
-        result = make(master, pane, rows, counted, present)
+    def made(master: Master, pane: int, rows: Any, counted: Any, run: Any) -> Result:
+        result = make(master, pane, rows, counted, run)
         roster = master.roster
         expected = roster.expected(pane)
-        names = [frozenset(roster.names(numbers)) for numbers in (expected, expected & present)]
+        names = [frozenset(roster.names(numbers)) for numbers in (expected, expected & run.contributors)]
         _NAMES[id(result)] = (result, names[0], names[1])
         return result
 

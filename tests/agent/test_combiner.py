@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import polars as pl
@@ -127,3 +128,15 @@ def test_a_change_of_contributors_cuts_the_run() -> None:
     early, late = combiner.ready()
     assert (early.upto, early.contributors, totals([early])) == (4, 0b111, {1: 2, 4: 1})
     assert (late.upto, late.contributors, totals([late])) == (END, 0b101, {7: 2})
+
+
+def test_who_is_there_in_part_is_so_only_in_the_panes_it_said_so_of() -> None:
+    combiner = Combiner(add_up)
+    for source in (0, 1):
+        combiner.add_source(source)
+        for pane in (0, 1, 2):
+            run = run_of(FIRST_PANE if pane == 0 else pane - 1, pane, 1 << source, {pane: 1})
+            combiner.add(source, replace(run, partial=2 if (source, pane) == (1, 1) else 0))
+    runs = combiner.ready()
+    assert [(run.upto, run.contributors, run.partial) for run in runs] == [(0, 3, 0), (1, 3, 2), (2, 3, 0)]
+    assert totals(runs) == {0: 2, 1: 2, 2: 2}

@@ -169,6 +169,7 @@ def test_a_killed_agent_is_missed_and_comes_back(tmp_path: Path) -> None:
             "it is missed",
             10,
         )
+        assert first.event("peer failed")["peer"] == f"127.0.0.1:{third.port}"
         third.start().ready()
         eventually(lambda: len(first.status().leaf_set) == 2, "it is back", 10)
         assert third.event("ready")["incarnation"] == 2
@@ -178,6 +179,7 @@ def test_an_agent_that_leaves_is_gone_at_once(tmp_path: Path) -> None:
     with fleet(tmp_path, 2) as (first, second):
         assert second.stop() == 0
         eventually(lambda: first.status().leaf_set == [], "it is gone", 2)
+        assert first.event("peer left")["peer"] == f"127.0.0.1:{second.port}"
 
 
 def test_a_query_over_what_the_logs_hold(pair: list[AgentProcess]) -> None:

@@ -38,6 +38,7 @@ class FakeAgent:
         self.watermarks: list[int | None] = []
         self.said: list[tuple[str, FeedKey]] = []
         self.caught_up_ms: list[int] = []
+        self.lacking: dict[FeedKey, bool] = {}
         self.clock = 0.0
         self.on_insert: Callable[[], None] = lambda: None
 
@@ -62,6 +63,9 @@ class FakeAgent:
         self._note_time(now, wall_ms)
         self.said.append(("caught up", key))
         self.caught_up_ms.append(wall_ms)
+
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        self.lacking[key] = some
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
         self._note_time(now, wall_ms)
@@ -151,6 +155,25 @@ async def test_a_bounded_feed_ends_and_is_not_read_again(tmp_path: Path, nursery
     feeds.reconcile()
     await until(lambda: len(agent.said) == 2)
     assert agent.numbers(("web", 1)) == [*range(20), *range(20), 99]
+
+
+@pytest.mark.parametrize("others", ["no line of any log\n", None])
+@pytest.mark.parametrize("feed", [bounded(), live(start="beginning", app_id=1)])
+async def test_files_that_cannot_be_read_make_a_feed_partial(
+    tmp_path: Path, nursery: trio.Nursery, feed: Feed, others: str | None
+) -> None:
+    write(tmp_path / "a.log", [1])
+    agent = FakeAgent(feed)
+    nursery.start_soon(make_feeds(agent, stream(tmp_path / "a.log", tmp_path / "b.log")).run)
+    await until(lambda: bool(agent.said))
+    assert not agent.lacking[feed.key], "one of the patterns may match nothing"
+    if others is None:
+        (tmp_path / "a.log").unlink()
+    else:
+        (tmp_path / "b.log").write_text(others)
+    agent = FakeAgent(feed)
+    nursery.start_soon(make_feeds(agent, stream(tmp_path / "a.log", tmp_path / "b.log")).run)
+    await until(lambda: agent.lacking.get(feed.key, False))
 
 
 async def test_nothing_is_read_that_no_job_wants(tmp_path: Path, nursery: trio.Nursery) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from watching import submit
 
+import elf
 from elf.demo import DemoError
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
@@ -81,6 +82,22 @@ def test_the_first_agent_finds_the_others_again(pair: AgentFleet) -> None:
     pair.kill("agent-1")
     pair.restart("agent-1")
     submit(pair.socket("agent-1"), COUNT, "found", agents=2)
+
+
+def test_who_cannot_read_its_logs_is_there_in_part(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.log"
+    good.write_text('{"time": "2026-01-01T00:00:00Z", "n": 1}\n')
+    bad.write_text("no line of any log\n")
+    streams = [StreamFiles("web", (str(log),)) for log in (good, bad)]
+    with AgentFleet(tmp_path, [AgentSpec(f"agent-{n}", (stream,)) for n, stream in enumerate(streams, 1)]) as fleet:
+        submit(fleet.socket("agent-1"), COUNT, "all", agents=2)
+        client = elf.connect_sync(fleet.socket("agent-1"))
+        with client, client.query("SELECT COUNT(*) AS n FROM web", once=True) as job:
+            (result,) = job
+        assert (result.rows, result.contributors, result.expected) == ([{"n": 1}], 2, 2)
+        assert (result.missing, result.partial) == ([], ["agent-2"])
+        (log,) = [line for line in fleet.process("agent-2").log.read_text().splitlines() if "bad.log" in line]
+        assert "no known log format" in log or "format" in log
 
 
 def test_sigterm_ends_an_agent_with_exit_code_zero(pair: AgentFleet) -> None:
