@@ -1,0 +1,121 @@
+"""What a partition root does with panes: it consolidates them into windows, of several sizes at once."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from cbt.windows.merging import Mergeable
+from cbt.windows.panes import PanePlan, WindowSize
+from cbt.windows.sequence import Window, WindowSequence
+
+
+class Consolidator:
+    """Takes sealed panes in order and yields the windows that they complete.
+
+    `layout` combines the frames: a `Layout`, or what else has `empty` and `combine`. A pane's frame has one row for
+    each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
+    Overlapping windows share work: see `cbt.windows.sliding`. For each size at most `size_ms / gcd(size_ms,
+    slide_ms)` slices are held, and the windows that ended less than `retain_ms` ago, so that late events still
+    correct them: `1 + retain_ms / slide_ms` at most. Raises ValueError for a negative `retain_ms`, or window sizes
+    as `PanePlan` does.
+
+    >>> from cbt import Aggregate, Key, Layout
+    >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
+    >>> windows = Consolidator(layout, [WindowSize(20, 10)], retain_ms=60)
+    >>> for pane, paths in [(0, ["/a", "/a"]), (10, ["/b"]), (20, [])]:
+    ...     events = pl.DataFrame({"pane": pane, "path": paths}, schema={"pane": pl.Int64, "path": pl.String})
+    ...     for window in windows.add(pane, layout.lift(events)):
+    ...         print(window.start_ms, window.end_ms, sorted(layout.lower(window.frame).select("path", "hits").rows()))
+    -10 10 [('/a', 2)]
+    0 20 [('/a', 2), ('/b', 1)]
+    10 30 [('/b', 1)]
+    """
+
+    def __init__(self, layout: Mergeable, sizes: Sequence[WindowSize], *, retain_ms: int = 0) -> None:
+        if retain_ms < 0:
+            raise ValueError(f"windows cannot be retained for {retain_ms} ms")
+        self.plan, self.retain_ms = PanePlan(sizes), retain_ms
+        self._sequences = [WindowSequence(layout, size, retain_ms) for size in self.plan.sizes]
+        self._complete: int | None = None  # every pane before it is in
+        self._ended = self._yielding = False
+        self._missed = 0
+
+    def add(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+        """The windows that are complete with this pane, by their ends, shorter ones first.
+
+        Panes that are passed over count as empty; windows without any other are left out, and so are not those of
+        panes that were added empty. The first windows may begin before the first pane. Amortised three combines a
+        slice and size, one a pane and size. Raises ValueError for a pane that is not aligned or not after the last,
+        RuntimeError after `end` or as long as an earlier iterator has not come to its end.
+        """
+        self._check_idle()
+        self._check_aligned(pane)
+        if self._complete is not None and pane < self._complete:
+            raise ValueError(f"pane {pane} is before {self._complete}, up to where panes are complete: revise it")
+        return self._started(self._add(pane, frame))
+
+    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+        """Adds late events to a pane that is complete. The corrected windows, of all that are still retained.
+
+        Windows with the pane that are yet to come hold the events as well. What is no longer retained is counted in
+        `missed`. One combine for each window and size; up to one for each slice where stacks are patched. Raises
+        ValueError for a pane that is not aligned or not complete, RuntimeError as `add` does.
+        """
+        self._check_idle()
+        self._check_aligned(pane)
+        if self._complete is None or pane >= self._complete:
+            raise ValueError(f"pane {pane} is not complete yet: add it")
+        return self._started(self._revise(pane, frame) if frame.height else iter(()))
+
+    def end(self) -> Iterator[Window]:
+        """The windows that have begun, at the end of bounded input. Nothing can be added or revised after it."""
+        self._check_idle()
+        self._ended = True
+        if self._complete is None:
+            return iter(())
+        return self._started(self._advance(self._complete + self.plan.size_max_ms))
+
+    @property
+    def missed(self) -> int:
+        """For how many windows late events came too late: once for each window and `revise`."""
+        return self._missed
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the columns held, those that frames share once for each of them. O(slices + windows)."""
+        return sum(sequence.memory_bytes for sequence in self._sequences)
+
+    def _add(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+        yield from self._advance(pane)
+        for sequence in self._sequences:
+            sequence.add(frame)
+        yield from self._advance(pane + self.plan.pane_ms)
+
+    def _advance(self, complete_ms: int) -> Iterator[Window]:
+        self._complete = complete_ms
+        sequences = (sequence.advance(complete_ms) for sequence in self._sequences)
+        return heapq.merge(*sequences, key=lambda window: (window.end_ms, window.size))
+
+    def _revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+        for sequence in self._sequences:
+            self._missed += sequence.missed_by(pane)
+            yield from sequence.revise(pane, frame)
+
+    def _started(self, windows: Iterator[Window]) -> Iterator[Window]:
+        self._yielding = True
+        return self._to_the_end(windows)
+
+    def _to_the_end(self, windows: Iterator[Window]) -> Iterator[Window]:
+        yield from windows
+        self._yielding = False
+
+    def _check_idle(self) -> None:
+        if self._yielding:
+            raise RuntimeError("there are windows left to take of the pane before")
+        if self._ended:
+            raise RuntimeError("the windows have ended")
+
+    def _check_aligned(self, pane: int) -> None:
+        if pane % self.plan.pane_ms:
+            raise ValueError(f"{pane} is no pane: they start at multiples of {self.plan.pane_ms} ms")

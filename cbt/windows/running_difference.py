@@ -1,0 +1,64 @@
+"""`PAO₁₅ ⊖ PAO₅` (paper, section 2.2), again and again: a running aggregate that frames are added to and taken from."""
+
+from collections import deque
+
+import polars as pl
+
+from cbt.columns import Aggregate
+from cbt.layout import Layout
+from cbt.windows.merging import combined
+from cbt.windows.subtraction import subtract_frames
+
+_SUPPORT = "frames with the key"
+_SUPPORT_STATE = f"{_SUPPORT}.n"
+
+
+class RunningDifference:
+    """A queue of frames with the combination of all, for invertible aggregates: a combine as a frame comes, a
+    subtraction as it leaves, nothing for a value.
+
+    Frames have one and the same pane, and their states subtract exactly. It counts for each key the frames that
+    have it; once there are none, the key has gone.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = Layout(layout.keys, [*layout.aggregates, Aggregate(_SUPPORT, "count", None, "any")], layout.seed)
+        self._frames: deque[pl.DataFrame] = deque()
+        self._running = self._layout.empty()
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def push(self, frame: pl.DataFrame) -> None:
+        """Adds a frame at the end. One combine."""
+        counted = _counted(frame)
+        self._frames.append(counted)
+        self._running = combined(self._layout, [self._running, counted])
+
+    def evict(self, count: int) -> None:
+        """Drops the oldest frames. One subtraction, and a combine if there are several."""
+        leaving = combined(self._layout, [self._frames.popleft() for _ in range(count)])
+        left = subtract_frames(self._layout, self._running, leaving)
+        self._running = left.filter(pl.col(_SUPPORT_STATE) != 0)
+
+    def patch(self, index: int, frame: pl.DataFrame) -> None:
+        """Adds to the frame that is `index` after the oldest. Two combines."""
+        counted = _counted(frame)
+        self._frames[index] = combined(self._layout, [self._frames[index], counted])
+        self._running = combined(self._layout, [self._running, counted])
+
+    def value(self) -> pl.DataFrame:
+        """What all frames are together. O(1)."""
+        return self._running.drop(_SUPPORT_STATE)
+
+    def frames(self) -> list[pl.DataFrame]:
+        """The frames, the oldest first."""
+        return [frame.drop(_SUPPORT_STATE) for frame in self._frames]
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(int(frame.estimated_size()) for frame in (*self._frames, self._running))
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(1, dtype=pl.Int64).alias(_SUPPORT_STATE))

@@ -1,0 +1,155 @@
+"""The windows of one size, one after the other, made of slices: the runs of panes that all of them have in common."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from cbt.windows.merging import Mergeable, combined
+from cbt.windows.panes import WindowSize
+from cbt.windows.sliding import able_to_take, sliding_aggregate
+
+_BEFORE_ALL = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A complete window's PAO frame, whose `pane` is the window's start. Revision 0 is the first that is out."""
+
+    size: WindowSize
+    start_ms: int
+    revision: int
+    frame: pl.DataFrame
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + self.size.size_ms
+
+
+class WindowSequence:
+    """Holds the slices of one window, and the windows that ended less than `retain_ms` ago."""
+
+    def __init__(self, layout: Mergeable, size: WindowSize, retain_ms: int) -> None:
+        self.size, self._layout, self._retain_ms = size, layout, retain_ms
+        self._complete = _BEFORE_ALL  # every pane before it is in
+        self._aggregate = sliding_aggregate(layout, size)
+        self._occupancy: deque[bool] = deque()  # which of the aggregate's slices were made of any pane
+        self._oldest = _BEFORE_ALL  # the start of the first of them
+        self._filling, self._occupied = layout.empty(), False  # the slice behind them
+        self._filling_start = _BEFORE_ALL
+        self._retained: dict[int, Window] = {}
+
+    def advance(self, complete_ms: int) -> Iterator[Window]:
+        """The windows that are complete once all panes before a time are in, except those without any pane.
+
+        At most one combine for each window, and amortised two for each slice.
+        """
+        self._complete = complete_ms
+        self._retained = {start: window for start, window in self._retained.items() if self._keeps(window.end_ms)}
+        self._skip_to(self._slice_of(complete_ms - self.size.size_ms))
+        while self._filling_start + self.size.slice_ms <= complete_ms:
+            yield from self._close_slice()
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Adds the pane after those that are complete. At most one combine."""
+        self._filling = combined(self._layout, [self._filling, _in_pane(frame, 0)])
+        self._occupied = True
+
+    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+        """Adds to a pane that is complete: the corrected ones among the windows that were out.
+
+        A combine for each, and what it costs to patch a slice of the windows still to come.
+        """
+        self._patch(self._slice_of(pane), _in_pane(frame, 0))
+        for start in self.size.containing(pane):
+            end = start + self.size.size_ms
+            if end <= self._complete and self._keeps(end):
+                yield self._retain(self._corrected(start, frame))
+
+    def missed_by(self, pane: int) -> int:
+        """How many windows with the pane were out and can no longer be corrected. O(windows with it)."""
+        ends = (start + self.size.size_ms for start in self.size.containing(pane))
+        return sum(end <= self._complete and not self._keeps(end) for end in ends)
+
+    @property
+    def slices(self) -> int:
+        """The slices held, beside the one that is being filled."""
+        return len(self._aggregate)
+
+    @property
+    def retained(self) -> int:
+        """The windows held for corrections."""
+        return len(self._retained)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the columns held, those that frames share once for each of them. O(slices + windows)."""
+        frames = [self._filling, *(window.frame for window in self._retained.values())]
+        return self._aggregate.memory_bytes + sum(int(frame.estimated_size()) for frame in frames)
+
+    def _slice_of(self, time_ms: int) -> int:
+        return time_ms // self.size.slice_ms * self.size.slice_ms
+
+    def _keeps(self, window_end: int) -> bool:
+        return window_end + self._retain_ms > self._complete
+
+    def _skip_to(self, slice_start: int) -> None:
+        """Goes on at a later slice if nothing was added since the last window that had anything."""
+        if slice_start > self._filling_start and not self._occupied and not any(self._occupancy):
+            self._aggregate = sliding_aggregate(self._layout, self.size)
+            self._occupancy.clear()
+            self._filling_start = slice_start
+
+    def _close_slice(self) -> Iterator[Window]:
+        if self._filling_start % self.size.slide_ms < self.size.size_ms:
+            self._push_slice()
+        self._filling, self._occupied = self._layout.empty(), False
+        self._filling_start += self.size.slice_ms
+        start = self._filling_start - self.size.size_ms
+        if start % self.size.slide_ms == 0:
+            if any(self._occupancy):
+                yield self._retain(Window(self.size, start, 0, _in_pane(self._aggregate.value(), start)))
+            self._evict_before(start + self.size.slide_ms)
+
+    def _push_slice(self) -> None:
+        if not len(self._aggregate):
+            self._oldest = self._filling_start
+        self._aggregate = able_to_take(self._aggregate, self._layout, self._filling)
+        self._aggregate.push(self._filling)
+        self._occupancy.append(self._occupied)
+
+    def _evict_before(self, start: int) -> None:
+        leaving = min((start - self._oldest) // self.size.slice_ms, len(self._aggregate))
+        if leaving <= 0:
+            return
+        self._aggregate.evict(leaving)
+        for _ in range(leaving):
+            self._occupancy.popleft()
+        self._oldest += leaving * self.size.slice_ms
+
+    def _patch(self, slice_start: int, frame: pl.DataFrame) -> None:
+        if slice_start == self._filling_start:
+            self.add(frame)
+            return
+        index = (slice_start - self._oldest) // self.size.slice_ms
+        if 0 <= index < len(self._aggregate):
+            self._aggregate = able_to_take(self._aggregate, self._layout, frame)
+            self._aggregate.patch(index, frame)
+            self._occupancy[index] = True
+
+    def _corrected(self, start: int, late: pl.DataFrame) -> Window:
+        frame = _in_pane(late, start)
+        out = self._retained.get(start)
+        if out is None:
+            return Window(self.size, start, 0, frame)
+        return Window(self.size, start, out.revision + 1, combined(self._layout, [out.frame, frame]))
+
+    def _retain(self, window: Window) -> Window:
+        if self._keeps(window.end_ms):
+            self._retained[window.start_ms] = window
+        return window
+
+
+def _in_pane(frame: pl.DataFrame, pane: int) -> pl.DataFrame:
+    return frame.with_columns(pane=pl.lit(pane, dtype=pl.Int64))

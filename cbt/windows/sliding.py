@@ -1,0 +1,43 @@
+"""The aggregate of what is in a window, while slices come in at its end and leave at its start."""
+
+from typing import Protocol
+
+import polars as pl
+
+from cbt.layout import Layout
+from cbt.windows.merging import Mergeable
+from cbt.windows.panes import WindowSize
+from cbt.windows.running_difference import RunningDifference
+from cbt.windows.subtraction import invertible, subtracts_exactly
+from cbt.windows.two_stacks import TwoStacks
+
+
+class SlidingAggregate(Protocol):
+    """A queue of frames of one pane that knows the combination of all that is in it."""
+
+    def __len__(self) -> int: ...
+
+    def push(self, frame: pl.DataFrame) -> None: ...
+
+    def evict(self, count: int) -> None: ...
+
+    def patch(self, index: int, frame: pl.DataFrame) -> None: ...
+
+    def value(self) -> pl.DataFrame: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+
+def sliding_aggregate(layout: Mergeable, size: WindowSize) -> SlidingAggregate:
+    """A running difference if the aggregates are invertible and windows overlap, else two stacks."""
+    if size.slide_ms < size.size_ms and isinstance(layout, Layout) and invertible(layout):
+        return RunningDifference(layout)
+    return TwoStacks(layout)
+
+
+def able_to_take(aggregate: SlidingAggregate, layout: Mergeable, frame: pl.DataFrame) -> SlidingAggregate:
+    """The aggregate itself, or two stacks in its place if it could not take the frame out again without a trace."""
+    if isinstance(aggregate, RunningDifference) and isinstance(layout, Layout) and not subtracts_exactly(layout, frame):
+        return TwoStacks(layout, aggregate.frames())
+    return aggregate
