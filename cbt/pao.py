@@ -4,13 +4,17 @@ A PAO is one key's mergeable state (paper, section 2.2). Here it is a row, and o
 few *state columns* named `{aggregate}.{part}`. `lift` makes states from a block of raw values, within the one
 group-by that the block goes through anyway; `combine` merges the states of one key; `lower` turns states into
 results. Combining is associative and commutative, so that it does not matter how events were dealt to agents
-or in which order their trees merge.
+or in which order their trees merge. Where an aggregate is invertible, `subtract` takes a part out again: a
+window's states are then an earlier window's with panes added and taken off.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import polars as pl
+
+LESS = ":less"  # ends the names of a subtrahend's state columns
 
 
 class Lifted(NamedTuple):
@@ -20,7 +24,7 @@ class Lifted(NamedTuple):
     The split keeps wide integers out of the group-by wherever the block's values provably fit narrow ones.
     """
 
-    rows: list[pl.Series]
+    rows: list[pl.Series | pl.Expr]
     groups: list[pl.Expr]
     states: list[pl.Expr]
 
@@ -29,6 +33,8 @@ class Pao(ABC):
     """One aggregate's algebra over the state columns in `state` (full name -> type)."""
 
     state: dict[str, pl.DataType]
+    inputs: tuple[str, ...] = ()
+    """Columns of a block that `lift`'s expressions look at, besides the argument."""
 
     @abstractmethod
     def lift(self, argument: pl.Series) -> Lifted:
@@ -39,6 +45,18 @@ class Pao(ABC):
     @abstractmethod
     def combine(self) -> list[pl.Expr]:
         """One aggregation for each state column, over the states of one key."""
+
+    def subtract(self) -> list[pl.Expr] | None:
+        """What is left of a key's states once a part of its events is taken out; None if that cannot be known.
+
+        One expression for each state column, over a frame that also has the part's states, named with `:less`
+        at the end. Exact: it gives the states of the events that are left. Where nothing is left, `n` is 0.
+
+        >>> frame = pl.DataFrame({"hits.n": [5], "hits.n:less": [2]})
+        >>> frame.select(CountRows("hits").subtract())["hits.n"].item()
+        3
+        """
+        return None
 
     def whole(self) -> pl.Expr | None:
         """Whether a state's result is a whole number, for results that are whole in one frame and not in another."""
@@ -62,6 +80,9 @@ class CountRows(Pao):
     def combine(self) -> list[pl.Expr]:
         return [pl.col(self._n).sum()]
 
+    def subtract(self) -> list[pl.Expr]:
+        return differences(self.state)
+
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return frame[self._n]
 
@@ -71,3 +92,8 @@ class CountValues(CountRows):
 
     def lift(self, argument: pl.Series) -> Lifted:
         return Lifted([], [pl.col(argument.name).count().alias(self._n)], [pl.col(self._n).cast(pl.Int64)])
+
+
+def differences(columns: Iterable[str]) -> list[pl.Expr]:
+    """`subtract` for states that are sums."""
+    return [pl.col(name) - pl.col(name + LESS) for name in columns]

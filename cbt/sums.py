@@ -2,26 +2,26 @@
 result.
 
 A `number` sum is kept in fixed point, in two integers of 128 bits: `hi` counts units of 2**-32 and `lo` units
-of 2**-128. Every double x with 2**-75 <= |x| < 2**60 is `trunc(x·2**32)` units of the first kind plus a whole
+of 2**-128. Every double x with 2**-75 <= |x| < 2**63 is `trunc(x·2**32)` units of the first kind plus a whole
 number of the second, since its lowest bit is at least 2**-128. What lies outside, and NaN and the infinities,
-goes into `wide`, a plain sum of doubles: alone there, results can depend on grouping, beyond the 15th digit
-or where huge values cancel.
+goes into `wide`, exactly as well, but slowly (see `cbt.outliers`). So a sum can also be taken off another.
 
 Int128 arithmetic of Polars wraps silently. It cannot here:
-* |x·2**32| < 2**92 for a double in range and <= 2**95 for an Int64, |lo| < 2**96 for a value: a state
-  overflows from 2**31 values of the greatest magnitude in one key and pane on, and from 2**35 for doubles'
-  `hi`.
+* |x·2**32| <= 2**95 for a value, |lo| < 2**96: a state overflows from 2**31 values of the greatest magnitude in
+  one key and pane on.
 * an `integer` sum takes 2**64 values of the greatest magnitude.
 A peer that lies about its states can make its sum wrap: a false sum, which it could have sent as well.
 """
 
 import polars as pl
 
-from cbt.pao import Lifted, Pao
+from cbt.outliers import UNIT_BITS, Outliers, quotient
+from cbt.pao import Lifted, Pao, differences
 
 _HI_UNIT = 2**32
 _LO_UNITS = 2**96  # units of `lo` in one of `hi`
-_TINY, _HUGE = 2.0**-75, 2.0**60
+_LO_BITS = 128  # a unit of `lo` is 2**-128
+_TINY, _HUGE = 2.0**-75, 2.0**63
 _INT64_LIMIT = 2**63
 _NARROW_LO_UNIT = 2**40  # for blocks of values with few bits below 2**-32, such as prices
 
@@ -37,12 +37,15 @@ class IntegerSum(Pao):
 
     def lift(self, argument: pl.Series) -> Lifted:
         if argument.dtype == pl.Null:
-            return Lifted([], [], _zeros(self.state))
+            return Lifted([], [], [_zero(name, dtype) for name, dtype in self.state.items()])
         groups = [_integer_sum(argument).alias(self._sum), pl.col(argument.name).count().alias(self._n)]
         return Lifted([], groups, [pl.col(self._sum).cast(pl.Int128), pl.col(self._n).cast(pl.Int64)])
 
     def combine(self) -> list[pl.Expr]:
         return [pl.col(name).sum() for name in self.state]
+
+    def subtract(self) -> list[pl.Expr]:
+        return differences(self.state)
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return _null_where_empty(frame[self._sum], frame[self._n])
@@ -56,76 +59,96 @@ class IntegerAverage(IntegerSum):
 
 
 class NumberSum(Pao):
-    """SUM of numbers: states `hi`, `lo` Int128, `wide` Float64, `n` Int64.
+    """SUM of numbers: states `hi`, `lo` Int128, `wide` String, `n` Int64.
 
     Lowers to Int128 if every sum of the frame is a whole number and has no `wide` part, else to Float64: the
-    exact sum of what is in range, correctly rounded, plus `wide`.
+    exact sum, correctly rounded. NaN and opposite infinities sum up to NaN.
     """
 
     def __init__(self, name: str) -> None:
         self._hi, self._lo, self._wide, self._n = (f"{name}.{part}" for part in ("hi", "lo", "wide", "n"))
+        self._outliers = Outliers(self._wide, powers=1)
         self.state = {
             self._hi: pl.Int128(),
             self._lo: pl.Int128(),
-            self._wide: pl.Float64(),
+            self._wide: pl.String(),
             self._n: pl.Int64(),
         }
 
     def lift(self, argument: pl.Series) -> Lifted:
         if argument.dtype == pl.Null:
-            return Lifted([], [], _zeros(self.state))
+            return Lifted([], [], [_zero(self._hi), _zero(self._lo), _none(self._wide), _zero(self._n, pl.Int64())])
         count = pl.col(argument.name).count().alias(self._n)
         n = pl.col(self._n).cast(pl.Int64)
         if argument.dtype == pl.Int64:
             hi = pl.col(self._hi).cast(pl.Int128) * _i128(_HI_UNIT)
-            none = [_zero(self._lo, pl.Int128()), _zero(self._wide, pl.Float64())]
-            return Lifted([], [_integer_sum(argument).alias(self._hi), count], [hi, *none, n])
-        rows, lo_scale = self._doubles(argument)
-        return Lifted(rows, [*(pl.col(row.name).sum() for row in rows), count], [*self._states(rows, lo_scale), n])
-
-    def _doubles(self, argument: pl.Series) -> tuple[list[pl.Series], int]:
-        """Per value: `hi`, `lo` in units that are `lo_scale` of the state's, and `wide` if any value needs
-        it.
-        """
-        in_range = ((argument.abs() >= _TINY) & (argument.abs() < _HUGE)) | (argument == 0)
-        wide: list[pl.Series] = []
-        if not in_range.all():
-            zero = pl.Series([0.0])
-            wide = [zero.zip_with(in_range, argument).alias(self._wide)]
-            argument = argument.zip_with(in_range, zero)
-        hi, lo, lo_scale = fixed_point(argument)
-        return [hi.alias(self._hi), lo.alias(self._lo), *wide], lo_scale
-
-    def _states(self, rows: list[pl.Series], lo_scale: int) -> list[pl.Expr]:
-        wide = pl.col(self._wide) if len(rows) == 3 else _zero(self._wide, pl.Float64())
-        return [pl.col(self._hi).cast(pl.Int128), pl.col(self._lo).cast(pl.Int128) * _i128(lo_scale), wide]
+            return Lifted(
+                [], [_integer_sum(argument).alias(self._hi), count], [hi, _zero(self._lo), _none(self._wide), n]
+            )
+        ordinary, outliers = divided(argument)
+        hi_values, lo_values, lo_scale = fixed_point(ordinary)
+        rows: list[pl.Series | pl.Expr] = [hi_values.alias(self._hi), lo_values.alias(self._lo)]
+        groups = [pl.col(self._hi).sum(), pl.col(self._lo).sum(), count]
+        states = [pl.col(self._hi).cast(pl.Int128), pl.col(self._lo).cast(pl.Int128) * _i128(lo_scale), n]
+        if outliers is None:
+            return Lifted(rows, groups, [*states, _none(self._wide)])
+        rows.append(outliers.alias(self._wide))
+        return Lifted(rows, [*groups, self._outliers.group()], [*states, self._outliers.lift()])
 
     def combine(self) -> list[pl.Expr]:
-        return [pl.col(name).sum() for name in self.state]
+        return [pl.col(self._hi).sum(), pl.col(self._lo).sum(), self._outliers.combine(), pl.col(self._n).sum()]
+
+    def subtract(self) -> list[pl.Expr]:
+        hi, lo, n = differences([self._hi, self._lo, self._n])
+        return [hi, lo, self._outliers.subtract(), n]
 
     def whole(self) -> pl.Expr:
         hi, lo, wide = pl.col(self._hi), pl.col(self._lo), pl.col(self._wide)
-        return (lo == 0) & (wide == 0) & (hi % _i128(_HI_UNIT) == 0)
+        return (lo == 0) & wide.is_null() & (hi % _i128(_HI_UNIT) == 0)
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         if frame.select(self.whole().all()).item():
             units = frame.select(pl.col(self._hi) // _i128(_HI_UNIT)).to_series()
             return _null_where_empty(units, frame[self._n])
-        return _null_where_empty(self._doubles_of(frame), frame[self._n])
+        return self._per(pl.lit(1, dtype=pl.Int64), frame)
 
-    def _doubles_of(self, frame: pl.DataFrame) -> pl.Series:
-        return nearest_double(frame[self._hi], frame[self._lo]) + frame[self._wide]
+    def _per(self, divisor: pl.Expr, frame: pl.DataFrame) -> pl.Series:
+        """The sums divided by something that is not 0 where there is a value; NULL where there is none."""
+        divisors = frame.select(divisor.alias("divisor"), self._n)["divisor"]
+        results = nearest_double(frame[self._hi], frame[self._lo]) / divisors
+        rare = frame[self._wide].is_not_null().arg_true()
+        sums = frame.select(self._hi, self._lo, self._wide).with_columns(divisors)[rare]
+        exact = [self._quotient(hi, lo, wide, divisor) for hi, lo, wide, divisor in sums.iter_rows()]
+        return _null_where_empty(results.scatter(rare, exact), frame[self._n])
+
+    def _quotient(self, hi: int, lo: int, wide: str, divisor: int) -> float:
+        outliers = self._outliers.read(wide)
+        if outliers.special is not None:
+            return outliers.special
+        units = ((hi * _LO_UNITS + lo) << UNIT_BITS - _LO_BITS) + outliers.powers[0]
+        return quotient(units, max(1, divisor) << UNIT_BITS)
 
 
 class NumberAverage(NumberSum):
     """AVG of numbers: the sum as a double, divided by n. Lowers to Float64."""
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
-        return _null_where_empty(self._doubles_of(frame) / frame[self._n], frame[self._n])
+        return self._per(pl.col(self._n), frame)
+
+
+def divided(values: pl.Series) -> tuple[pl.Series, pl.Series | None]:
+    """The values that fixed point has room for, 0.0 in place of the others; and the others, NULL in place of
+    these, or None if there are none.
+    """
+    ordinary = ((values.abs() >= _TINY) & (values.abs() < _HUGE)) | (values == 0)
+    if ordinary.all():
+        return values, None
+    zero, null = pl.Series([0.0]), pl.Series([None], dtype=pl.Float64)
+    return values.zip_with(ordinary, zero), null.zip_with(ordinary, values)
 
 
 def fixed_point(values: pl.Series) -> tuple[pl.Series, pl.Series, int]:
-    """Splits doubles that are 0 or of magnitude 2**-75 .. 2**60: whole units of 2**-32, the rest, and the
+    """Splits doubles that are 0 or of magnitude 2**-75 .. 2**63: whole units of 2**-32, the rest, and the
     rest's scale.
 
     `hi·2**-32 + lo·scale·2**-128` is the value, exactly. Both are Int64 if neither can overflow it when all
@@ -187,12 +210,12 @@ def _null_where_empty(results: pl.Series, n: pl.Series) -> pl.Series:
     return results.set(n == 0, None)
 
 
-def _zeros(state: dict[str, pl.DataType]) -> list[pl.Expr]:
-    return [_zero(name, dtype) for name, dtype in state.items()]
+def _zero(name: str, dtype: pl.DataType | None = None) -> pl.Expr:
+    return pl.lit(0, dtype=dtype or pl.Int128()).alias(name)
 
 
-def _zero(name: str, dtype: pl.DataType) -> pl.Expr:
-    return pl.lit(0, dtype=dtype).alias(name)
+def _none(name: str) -> pl.Expr:
+    return pl.lit(None, dtype=pl.String).alias(name)
 
 
 def _i128(value: int) -> pl.Expr:
