@@ -5,11 +5,12 @@
 
 from benchmarks.report import Comparison
 
-from . import inserts
+from . import inserts, windows
 
 __all__ = ["run"]
 
 
 def run(quick: bool) -> list[Comparison]:
     """Everything, in turn. Raises BenchmarkError."""
-    return inserts.run(inserts.QUICK if quick else inserts.FULL)
+    figure_11 = inserts.run(inserts.QUICK if quick else inserts.FULL)
+    return figure_11 + windows.run(windows.QUICK if quick else windows.FULL, with_targets=not quick)

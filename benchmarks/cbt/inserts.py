@@ -8,9 +8,10 @@ from pathlib import Path
 
 from benchmarks.report import Comparison, throughput
 
+from .comparing import named, smaller
 from .hash_maps import hash_map
 from .keys import KeySet, write_keys
-from .runs import Medians, Program, rounds_of
+from .runs import Outcome, Program, measure
 
 SPEED_UNIT = "M keys/s"
 MEMORY_UNIT = "B/key"
@@ -52,6 +53,7 @@ _MODULE = "benchmarks.cbt"
 ONE_CORE = Program("ELF on one core", lambda: [sys.executable, "-m", f"{_MODULE}.tree_inserts"])
 TWO_CORES = Program("ELF on two cores", lambda: [sys.executable, "-m", f"{_MODULE}.tree_inserts"], cores=2)
 SPARSE, SPARSE_STRING, DENSE = "sparse_hash_map", "sparse_hash_map of std::string", "dense_hash_map"
+GOOGLE = (SPARSE, SPARSE_STRING, DENSE)
 UNORDERED, PER_EVENT, PER_BATCH = "std::unordered_map", "Python dict, per event", "Python Counter, per batch"
 
 
@@ -60,51 +62,60 @@ def run(extent: Extent) -> list[Comparison]:
     lines: list[Comparison] = []
     with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
         programs = _programs(Path(directory))
+        data = Path(directory) / "keys"
         for keys, targets in extent.cases:
-            data = Path(directory) / "keys"
             print(f"{extent.inserts:,} inserts, {keys.name}", file=sys.stderr, flush=True)
             expected = write_keys(data, keys, extent.inserts)
-            found = rounds_of(programs, data, expected, extent.rounds)
-            lines += compare(keys.name, expected.total, expected.rows, found, targets)
+            speed = measure(programs, ["speed", str(data)], expected, extent.rounds)
+            tracking = [program for program in programs if program.name in (ONE_CORE.name, *GOOGLE)]
+            memory = measure(tracking, ["memory", str(data)], expected, 1)
+            lines += compare_speed(keys.name, expected.total, speed, targets)
+            lines += compare_memory(keys.name, expected.rows, memory, targets)
     return lines
 
 
-def compare(
-    case: str, inserts: int, unique: int, found: dict[str, Medians], targets: Targets | None
-) -> list[Comparison]:
-    """A case's lines: speed on one core against everyone and on two against Google's maps, then memory.
+def compare_speed(case: str, inserts: int, found: dict[str, Outcome], targets: Targets | None) -> list[Comparison]:
+    """On one core against everyone, on two against Google's maps. Only `sparse_hash_map` has targets."""
+    speeds = {name: inserts / outcome.figures["seconds"] / 1e6 for name, outcome in found.items() if outcome.figures}
+    programs = (
+        (ONE_CORE.name, (*GOOGLE, UNORDERED, PER_EVENT, PER_BATCH), targets.one_core if targets else None),
+        (TWO_CORES.name, GOOGLE, targets.two_cores if targets else None),
+    )
+    return [
+        throughput(
+            "cbt",
+            f"{own}: {case}",
+            speeds[own],
+            SPEED_UNIT,
+            named(rival, found),
+            speeds.get(rival),
+            target if rival == SPARSE else None,
+        )
+        for own, rivals, target in programs
+        for rival in rivals
+    ]
 
-    Only `sparse_hash_map` has targets.
-    """
-    google = (SPARSE, SPARSE_STRING, DENSE)
-    speeds = {name: inserts / medians.seconds / 1e6 for name, medians in found.items() if medians.seconds}
-    tracked = {name: m.tracked_bytes / unique for name, m in found.items() if m.tracked_bytes is not None}
-    resident = {name: m.resident_bytes / unique for name, m in found.items() if m.resident_bytes is not None}
+
+def compare_memory(case: str, unique: int, found: dict[str, Outcome], targets: Targets | None) -> list[Comparison]:
+    """Bytes a key after the last insert, as tree and allocators count them and as the kernel does."""
     lines: list[Comparison] = []
-    for program, rivals, target in (
-        (ONE_CORE, (*google, UNORDERED, PER_EVENT, PER_BATCH), targets and targets.one_core),
-        (TWO_CORES, google, targets and targets.two_cores),
+    for figure, label, target in (
+        ("tracked_bytes", "tracked bytes", targets.memory if targets else None),
+        ("resident_bytes", "process growth", None),
     ):
-        label = f"{program.name}: {case}"
-        for rival in rivals:
-            aim = target if rival == SPARSE else None
-            name, value = _named(rival, found), speeds.get(rival)
-            lines.append(throughput("cbt", label, speeds[program.name], SPEED_UNIT, name, value, aim))
-    for what, bytes_, target in (("tracked", tracked, targets and targets.memory), ("resident", resident, None)):
-        for rival in google:
-            aim = target if rival == SPARSE else None
-            name, value = _named(rival, found), bytes_.get(rival)
-            lines.append(smaller(f"{what}: {case}", bytes_[ONE_CORE.name], MEMORY_UNIT, name, value, aim))
+        bytes_ = {name: outcome.figures[figure] / unique for name, outcome in found.items() if outcome.figures}
+        lines += [
+            smaller(
+                f"ELF, {label}: {case}",
+                bytes_[ONE_CORE.name],
+                MEMORY_UNIT,
+                named(rival, found),
+                bytes_.get(rival),
+                target if rival == SPARSE else None,
+            )
+            for rival in GOOGLE
+        ]
     return lines
-
-
-def smaller(
-    case: str, value: float, unit: str, rival: str, rival_value: float | None, target: float | None
-) -> Comparison:
-    """A comparison where less is better; `ratio` is the rival's figure over ELF's."""
-    ratio = None if rival_value is None else rival_value / value
-    met = None if target is None else ratio is not None and ratio >= target
-    return Comparison("cbt", case, value, unit, rival, rival_value, ratio, target, met)
 
 
 def _programs(folder: Path) -> list[Program]:
@@ -121,7 +132,3 @@ def _programs(folder: Path) -> list[Program]:
         slate(PER_EVENT, "event"),
         slate(PER_BATCH, "batch"),
     ]
-
-
-def _named(rival: str, found: dict[str, Medians]) -> str:
-    return f"{rival} (not run: {found[rival].reason})" if found[rival].reason else rival

@@ -1,4 +1,8 @@
-"""Makes the keys that are counted: seeded, so that all contenders count the same."""
+"""Makes the keys that are counted: 13 lowercase letters, seeded, so that all contenders count the same.
+
+Like those of the load generator that comes with the paper's authors' own tree: the first letters spell the key's
+number, and one of 10,000 random strings fills it up.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,15 +39,11 @@ class KeySet:
 
 
 def write_keys(path: Path, keys: KeySet, inserts: int, *, seed: int = 11) -> Answer:
-    """Write `inserts` keys of 13 lowercase letters, one after the other; yields what counting them must yield.
-
-    Like the load generator of the paper's authors' own tree: a key's first letters spell its number, and one
-    of 10,000 random strings fills it up.
-    """
+    """Write the keys of so many inserts, one after the other; yields what counting them must yield."""
     random = np.random.default_rng(seed)
     numbers = keys.draw(inserts, random)
     counts = np.bincount(numbers)
-    path.write_bytes(_spelled(len(counts), random)[numbers].tobytes())
+    path.write_bytes(spelled(len(counts), random)[numbers].tobytes())
     return Answer(len(counts), inserts, int((counts * counts).sum()))
 
 
@@ -61,7 +61,7 @@ def _zipf(inserts: int, random: np.random.Generator) -> NDArray[np.int64]:
     return numbers
 
 
-def _spelled(unique: int, random: np.random.Generator) -> NDArray[np.uint8]:
+def spelled(unique: int, random: np.random.Generator) -> NDArray[np.uint8]:
     """One row of 13 ASCII letters for each number."""
     letters = 1
     while _LETTERS**letters < unique:

@@ -1,4 +1,4 @@
-"""Runs programs that count keys, each run in a process of its own on as many cores as it is given."""
+"""Runs programs, each run in a process of its own on as many cores as it is given, and takes medians."""
 
 import json
 import os
@@ -7,8 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 from benchmarks.contender import Answer
 from benchmarks.environment import ROOT, NotAvailable
@@ -19,7 +18,7 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`command()` is run with `speed` or `memory` and the path of its data appended; it may raise NotAvailable."""
+    """`command()` is run with the arguments of a measurement appended; it may raise NotAvailable."""
 
     name: str
     command: Callable[[], list[str]]
@@ -28,52 +27,61 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a program found. Bytes are those of its state after the last insert: as its allocator or the tree
-    itself counts them (None if nobody does), and by how much the process grew meanwhile.
-    """
+    """What a program's run found, and the figures it took by their names."""
 
-    seconds: float
     answer: Answer
-    tracked_bytes: int | None
-    resident_bytes: int
+    figures: dict[str, float]
+
+    def report(self) -> None:
+        """Prints it the way it is read: as the last line of a program."""
+        print(json.dumps(asdict(self)))
+
+    @classmethod
+    def parse(cls, output: str) -> "Run":
+        """What a program's last line says. Raises BenchmarkError if that is something else."""
+        line = output.strip().rpartition("\n")[2]
+        try:
+            found = json.loads(line)
+            figures = {name: float(value) for name, value in found["figures"].items()}
+            return cls(Answer(**found["answer"]), figures)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BenchmarkError(f"no figures: {line[:200]}") from error
 
 
 @dataclass(frozen=True, slots=True)
-class Medians:
-    """A program's figures over all rounds, or None and why it was not run."""
+class Outcome:
+    """A program's figures, medians of all rounds; or none and why it was not run."""
 
-    seconds: float | None = None
-    tracked_bytes: float | None = None
-    resident_bytes: float | None = None
+    figures: dict[str, float]
     reason: str = ""
 
 
-def rounds_of(programs: Sequence[Program], data: Path, expected: Answer, rounds: int) -> dict[str, Medians]:
-    """Everyone's medians for speed, everyone in turn each round, and the bytes of one run for memory.
+def measure(programs: Sequence[Program], arguments: Sequence[str], expected: Answer, rounds: int) -> dict[str, Outcome]:
+    """Runs everyone in turn, so many rounds; by name, what came out.
 
     Raises BenchmarkError when a program fails or does not find what is expected.
     """
+    outcomes: dict[str, Outcome] = {}
     commands: dict[Program, list[str]] = {}
-    found: dict[str, Medians] = {}
     for program in programs:
         try:
-            commands[program] = program.command()
+            commands[program] = [*program.command(), *arguments]
         except NotAvailable as error:
-            found[program.name] = Medians(reason=str(error))
-    seconds: dict[str, list[float]] = {program.name: [] for program in commands}
+            outcomes[program.name] = Outcome({}, str(error))
+    runs: dict[str, list[Run]] = {program.name: [] for program in commands}
     for number in range(rounds):
         for program, command in commands.items():
             print(f"round {number + 1} of {rounds}: {program.name}", file=sys.stderr, flush=True)
-            seconds[program.name].append(run(program, [*command, "speed", str(data)], expected).seconds)
-    for program, command in commands.items():
-        memory = run(program, [*command, "memory", str(data)], expected)
-        median = statistics.median(seconds[program.name])
-        found[program.name] = Medians(median, memory.tracked_bytes, memory.resident_bytes)
-    return found
+            runs[program.name].append(_run(program, command, expected))
+    for name, found in runs.items():
+        figures = found[0].figures
+        outcomes[name] = Outcome(
+            {figure: statistics.median(run.figures[figure] for run in found) for figure in figures}
+        )
+    return outcomes
 
 
-def run(program: Program, command: list[str], expected: Answer) -> Run:
-    """One run. Raises BenchmarkError."""
+def _run(program: Program, command: list[str], expected: Answer) -> Run:
     variables = os.environ | {"POLARS_MAX_THREADS": str(program.cores)}
     try:
         with _on_cores(program.cores):
@@ -85,30 +93,10 @@ def run(program: Program, command: list[str], expected: Answer) -> Run:
     if done.returncode != 0:
         last = (done.stderr.strip() or "nothing on stderr").splitlines()[-1]
         raise BenchmarkError(f"{program.name} failed with exit code {done.returncode}: {last}")
-    found = parse(done.stdout)
+    found = Run.parse(done.stdout)
     if found.answer != expected:
         raise BenchmarkError(f"{program.name} found {found.answer}, not {expected}")
     return found
-
-
-def report(seconds: float, answer: Answer, tracked_bytes: int | None, resident_bytes: int) -> None:
-    """Prints a run the way `parse` reads it: the last line of a program."""
-    fields = {"rows": answer.rows, "total": answer.total, "squares": answer.squares}
-    print(
-        json.dumps(
-            {"seconds": seconds, "answer": fields, "tracked_bytes": tracked_bytes, "resident_bytes": resident_bytes}
-        )
-    )
-
-
-def parse(output: str) -> Run:
-    """The run that a program's last line tells of. Raises BenchmarkError if it is something else."""
-    line = output.strip().rpartition("\n")[2]
-    try:
-        found = json.loads(line)
-        return Run(found["seconds"], Answer(**found["answer"]), found["tracked_bytes"], found["resident_bytes"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise BenchmarkError(f"not a run: {line[:200]}") from error
 
 
 @contextmanager

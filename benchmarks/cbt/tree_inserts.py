@@ -9,10 +9,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from benchmarks.cbt.keys import read_keys
-from benchmarks.cbt.runs import report
+from benchmarks.cbt.runs import Run
 from benchmarks.contender import Answer
 from benchmarks.processes import usage
 from cbt import Aggregate, CompressedBufferTree, Key
@@ -25,13 +27,12 @@ def tree_of_counts() -> CompressedBufferTree:
     return CompressedBufferTree([Key("key", "string")], [Aggregate("n", "count", None, "any")])
 
 
-def frames_of(path: Path) -> list[pl.DataFrame]:
+def frames_of(keys: NDArray[np.bytes_], pane: int = 0) -> list[pl.DataFrame]:
     """The keys as a parser yields them: frames of 65,536 rows, each with strings of its own."""
-    keys = read_keys(path)
     starts = range(0, len(keys), FRAME_ROWS)
     return [
         pl.DataFrame({"key": keys[start : start + FRAME_ROWS]}).select(
-            pane=pl.lit(0, dtype=pl.Int64), key=pl.col("key").cast(pl.String)
+            pane=pl.lit(pane, dtype=pl.Int64), key=pl.col("key").cast(pl.String)
         )
         for start in starts
     ]
@@ -47,29 +48,30 @@ def flushed(tree: CompressedBufferTree) -> Answer:
     for frame in tree.flush():
         counts = tree.layout.lower(frame)["n"]
         rows += len(counts)
-        total += counts.sum()
-        squares += (counts * counts).sum()
+        total += int(counts.sum())
+        squares += int((counts * counts).sum())
     return Answer(rows, total, squares)
 
 
-def main() -> None:
-    mode, path = sys.argv[1], Path(sys.argv[2])
-    frames = frames_of(path)
-    if mode == "speed":
-        warm = tree_of_counts()
-        insert_all(warm, frames[:_WARM_UP_FRAMES])
-        flushed(warm)
-    resident = usage(os.getpid()).memory_mb
+def speed(frames: Sequence[pl.DataFrame]) -> Run:
+    warm = tree_of_counts()
+    insert_all(warm, frames[:_WARM_UP_FRAMES])
+    flushed(warm)
     started = time.perf_counter()
     tree = tree_of_counts()
     insert_all(tree, frames)
-    inserted_s = time.perf_counter() - started
-    grown = round((usage(os.getpid()).memory_mb - resident) * 1e6)
-    tracked = tree.memory_bytes
-    started = time.perf_counter()
     answer = flushed(tree)
-    report(inserted_s + time.perf_counter() - started, answer, tracked, grown)
+    return Run(answer, {"seconds": time.perf_counter() - started})
+
+
+def memory(frames: Sequence[pl.DataFrame]) -> Run:
+    before_mb = usage(os.getpid()).memory_mb
+    tree = tree_of_counts()
+    insert_all(tree, frames)
+    grown = (usage(os.getpid()).memory_mb - before_mb) * 1e6
+    figures = {"tracked_bytes": tree.memory_bytes, "resident_bytes": grown}
+    return Run(flushed(tree), figures)
 
 
 if __name__ == "__main__":
-    main()
+    {"speed": speed, "memory": memory}[sys.argv[1]](frames_of(read_keys(Path(sys.argv[2])))).report()
