@@ -66,7 +66,9 @@ class Outliers:
 
     def subtract(self) -> pl.Expr:
         """This column without what its subtrahend holds."""
-        return self._texts(pl.concat_list(self.column, self.column + LESS), self._difference)
+        whole, part = pl.col(self.column), pl.col(self.column + LESS)
+        pairs = pl.when(whole.is_not_null() | part.is_not_null()).then(pl.concat_list(whole, part))
+        return self._texts(pairs, self._difference)
 
     def read(self, text: str | None) -> Sums:
         """The sums that a state stands for."""
@@ -84,11 +86,10 @@ class Outliers:
         """One Python call for each list that holds anything."""
 
         def texts(column: pl.Series) -> pl.Series:
-            filled = (column.list.drop_nulls().list.len() > 0).arg_true()
-            written = pl.Series([_write(text(values)) for values in column.gather(filled)], dtype=pl.String)
-            return (
-                pl.Series(column.name, [None], dtype=pl.String).new_from_index(0, len(column)).scatter(filled, written)
-            )
+            none = pl.Series([None], dtype=pl.String).new_from_index(0, len(column))
+            filled = (column.list.len() > 0).arg_true()
+            written = [_write(text(values)) for values in column.gather(filled)] if len(filled) else []
+            return none.scatter(filled, pl.Series(written, dtype=pl.String)) if written else none
 
         return lists.map_batches(texts, return_dtype=pl.String(), is_elementwise=True).alias(self.column)
 
@@ -123,7 +124,7 @@ def quotient(numerator: int, denominator: int) -> float:
     try:
         return numerator / denominator
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf
 
 
 def _write(sums: Sums) -> str | None:

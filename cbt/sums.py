@@ -62,12 +62,13 @@ class NumberSum(Pao):
     """SUM of numbers: states `hi`, `lo` Int128, `wide` String, `n` Int64.
 
     Lowers to Int128 if every sum of the frame is a whole number and has no `wide` part, else to Float64: the
-    exact sum, correctly rounded. NaN and opposite infinities sum up to NaN.
+    exact sum, correctly rounded. NaN and opposite infinities sum up to NaN. `powers` is 2 where `wide` is to hold
+    the squares as well.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, powers: int = 1) -> None:
         self._hi, self._lo, self._wide, self._n = (f"{name}.{part}" for part in ("hi", "lo", "wide", "n"))
-        self._outliers = Outliers(self._wide, powers=1)
+        self._outliers = Outliers(self._wide, powers)
         self.state = {
             self._hi: pl.Int128(),
             self._lo: pl.Int128(),
