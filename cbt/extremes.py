@@ -28,20 +28,15 @@ class Extreme(Pao):
     def lift(self, argument: pl.Series) -> Lifted:
         present = [part for part in self._parts if _PARTS[part] == argument.dtype]
         rows = [_canonical(argument).alias(self._parts[part]) for part in present]
-        groups = [self._extreme(row.name, row.dtype) for row in rows]
+        groups = [extreme(pl.col(row.name), row.dtype, greatest=self._greatest) for row in rows]
         states = [
             pl.col(column) if part in present else pl.lit(None, dtype=_PARTS[part]).alias(column)
             for part, column in self._parts.items()
         ]
-        return Lifted(rows, groups, states)
+        return Lifted([*rows], groups, states)
 
     def combine(self) -> list[pl.Expr]:
-        return [self._extreme(column, dtype) for column, dtype in self.state.items()]
-
-    def _extreme(self, column: str, dtype: pl.DataType) -> pl.Expr:
-        if not self._greatest:
-            return pl.col(column).min()  # of doubles: NaN only if there is nothing else
-        return pl.col(column).nan_max() if dtype == pl.Float64 else pl.col(column).max()
+        return [extreme(pl.col(column), dtype, greatest=self._greatest) for column, dtype in self.state.items()]
 
     def whole(self) -> pl.Expr | None:
         return pl.col(self._parts["f"]).is_null() if self._type == "number" else None
@@ -71,6 +66,13 @@ class Extreme(Pao):
         at_most = _at_most(integer, double)
         wins = double.is_null() | (~at_most if self._greatest else at_most)
         return frame.select(integer.is_not_null() & wins).to_series()
+
+
+def extreme(values: pl.Expr, dtype: pl.DataType, *, greatest: bool) -> pl.Expr:
+    """The least or greatest value of a group, NULL if there is none."""
+    if not greatest:
+        return values.min()  # of doubles: NaN only if there is nothing else
+    return values.nan_max() if dtype == pl.Float64 else values.max()
 
 
 def _canonical(argument: pl.Series) -> pl.Series:

@@ -19,8 +19,8 @@ _MASK = 2**BITS - 1
 def limbs(columns: Sequence[tuple[pl.Series, int]]) -> Limbs:
     """The sums over Int128 or Int64 columns of column·2**(24·place), for places in any order. O(columns · rows).
 
-    >>> limbs([(pl.Series([3, 2**24]), 0), (pl.Series([1, -1]), 1)])[:2].tolist()
-    [[3, 0], [1, 0]]
+    >>> doubles(limbs([(pl.Series([3, 2**24]), 0), (pl.Series([1, -1]), 1)])).tolist()
+    [16777219.0, 0.0]
     """
     places = 6 + max(place for _, place in columns)
     result = np.zeros((places, len(columns[0][0])), dtype=np.int64)
