@@ -47,9 +47,10 @@ class WindowSequence:
         """
         self._complete = complete_ms
         self._retained = {start: window for start, window in self._retained.items() if self._keeps(window.end_ms)}
-        self._skip_to(self._slice_of(complete_ms - self.size.size_ms))
+        self._skip_to(complete_ms - self.size.size_ms)
         while self._filling_start + self.size.slice_ms <= complete_ms:
             yield from self._close_slice()
+            self._skip_to(complete_ms - self.size.size_ms)
 
     def add(self, frame: pl.DataFrame) -> None:
         """Adds the pane after those that are complete. At most one combine."""
@@ -94,8 +95,9 @@ class WindowSequence:
     def _keeps(self, window_end: int) -> bool:
         return window_end + self._retain_ms > self._complete
 
-    def _skip_to(self, slice_start: int) -> None:
-        """Goes on at a later slice if nothing was added since the last window that had anything."""
+    def _skip_to(self, time_ms: int) -> None:
+        """Goes on at a later slice if no window that is still to come has anything yet."""
+        slice_start = self._slice_of(time_ms)
         if slice_start > self._filling_start and not self._occupied and not any(self._occupancy):
             self._aggregate = sliding_aggregate(self._layout, self.size)
             self._occupancy.clear()

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from cbt.layout import Layout
-from cbt.pao import Pao
-
-LESS = ":less"  # ends the names of the subtrahend's states beside the minuend's
+from cbt.pao import LESS, Pao
 
 
 def invertible(layout: Layout) -> bool:
@@ -18,8 +16,8 @@ def invertible(layout: Layout) -> bool:
 def subtracts_exactly(layout: Layout, frame: pl.DataFrame) -> bool:
     """Whether taking this frame out again leaves what there would be without it, to the last bit. O(n).
 
-    Integers do. Doubles are rounded as they are added, and infinity never leaves a sum: a frame with any but zero
-    in a state of doubles had better not be subtracted.
+    All but states of doubles do, which user-defined aggregates may have: doubles are rounded as they are added, and
+    an infinity never leaves a sum. Only zeros do no harm there.
     """
     doubles = [name for pao in _paos(layout) for name, dtype in pao.state.items() if dtype == pl.Float64]
     return not doubles or bool(frame.select(pl.all_horizontal((pl.col(doubles) == 0).all())).item())

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbt import Aggregate, Key, Layout
-from cbt.windows import Consolidator, Window, WindowSize
+from cbt.sums import NumberSum
+from cbt.windows import Consolidator, Window, WindowSize, subtract_frames
 
 KEYS = [Key("k", "any")]
 INVERTIBLE = [
@@ -36,8 +37,8 @@ class OnlyCombines:
 
 
 def lift(layout: Layout, pane: int, events: list[Event]) -> pl.DataFrame:
-    frames = [pl.DataFrame({"pane": [pane], "k": [k], "x": [x]}) for k, x in events]
-    return layout.combine(layout.lift(frame) for frame in frames)
+    schema = {"pane": pl.Int64, "k": pl.Int64, "x": pl.Float64}
+    return layout.lift(pl.DataFrame([(pane, k, x) for k, x in events], schema=schema, orient="row"))
 
 
 class Model:
@@ -114,11 +115,11 @@ EVENTS = st.lists(
     st.tuples(
         st.sampled_from([None, 0, 1, 2]), st.none() | st.integers(-999, 999).map(lambda c: c / 100) | st.just(inf)
     ),
-    max_size=5,
+    max_size=4,
 )
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add", "add", "add", "revise"]), st.sampled_from([0, 0, 0, 1, 2, 5, 40]), EVENTS),
-    max_size=14,
+    max_size=10,
 )
 
 
@@ -144,3 +145,160 @@ def test_windows_equal_those_of_all_their_events(
             assert taken(layout, windows) == list(model.revise(pane, events))
         assert consolidator.missed == model.missed
     assert taken(layout, consolidator.end()) == list(model.advance(10**9))
+
+
+@given(sizes=SIZES, panes=st.lists(EVENTS, max_size=9))
+def test_both_ways_of_sliding_give_the_same_to_the_last_bit(sizes: list[WindowSize], panes: list[list[Event]]) -> None:
+    layout = LAYOUTS["invertible"]
+    by_differences, by_stacks = Consolidator(layout, sizes), Consolidator(OnlyCombines(layout), sizes)
+    pane_ms = by_stacks.plan.pane_ms
+    for number, events in enumerate(panes):
+        frame = lift(layout, number * pane_ms, events)
+        left = list(by_differences.add(number * pane_ms, frame))
+        right = list(by_stacks.add(number * pane_ms, frame))
+        assert [window.start_ms for window in left] == [window.start_ms for window in right]
+        assert all(a.frame.equals(b.frame, null_equal=True) for a, b in zip(left, right, strict=True))
+
+
+class DoubleSum(NumberSum):
+    """A sum of doubles as a user may write it: what is added and taken off again leaves a trace."""
+
+    def __init__(self) -> None:
+        self.state = {"total.sum": pl.Float64()}
+
+    def combine(self) -> list[pl.Expr]:
+        return [pl.col("total.sum").sum()]
+
+    def subtract(self) -> list[pl.Expr]:
+        return [pl.col("total.sum") - pl.col("total.sum:less")]
+
+
+def test_states_of_doubles_are_never_taken_off() -> None:
+    layout = Layout([], [Aggregate("total", "sum", "x", "number")])
+    layout._paos = [DoubleSum()]
+    layout.schema = pl.Schema({"pane": pl.Int64(), "hash": pl.UInt64(), "total.sum": pl.Float64()})
+    windows = Consolidator(layout, [WindowSize(20, 10)])
+    totals = []
+    for number, total in enumerate([0.0, 1e300, 0.1, inf, 0.1, 0.2]):
+        frame = pl.DataFrame([[number * 10], [0], [total]], schema=layout.schema)
+        totals += [window.frame["total.sum"].item() for window in windows.add(number * 10, frame)]
+    assert totals == [0.0, 1e300, 1e300, inf, inf, 0.1 + 0.2]
+
+
+def combines(layout: Layout, size: WindowSize, panes: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often frames are combined for so many panes of one event."""
+    counts = 0
+    combine = Layout.combine
+
+    def counted(self: Layout, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        nonlocal counts
+        counts += 1
+        return combine(self, frames)
+
+    consolidator = Consolidator(layout, [size])
+    pane_ms = consolidator.plan.pane_ms
+    frames = [lift(layout, pane * pane_ms, [(1, 1.0)]) for pane in range(panes)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Layout, "combine", counted)
+        for pane, frame in enumerate(frames):
+            assert len(list(consolidator.add(pane * pane_ms, frame))) == 1
+    return counts
+
+
+@pytest.mark.parametrize("slices", [2, 10, 60])
+def test_stacks_need_three_combines_a_slice_whatever_the_size(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = combines(LAYOUTS["not invertible"], WindowSize(slices * 10, 10), 120, monkeypatch)
+    assert counts <= 3 * 120
+
+
+@pytest.mark.parametrize("slices", [2, 10, 60])
+def test_differences_need_one_combine_a_slice(slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert combines(LAYOUTS["invertible"], WindowSize(slices * 10, 10), 120, monkeypatch) < 120
+
+
+@pytest.mark.parametrize("which", LAYOUTS)
+def test_tumbling_windows_need_one_combine_a_pane(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout, counts = LAYOUTS[which], 0
+    consolidator = Consolidator(layout, [WindowSize.tumbling(60), WindowSize.tumbling(10)])
+    frames = [lift(layout, pane * 10, [(1, 1.0)]) for pane in range(60)]
+    combine = Layout.combine
+
+    def counted(self: Layout, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        nonlocal counts
+        counts += 1
+        return combine(self, parts)
+
+    monkeypatch.setattr(Layout, "combine", counted)
+    windows = [window for pane, frame in enumerate(frames) for window in consolidator.add(pane * 10, frame)]
+    assert len(windows) == 60 + 10
+    assert counts == 50, "five for each long window, none for a window of one pane"
+
+
+@pytest.mark.parametrize("which", LAYOUTS)
+def test_what_is_held_is_bounded(which: str) -> None:
+    layout = LAYOUTS[which]
+    consolidator = Consolidator(layout, [WindowSize(100, 10)], retain_ms=50)
+    sizes = []
+    for pane in range(100):
+        list(consolidator.add(pane * 10, lift(layout, pane * 10, [(pane % 7, 1.0)])))
+        sizes.append(consolidator.memory_bytes)
+    assert max(sizes[30:60]) == max(sizes[60:])
+    for pane in range(100, 120):
+        list(consolidator.add(pane * 10, layout.empty()))
+    assert consolidator.memory_bytes < 500, "empty frames take a few bytes"
+
+
+@pytest.mark.parametrize("which", LAYOUTS)
+def test_panes_that_are_passed_over_cost_no_more_than_one_window(which: str) -> None:
+    layout = LAYOUTS[which]
+    consolidator = Consolidator(layout, [WindowSize(30, 10)])
+    events: list[Event] = [(1, 1.0)]
+    windows = taken(layout, consolidator.add(0, lift(layout, 0, events)))
+    windows += taken(layout, consolidator.add(10**15, lift(layout, 10**15, events)))
+    windows += taken(layout, consolidator.end())
+    starts = [start for _, start, _, _ in windows]
+    assert starts == [-20, -10, 0, 10**15 - 20, 10**15 - 10, 10**15]
+
+
+def test_a_key_without_values_stays_as_long_as_it_is_in_the_window() -> None:
+    layout = LAYOUTS["invertible"]
+    consolidator = Consolidator(layout, [WindowSize(20, 10)])
+    panes: list[list[Event]] = [[(1, None)], [(2, 1.0)], []]
+    windows = [
+        w for n, events in enumerate(panes) for w in taken(layout, consolidator.add(10 * n, lift(layout, 0, events)))
+    ]
+    assert [set(lowered) for *_, lowered in windows] == [{"1"}, {"1", "2"}, {"2"}]
+
+
+def test_misuse_is_refused() -> None:
+    layout = LAYOUTS["invertible"]
+    consolidator = Consolidator(layout, [WindowSize(20, 10)])
+    frame = lift(layout, 0, [(1, 1.0)])
+    with pytest.raises(ValueError, match="not complete yet"):
+        consolidator.revise(0, frame)
+    unfinished = consolidator.add(0, frame)
+    with pytest.raises(RuntimeError, match="windows left to take"):
+        consolidator.add(10, frame)
+    list(unfinished)
+    with pytest.raises(ValueError, match="5 is no pane: they start at multiples of 10 ms"):
+        consolidator.add(5, frame)
+    with pytest.raises(ValueError, match="pane 0 is before 10"):
+        consolidator.add(0, frame)
+    list(consolidator.end())
+    with pytest.raises(RuntimeError, match="have ended"):
+        consolidator.add(10, frame)
+    with pytest.raises(ValueError, match="retained"):
+        Consolidator(layout, [WindowSize(20, 10)], retain_ms=-1)
+
+
+def test_only_what_was_added_can_be_subtracted() -> None:
+    layout = LAYOUTS["invertible"]
+    whole, part = lift(layout, 0, [(1, 1.0), (None, 2.0), (None, 2.0)]), lift(layout, 0, [(None, 2.0)])
+    assert layout.lower(subtract_frames(layout, whole, part)).sort("k").rows() == [
+        (0, None, 1, 1, 2),
+        (0, "1", 1, 1, 1),
+    ]
+    with pytest.raises(ValueError, match="was never added"):
+        subtract_frames(layout, part, whole)
+    with pytest.raises(ValueError, match="Extreme cannot be subtracted"):
+        subtract_frames(LAYOUTS["not invertible"], whole, part)
