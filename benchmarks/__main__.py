@@ -3,13 +3,14 @@
 import argparse
 import sys
 
-from . import fleet, local
+from . import cbt, fleet, local
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
 
-BENCHMARKS = {"local": local.run, "fleet": fleet.run}
+BENCHMARKS = {"local": local.run, "cbt": cbt.run, "fleet": fleet.run}
+CHARTS = {"cbt": cbt.write_chart}
 RESULTS = ROOT / "benchmarks" / "results"
 
 
@@ -24,7 +25,7 @@ def main() -> int:
         try:
             found = run(quick)
             write_json(found, RESULTS / f"{name}.json")
-            write_chart(found, RESULTS / f"{name}.svg")
+            CHARTS.get(name, write_chart)(found, RESULTS / f"{name}.svg")
         except (BenchmarkError, OSError) as error:
             print(f"benchmarks.{name}: {error}", file=sys.stderr)
             failed = True

@@ -6,8 +6,9 @@
 from benchmarks.report import Comparison
 
 from . import inserts, windows
+from .charts import write_chart
 
-__all__ = ["run"]
+__all__ = ["run", "write_chart"]
 
 
 def run(quick: bool) -> list[Comparison]:

@@ -15,6 +15,8 @@ from .runs import Outcome, Program, measure
 
 SPEED_UNIT = "M keys/s"
 MEMORY_UNIT = "B/key"
+TRACKED, RESIDENT = "ELF, tracked bytes", "ELF, process growth"
+ZIPF = "Zipf 1.2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ FULL = Extent(
         (KeySet("10⁶ keys", 10**6), Targets(1.5, 2.7, _HALF)),
         (KeySet("4·10⁶ keys", 4 * 10**6), Targets(2.0, 3.2, _HALF)),
         (KeySet("10⁷ keys", 10**7), Targets(2.0, 3.2, _HALF)),
-        (KeySet("Zipf 1.2", None), Targets(1.2, 1.5, _HALF_AS_MUCH_AGAIN)),
+        (KeySet(ZIPF, None), Targets(1.2, 1.5, _HALF_AS_MUCH_AGAIN)),
     ),
     rounds=3,
 )
-QUICK = Extent(400_000, ((KeySet("10⁵ keys", 10**5), None), (KeySet("Zipf 1.2", None), None)), rounds=1)
+QUICK = Extent(400_000, ((KeySet("10⁵ keys", 10**5), None), (KeySet(ZIPF, None), None)), rounds=1)
 
 _MODULE = "benchmarks.cbt"
 ONE_CORE = Program("ELF on one core", lambda: [sys.executable, "-m", f"{_MODULE}.tree_inserts"])
@@ -100,13 +102,13 @@ def compare_memory(case: str, unique: int, found: dict[str, Outcome], targets: T
     """Bytes a key after the last insert, as tree and allocators count them and as the kernel does."""
     lines: list[Comparison] = []
     for figure, label, target in (
-        ("tracked_bytes", "tracked bytes", targets.memory if targets else None),
-        ("resident_bytes", "process growth", None),
+        ("tracked_bytes", TRACKED, targets.memory if targets else None),
+        ("resident_bytes", RESIDENT, None),
     ):
         bytes_ = {name: outcome.figures[figure] / unique for name, outcome in found.items() if outcome.figures}
         lines += [
             smaller(
-                f"ELF, {label}: {case}",
+                f"{label}: {case}",
                 bytes_[ONE_CORE.name],
                 MEMORY_UNIT,
                 named(rival, found),

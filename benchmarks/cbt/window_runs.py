@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -146,8 +146,9 @@ def run(counts: SlidingCounts[Events], keys: NDArray[np.bytes_], panes: int, pan
 
 def main() -> None:
     way, panes, pane_events, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
-    counts: SlidingCounts[Any] = {"tree": TreeWindows, "slate": SlateWindows, "recompute": Recomputation}[way](panes)
-    run(counts, read_keys(path), panes, pane_events).report()
+    ways: dict[str, Callable[[int], SlidingCounts[Any]]]
+    ways = {"tree": TreeWindows, "slate": SlateWindows, "recompute": Recomputation}
+    run(ways[way](panes), read_keys(path), panes, pane_events).report()
 
 
 if __name__ == "__main__":
