@@ -1,8 +1,20 @@
-"""Panes, and the windows that are made of them."""
+"""Panes, the windows that are made of them, and sessions."""
 
 from cbt.windows.consolidator import Consolidator
+from cbt.windows.open_sessions import ClosedSessions, OpenSessions
 from cbt.windows.panes import PanePlan, WindowSize, pane_of
 from cbt.windows.sequence import Window
+from cbt.windows.sessions import SessionLayout
 from cbt.windows.subtraction import subtract_frames
 
-__all__ = ["Consolidator", "PanePlan", "Window", "WindowSize", "pane_of", "subtract_frames"]
+__all__ = [
+    "ClosedSessions",
+    "Consolidator",
+    "OpenSessions",
+    "PanePlan",
+    "SessionLayout",
+    "Window",
+    "WindowSize",
+    "pane_of",
+    "subtract_frames",
+]

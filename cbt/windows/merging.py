@@ -1,13 +1,16 @@
-"""Merging frames without work where there is nothing to merge."""
+"""What windows ask of a layout."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import polars as pl
 
+from cbt.layout import Layout
+from cbt.pao import Pao
+
 
 class Mergeable(Protocol):
-    """What windows ask of a layout: merging frames into one."""
+    """What merges frames into one: a `Layout`, or what keeps more rows for a key than one."""
 
     def empty(self) -> pl.DataFrame: ...
 
@@ -20,3 +23,8 @@ def combined(layout: Mergeable, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     if not full:
         return layout.empty()
     return full[0] if len(full) == 1 else layout.combine(full)
+
+
+def paos_of(layout: Layout) -> Sequence[Pao]:
+    """The algebra of each of the layout's aggregates."""
+    return layout._paos

@@ -1,0 +1,119 @@
+"""Session windows: runs of a key's events in which none is more than a gap after the one before.
+
+A key's activity is a set of intervals, a mergeable state like any other: the union of two sets, with intervals
+joined that are no more than the gap apart. Each interval is a row, with the aggregated states of its events. There
+is a trap, though: an interval may become too long, and an aggregate cannot be cut in two. So rows are *pieces* of
+sessions, which never cross from one pane into the next. Which pieces there are depends on the events alone, however
+these were dealt and in whatever order pieces were merged; pieces become sessions, and sessions are cut, only where
+all agents' pieces are together (`cbt.windows.open_sessions`).
+"""
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from cbt.columns import Aggregate, Key
+from cbt.layout import Layout, own_strings
+from cbt.windows.merging import paos_of
+from cbt.windows.panes import pane_of
+
+START, END = "session.start", "session.end"
+
+
+class SessionLayout:
+    """The columns of a frame of sessions or pieces: those of a PAO frame, and behind the keys `session.start` and
+    `session.end`, Int64, the times in ms of the first and the last event.
+
+    Two events of a key are in one session if no more than `gap_ms` lie between them, or between them and others in
+    turn. `max_ms` is the longest a session may be, a whole number of panes of `pane_ms`. Rows are ordered by (pane,
+    hash, keys, start). Raises ValueError for a gap below 1 ms, another maximum, or columns that share a name.
+
+    >>> layout = SessionLayout([Key("user", "string")], [Aggregate("hits", "count", None, "any")],
+    ...                        gap_ms=10, max_ms=300, pane_ms=100)
+    >>> pieces = layout.lift(pl.DataFrame({"time": [5, 15, 26, 95, 101], "user": ["ada"] * 5}))
+    >>> pieces.select("pane", "session.start", "session.end", "hits.n").rows()
+    [(0, 5, 15, 2), (0, 26, 26, 1), (0, 95, 95, 1), (100, 101, 101, 1)]
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        aggregates: Sequence[Aggregate],
+        *,
+        gap_ms: int,
+        max_ms: int,
+        pane_ms: int,
+        seed: int = 0,
+    ) -> None:
+        if gap_ms < 1 or pane_ms < 1 or max_ms < 1 or max_ms % pane_ms:
+            raise ValueError(
+                "sessions need a gap of 1 ms or more and a maximum length of whole panes, not a gap of "
+                f"{gap_ms} ms and {max_ms} ms in panes of {pane_ms} ms"
+            )
+        self.gap_ms, self.max_ms, self.pane_ms = gap_ms, max_ms, pane_ms
+        self._events = Layout(keys, aggregates, seed)
+        self._keys = [key.name for key in keys]
+        identity = ["pane", "hash", *self._keys]
+        columns = list(self._events.schema.items())
+        if {START, END} & set(self._events.schema):
+            raise ValueError(f"columns of sessions are named {START} and {END}, so no other may be")
+        times = [(START, pl.Int64()), (END, pl.Int64())]
+        self.schema = pl.Schema([*columns[: len(identity)], *times, *columns[len(identity) :]])
+
+    def empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
+
+    def lift(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The pieces of a block of raw rows: `time`, Int64 ms without NULL, and key and argument columns.
+
+        O(n log n) for n rows. Raises ValueError if a column is missing or has no physical form of its type.
+        """
+        if frame.schema.get("time") != pl.Int64 or frame["time"].null_count():
+            raise ValueError("sessions need an Int64 column 'time' without NULL")
+        moments = self._events.lift(frame.with_columns(pane="time"))
+        pieces = moments.with_columns(pane_of(pl.col("pane"), self.pane_ms), pl.col("pane").alias(START))
+        return self.combine([pieces.with_columns(pl.col(START).alias(END)).select(self.schema.names())])
+
+    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """Merges frames of pieces, in any order and each in any order, into one. O(n log n) for n rows in all."""
+        rows = self.by_key(pl.concat([self.empty(), *frames]), "pane")
+        return own_strings(self.merge_runs(rows, self.gaps(rows, "pane")))
+
+    def by_key(self, rows: pl.DataFrame, *first: str) -> pl.DataFrame:
+        """The rows ordered by columns to go first, then by hash, keys and start. O(n log n)."""
+        by_hash = rows.sort(*first, "hash", START)
+        changes = by_hash.select(hash=changed([*first, "hash"]), key=changed(self._keys))
+        if (changes["key"] & ~changes["hash"]).any():
+            return rows.sort(*first, "hash", *self._keys, START, nulls_last=True)
+        return by_hash
+
+    def gaps(self, rows: pl.DataFrame, *first: str) -> pl.Series:
+        """Which rows, in the order of `by_key`, begin something new: after another key, or after a gap. O(n)."""
+        key = rows.select(changed([*first, "hash", *self._keys])).to_series()
+        # As one number, which any time of a later key exceeds, a running maximum over all rows is one for each key.
+        span = pl.lit(2**64, dtype=pl.Int128)
+        group = key.cum_sum().cast(pl.Int128).alias("group")
+        times = pl.DataFrame([group, rows[START], rows[END]])
+        latest = (pl.col("group") * span + pl.col(END)).cum_max().shift()
+        after_gap = pl.col("group") * span + pl.col(START) > latest + pl.lit(self.gap_ms, dtype=pl.Int128)
+        return key | times.select(after_gap.fill_null(True)).to_series()
+
+    def merge_runs(self, rows: pl.DataFrame, starts: pl.Series, *others: str) -> pl.DataFrame:
+        """Each run of rows as one, which has the first row's identity and other columns. O(n)."""
+        if starts.all():
+            return rows
+        firsts = pl.col("pane", "hash", *self._keys, START, *others).first()
+        states = [state for pao in paos_of(self._events) for state in pao.combine()]
+        runs = rows.with_columns(starts.cum_sum().alias("session run"))
+        merged = runs.group_by("session run", maintain_order=True).agg(firsts, pl.col(END).max(), *states)
+        return merged.select(rows.columns)
+
+    def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The results of a frame of sessions: `session.start`, `session.end`, the keys, a column for each aggregate."""
+        return frame.select(START, END).hstack(self._events.lower(frame).drop("pane"))
+
+
+def changed(columns: list[str]) -> pl.Expr:
+    """Whether a row differs from the one before it in any of the columns; the first row does."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
+    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
