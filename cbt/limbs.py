@@ -17,7 +17,9 @@ _MASK = 2**BITS - 1
 
 
 def limbs(columns: Sequence[tuple[pl.Series, int]]) -> Limbs:
-    """The sums over Int128 or Int64 columns of column·2**(24·place), for places in any order. O(columns · rows).
+    """The sums over Int128 or Int64 columns of column·2**(24·place), for places in any order; NULL is 0.
+
+    O(columns · rows).
 
     >>> doubles(limbs([(pl.Series([3, 2**24]), 0), (pl.Series([1, -1]), 1)])).tolist()
     [16777219.0, 0.0]
@@ -25,7 +27,7 @@ def limbs(columns: Sequence[tuple[pl.Series, int]]) -> Limbs:
     places = 6 + max(place for _, place in columns)
     result = np.zeros((places, len(columns[0][0])), dtype=np.int64)
     for column, place in columns:
-        for offset, digit in enumerate(_digits(column.cast(pl.Int128))):
+        for offset, digit in enumerate(_digits(column.cast(pl.Int128).fill_null(0))):
             result[place + offset] += digit
     return result
 

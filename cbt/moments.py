@@ -128,7 +128,8 @@ class NumberVariance(Variance):
 
     def _corrected(self, results: pl.Series, frame: pl.DataFrame) -> pl.Series:
         rare = frame[self._wide].is_not_null().arg_true()
-        rows = frame.select(self._wide, self._n, self._hi, self._lo, *self._squares)[rare].iter_rows()
+        sums = pl.col(self._n, self._hi, self._lo, *self._squares).fill_null(0)
+        rows = frame[rare].select(self._wide, sums).iter_rows()
         return results.scatter(rare, [self._exact(*row) for row in rows])
 
     def _exact(self, wide: str, n: int, hi: int, lo: int, *squares: int) -> float:

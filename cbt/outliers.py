@@ -19,8 +19,8 @@ import polars as pl
 from cbt.pao import LESS
 
 UNIT_BITS = 1074
-_COUNT = r"(-?\d{1,19})"
-_SUM = r"(-?[0-9a-f]{1,1200})p(\d{1,4})"
+_COUNT = r"(-?[0-9]{1,19})"
+_SUM = r"(-?[0-9a-f]{1,1200})p([0-9]{1,4})"
 
 
 class Sums(NamedTuple):

@@ -118,7 +118,7 @@ class NumberSum(Pao):
         divisors = frame.select(divisor.alias("divisor"), self._n)["divisor"]
         results = nearest_double(frame[self._hi], frame[self._lo]) / divisors
         rare = frame[self._wide].is_not_null().arg_true()
-        sums = frame.select(self._hi, self._lo, self._wide).with_columns(divisors)[rare]
+        sums = frame.select(pl.col(self._hi, self._lo).fill_null(0), self._wide, divisors.fill_null(0))[rare]
         exact = [self._quotient(hi, lo, wide, divisor) for hi, lo, wide, divisor in sums.iter_rows()]
         return _null_where_empty(results.scatter(rare, exact), frame[self._n])
 

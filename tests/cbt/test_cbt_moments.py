@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same
 
@@ -39,6 +39,7 @@ def result(
 
 
 @pytest.mark.parametrize("kind", [IntegerVariance, NumberVariance])
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.data(), st.booleans())
 def test_equals_exact_arithmetic(kind: type[Variance], data: st.DataObject, sample: bool) -> None:
     values = data.draw(st.lists(NUMBERS[kind], min_size=1, max_size=12))
@@ -51,6 +52,7 @@ def test_equals_exact_arithmetic(kind: type[Variance], data: st.DataObject, samp
 
 
 @pytest.mark.parametrize("kind", [IntegerVariance, NumberVariance])
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.data(), st.integers(1, 17), st.randoms())
 def test_grouping_changes_no_bit(kind: type[Variance], data: st.DataObject, parts: int, random: object) -> None:
     values = data.draw(st.lists(NUMBERS[kind], min_size=2, max_size=40))

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same
 
@@ -59,6 +59,7 @@ def states(pao: Occurrence, rows: list[Event]) -> pl.DataFrame:
 
 @pytest.mark.parametrize("latest", [False, True])
 @pytest.mark.parametrize("type_", VALUES)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.data(), st.integers(1, 3))
 def test_it_is_the_value_of_that_event(type_: str, latest: bool, data: st.DataObject, parts: int) -> None:
     rows = data.draw(events(type_))

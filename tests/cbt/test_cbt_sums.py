@@ -14,9 +14,10 @@ from cbt.sums import nearest_double
 HI = st.integers(-(2**126), 2**126) | st.integers(-(2**64), 2**64) | st.integers(-3, 3)
 LO = st.integers(-(2**120), 2**120) | st.integers(-(2**40), 2**40) | st.sampled_from([2**95, 2**96, -(2**95)])
 NARROW_DOUBLES = st.integers(-100_000, 100_000).map(lambda cents: cents / 100)
-EXACT_DOUBLES = st.floats(-(2.0**60), 2.0**60, exclude_min=True, exclude_max=True).filter(
+FIXED_POINT = st.floats(-(2.0**63), 2.0**63, exclude_min=True, exclude_max=True).filter(
     lambda x: x == 0 or abs(x) >= 2.0**-75
 )
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -38,7 +39,7 @@ def test_the_nearest_double_is_the_nearest(sums: list[tuple[int, int]]) -> None:
     assert nearest_double(hi, lo).to_list() == expected
 
 
-@given(st.lists(EXACT_DOUBLES, min_size=1, max_size=30))
+@given(st.lists(FIXED_POINT, min_size=1, max_size=30))
 def test_a_sum_of_doubles_is_the_exact_sum_rounded_once(values: list[float]) -> None:
     exact = sum(map(Fraction, values))
     assert result(layout("sum"), values) == exact if exact.denominator == 1 else float(exact)
@@ -58,7 +59,7 @@ def test_sums_beyond_64_bits() -> None:
     assert result(layout("sum"), [-(2**63)] * 3, [0.5]) == float(-3 * 2**63)
 
 
-@given(st.lists(NARROW_DOUBLES | EXACT_DOUBLES, max_size=34), st.lists(INTEGERS, max_size=8), st.randoms())
+@given(st.lists(NARROW_DOUBLES | FINITE, max_size=34), st.lists(INTEGERS, max_size=8), st.randoms())
 def test_grouping_cannot_change_a_bit(doubles: list[float], integers: list[int], random: object) -> None:
     def dealt(parts: int) -> object:
         shuffled = random.sample(doubles, len(doubles))  # type: ignore[attr-defined]
@@ -74,10 +75,29 @@ def test_grouping_cannot_change_a_bit(doubles: list[float], integers: list[int],
     assert len(results) == 1
 
 
-def test_huge_and_tiny_doubles_are_summed_as_doubles() -> None:
+@given(st.lists(FINITE | FIXED_POINT, min_size=1, max_size=12))
+def test_huge_and_tiny_doubles_are_summed_exactly_as_well(values: list[float]) -> None:
+    exact = sum(map(Fraction, values))
+    total = result(layout("sum"), values)
+    assert total == (exact if isinstance(total, int) else nearest(exact))
+    assert result(layout("avg"), values) == pytest.approx(nearest(exact / len(values)), rel=1e-15, abs=5e-324)
+
+
+def nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, exact)
+
+
+def test_huge_and_tiny_doubles() -> None:
     assert result(layout("sum"), [1e300, 1e300, 1.0]) == 2e300
+    assert result(layout("sum"), [1e300], [0.5], [-1e300]) == 0.5
     assert result(layout("sum"), [1e-30, 2e-30]) == pytest.approx(3e-30, rel=1e-15)
-    assert result(layout("sum"), [2.0**60, -(2.0**60), 0.5]) == 0.5
+    assert result(layout("sum"), [2.0**63, -(2.0**63), 0.5]) == 0.5
+    assert result(layout("sum"), [1.7e308, 1.7e308], [-1.7e308]) == 1.7e308
+    assert result(layout("sum"), [1.7e308, 1.7e308]) == math.inf
+    assert result(layout("avg"), [1.7e308, 1.7e308]) == 1.7e308
 
 
 def test_what_is_not_finite_shows() -> None:
