@@ -18,6 +18,7 @@ from cbt.windows.merging import paos_of
 from cbt.windows.panes import pane_of
 
 START, END = "session.start", "session.end"
+_TIMES = (Aggregate(START, "min", "time", "integer"), Aggregate(END, "max", "time", "integer"))
 
 
 class SessionLayout:
@@ -51,11 +52,12 @@ class SessionLayout:
                 f"{gap_ms} ms and {max_ms} ms in panes of {pane_ms} ms"
             )
         self.gap_ms, self.max_ms, self.pane_ms = gap_ms, max_ms, pane_ms
-        self._events = Layout(keys, aggregates, seed)
+        self._layout = Layout(keys, aggregates, seed)
+        self._timed = Layout(keys, [*aggregates, *_TIMES], seed)
         self._keys = [key.name for key in keys]
         identity = ["pane", "hash", *self._keys]
-        columns = list(self._events.schema.items())
-        if {START, END} & set(self._events.schema):
+        columns = list(self._layout.schema.items())
+        if {START, END} & set(self._layout.schema):
             raise ValueError(f"columns of sessions are named {START} and {END}, so no other may be")
         times = [(START, pl.Int64()), (END, pl.Int64())]
         self.schema = pl.Schema([*columns[: len(identity)], *times, *columns[len(identity) :]])
@@ -70,32 +72,37 @@ class SessionLayout:
         """
         if frame.schema.get("time") != pl.Int64 or frame["time"].null_count():
             raise ValueError("sessions need an Int64 column 'time' without NULL")
-        moments = self._events.lift(frame.with_columns(pane="time"))
-        pieces = moments.with_columns(pane_of(pl.col("pane"), self.pane_ms), pl.col("pane").alias(START))
-        return self.combine([pieces.with_columns(pl.col(START).alias(END)).select(self.schema.names())])
+        # Events of one interval of a gap's length are in one piece: grouped by it, few rows are left to be ordered.
+        pane, time = pane_of(pl.col("time"), self.pane_ms), pl.col("time")
+        dealt = frame.with_columns(pane=pane + pane_of(time - pane, self.gap_ms))
+        self._timed.check_input(dealt)
+        parts = self._timed.group(dealt).rename({f"{aggregate.name}.i": aggregate.name for aggregate in _TIMES})
+        return self.combine([parts.with_columns(pane_of(pl.col("pane"), self.pane_ms)).select(self.schema.names())])
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Merges frames of pieces, in any order and each in any order, into one. O(n log n) for n rows in all."""
-        rows = self.by_key(pl.concat([self.empty(), *frames]), "pane")
-        return own_strings(self.merge_runs(rows, self.gaps(rows, "pane")))
+        rows = self.by_key(pl.concat([self.empty(), *frames], rechunk=True))
+        starts = self.gaps(rows) | rows.select(changed(["pane"])).to_series()
+        return own_strings(self.merge_runs(rows, starts).sort("pane", maintain_order=True))
 
-    def by_key(self, rows: pl.DataFrame, *first: str) -> pl.DataFrame:
-        """The rows ordered by columns to go first, then by hash, keys and start. O(n log n)."""
-        by_hash = rows.sort(*first, "hash", START)
-        changes = by_hash.select(hash=changed([*first, "hash"]), key=changed(self._keys))
+    def by_key(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows ordered by hash, keys and start, NULL last. O(n log n)."""
+        # As one number of 128 bits, which any two fit, Polars sorts them faster than the two columns.
+        bounds = (pl.col("hash").cast(pl.Int128) - _i128(2**63)) * _i128(2**64) + pl.col(START).cast(pl.Int128)
+        by_hash = rows[rows.select(bounds).to_series().arg_sort()]
+        changes = by_hash.select(hash=changed(["hash"]), key=changed(self._keys))
         if (changes["key"] & ~changes["hash"]).any():
-            return rows.sort(*first, "hash", *self._keys, START, nulls_last=True)
+            return rows.sort("hash", *self._keys, START, nulls_last=True)
         return by_hash
 
-    def gaps(self, rows: pl.DataFrame, *first: str) -> pl.Series:
-        """Which rows, in the order of `by_key`, begin something new: after another key, or after a gap. O(n)."""
-        key = rows.select(changed([*first, "hash", *self._keys])).to_series()
+    def gaps(self, rows: pl.DataFrame) -> pl.Series:
+        """Which rows, in the order of `by_key`, begin something new: another key, or the same after a gap. O(n)."""
+        key = rows.select(changed(["hash", *self._keys])).to_series()
         # As one number, which any time of a later key exceeds, a running maximum over all rows is one for each key.
-        span = pl.lit(2**64, dtype=pl.Int128)
         group = key.cum_sum().cast(pl.Int128).alias("group")
         times = pl.DataFrame([group, rows[START], rows[END]])
-        latest = (pl.col("group") * span + pl.col(END)).cum_max().shift()
-        after_gap = pl.col("group") * span + pl.col(START) > latest + pl.lit(self.gap_ms, dtype=pl.Int128)
+        latest = (pl.col("group") * _i128(2**64) + pl.col(END)).cum_max().shift()
+        after_gap = pl.col("group") * _i128(2**64) + pl.col(START) > latest + _i128(self.gap_ms)
         return key | times.select(after_gap.fill_null(True)).to_series()
 
     def merge_runs(self, rows: pl.DataFrame, starts: pl.Series, *others: str) -> pl.DataFrame:
@@ -103,17 +110,21 @@ class SessionLayout:
         if starts.all():
             return rows
         firsts = pl.col("pane", "hash", *self._keys, START, *others).first()
-        states = [state for pao in paos_of(self._events) for state in pao.combine()]
+        states = [state for pao in paos_of(self._layout) for state in pao.combine()]
         runs = rows.with_columns(starts.cum_sum().alias("session run"))
         merged = runs.group_by("session run", maintain_order=True).agg(firsts, pl.col(END).max(), *states)
         return merged.select(rows.columns)
 
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a frame of sessions: `session.start`, `session.end`, the keys, a column for each aggregate."""
-        return frame.select(START, END).hstack(self._events.lower(frame).drop("pane"))
+        return frame.select(START, END).hstack(self._layout.lower(frame).drop("pane"))
 
 
 def changed(columns: list[str]) -> pl.Expr:
     """Whether a row differs from the one before it in any of the columns; the first row does."""
     differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
     return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
+
+
+def _i128(value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.Int128)
