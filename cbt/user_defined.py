@@ -5,7 +5,8 @@ values, one call for each, and is a hundred times slower.
 
 What can be wrong with somebody else's code is found out where it can be, when the function is registered; what
 shows only with some data (an exception, a state that is too large) is a `UserDefinedError` that names the function.
-Whoever runs expressions of several PAOs together does so in `attempt`, which finds the one to blame.
+Whoever runs expressions of several PAOs together does so in `attempt`, which finds the one to blame. Nothing guards
+against code that never returns, or that does harm on purpose: it runs with all the agent's rights.
 """
 
 from __future__ import annotations

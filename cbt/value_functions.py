@@ -22,7 +22,8 @@ _DEPTH_MAX = 64
 
 
 class ValueFunction(ABC):
-    """An aggregate in plain values: some 300,000 values or merges a second, where expressions do tens of millions.
+    """An aggregate in plain values: a million values or a hundred thousand groups a second, where expressions do tens
+    of millions.
 
     `argument_type` is `any`, `number`, `integer`, `string` or `boolean`; values arrive as bool, int, float or str,
     `number` always as float, and an `any` number as int if it is one (1.0 is 1). NULL does not arrive. `result_type`
