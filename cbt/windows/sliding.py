@@ -11,6 +11,8 @@ from cbt.windows.running_difference import RunningDifference
 from cbt.windows.subtraction import invertible, subtracts_exactly
 from cbt.windows.two_stacks import TwoStacks
 
+_SLICES_MIN = 4  # windows of fewer slices take two stacks half the time
+
 
 class SlidingAggregate(Protocol):
     """A queue of frames of one pane that knows the combination of all that is in it."""
@@ -30,8 +32,9 @@ class SlidingAggregate(Protocol):
 
 
 def sliding_aggregate(layout: Mergeable, size: WindowSize) -> SlidingAggregate:
-    """A running difference if the aggregates are invertible and windows overlap, else two stacks."""
-    if size.slide_ms < size.size_ms and isinstance(layout, Layout) and invertible(layout):
+    """A running difference if the aggregates are invertible and windows overlap in many slices, else two stacks."""
+    many = size.size_ms >= _SLICES_MIN * size.slice_ms and size.slide_ms < size.size_ms
+    if many and isinstance(layout, Layout) and invertible(layout):
         return RunningDifference(layout)
     return TwoStacks(layout)
 

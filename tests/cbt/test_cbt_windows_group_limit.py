@@ -11,6 +11,7 @@ import cbt.group_limit
 import cbt.layout
 from cbt import Aggregate, Key, Layout
 from cbt.group_limit import FoldedGroups, GroupLimit, GroupLimitError, is_other
+from cbt.windows import Consolidator, WindowSize
 
 LAYOUT = Layout(
     [Key("rank", "integer"), Key("groups", "string")],
@@ -27,9 +28,9 @@ EVENTS = st.lists(
 )
 
 
-def lift(events: list[Event]) -> pl.DataFrame:
+def lift(events: list[Event], layout: Layout = LAYOUT) -> pl.DataFrame:
     schema = {"pane": pl.Int64, "rank": pl.Int64, "groups": pl.String, "x": pl.Int64}
-    return LAYOUT.lift(pl.DataFrame(events, schema=schema, orient="row"))
+    return layout.lift(pl.DataFrame(events, schema=schema, orient="row"))
 
 
 def groups_of(frame: pl.DataFrame) -> dict[tuple[int, bool, int | None, str | None], tuple[int, int, int]]:
@@ -65,6 +66,19 @@ def test_kept_groups_are_exact_and_other_is_the_rest(events: list[Event], max_gr
         if folded:
             counts, totals, tops = zip(*folded, strict=True)
             assert limited[pane, True, None, None] == (sum(counts), sum(totals), max(tops))
+
+
+@given(panes=st.lists(EVENTS, min_size=1, max_size=8), max_groups=st.integers(1, 12))
+def test_limited_panes_make_exact_windows(panes: list[list[Event]], max_groups: int) -> None:
+    layout = Layout(LAYOUT.keys, LAYOUT.aggregates[:2])
+    limit, size = GroupLimit(max_groups, "other"), WindowSize(50, 10)
+    limited, unlimited = Consolidator(layout, [size]), Consolidator(layout, [size])
+    for number, events in enumerate(panes):
+        pane = number * 10
+        frame = lift([(pane, *event[1:]) for event in events], layout)
+        for left, right in zip(limited.add(pane, limit.apply(layout, frame)), unlimited.add(pane, frame), strict=True):
+            expected = limit.apply(layout, right.frame)
+            assert limit.apply(layout, left.frame).equals(expected, null_equal=True)
 
 
 def test_equal_hashes_are_limited_by_their_keys_and_kept_apart_from_other(monkeypatch: pytest.MonkeyPatch) -> None:
