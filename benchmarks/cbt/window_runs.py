@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.cbt.keys import read_keys
 from benchmarks.cbt.runs import Run
 from benchmarks.cbt.tree_inserts import frames_of, insert_all, tree_of_counts
+from benchmarks.cbt.windows import PANE_MS, TIMED_WINDOWS
 from benchmarks.contender import Answer
 from cbt.windows import Consolidator, Window, WindowSize
 
-PANE_MS = 10_000
-TIMED_WINDOWS = 10
 Events = TypeVar("Events")
 
 
