@@ -1,6 +1,6 @@
 """Panes, the windows that are made of them, and sessions."""
 
-from cbt.windows.consolidator import Consolidator
+from cbt.windows.consolidator import Consolidator, ConsolidatorStatistics
 from cbt.windows.open_sessions import ClosedSessions, OpenSessions
 from cbt.windows.panes import PanePlan, WindowSize, pane_of
 from cbt.windows.sequence import Window
@@ -10,6 +10,7 @@ from cbt.windows.subtraction import subtract_frames
 __all__ = [
     "ClosedSessions",
     "Consolidator",
+    "ConsolidatorStatistics",
     "OpenSessions",
     "PanePlan",
     "SessionLayout",

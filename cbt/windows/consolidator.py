@@ -2,12 +2,24 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from cbt.windows.merging import Mergeable
 from cbt.windows.panes import PanePlan, WindowSize
 from cbt.windows.sequence import Window, WindowSequence
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidatorStatistics:
+    """What a consolidator holds: slices, and windows for corrections. `missed` says for how many windows late events
+    came too late, once for each window and `revise`.
+    """
+
+    slices: int
+    retained: int
+    missed: int
 
 
 class Consolidator:
@@ -58,7 +70,7 @@ class Consolidator:
     def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
         """Adds late events to a pane that is complete. The corrected windows, of all that are still retained.
 
-        Windows with the pane that are yet to come hold the events as well. What is no longer retained is counted in
+        Windows with the pane that are yet to come hold the events as well. What is no longer retained is counted as
         `missed`. One combine for each window and size; up to one for each slice where stacks are patched. Raises
         ValueError for a pane that is not aligned or not complete, RuntimeError as `add` does.
         """
@@ -76,10 +88,13 @@ class Consolidator:
             return iter(())
         return self._started(self._advance(self._complete + self.plan.size_max_ms))
 
-    @property
-    def missed(self) -> int:
-        """For how many windows late events came too late: once for each window and `revise`."""
-        return self._missed
+    def statistics(self) -> ConsolidatorStatistics:
+        """How much is held, and what was too late. O(sizes)."""
+        return ConsolidatorStatistics(
+            slices=sum(sequence.slices for sequence in self._sequences),
+            retained=sum(sequence.retained for sequence in self._sequences),
+            missed=self._missed,
+        )
 
     @property
     def memory_bytes(self) -> int:

@@ -17,8 +17,8 @@ class RunningDifference:
     """A queue of frames with the combination of all, for invertible aggregates: a combine as a frame comes, a
     subtraction as it leaves, nothing for a value.
 
-    Frames have one and the same pane, and their states subtract exactly. It counts for each key the frames that
-    have it; once there are none, the key has gone.
+    Frames have one and the same pane, and their states subtract exactly. It counts for each key the frames that have
+    it; once there are none, the key has gone.
     """
 
     def __init__(self, layout: Layout) -> None:

@@ -144,7 +144,7 @@ def test_windows_equal_those_of_all_their_events(
             pane = next_pane - (distance + 1) * pane_ms
             windows = consolidator.revise(pane, lift(layout, pane, events))
             assert taken(layout, windows) == list(model.revise(pane, events))
-        assert consolidator.missed == model.missed
+        assert consolidator.statistics().missed == model.missed
     assert taken(layout, consolidator.end()) == list(model.advance(10**9))
 
 
@@ -245,6 +245,9 @@ def test_what_is_held_is_bounded(which: str) -> None:
     for pane in range(100):
         list(consolidator.add(pane * 10, lift(layout, pane * 10, [(pane % 7, 1.0)])))
         sizes.append(consolidator.memory_bytes)
+        statistics = consolidator.statistics()
+        assert statistics.slices <= 10
+        assert statistics.retained <= 50 // 10 + 1
     assert max(sizes[30:60]) == max(sizes[60:])
     for pane in range(100, 120):
         list(consolidator.add(pane * 10, layout.empty()))
