@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.contender import Answer
 from benchmarks.report import Comparison, throughput
 
 from .comparing import named, smaller
 from .hash_maps import hash_map
 from .keys import KeySet, write_keys
-from .runs import Outcome, Program, measure
+from .runs import Job, Outcome, Program, measure
 
 SPEED_UNIT = "M keys/s"
 MEMORY_UNIT = "B/key"
@@ -68,9 +69,9 @@ def run(extent: Extent) -> list[Comparison]:
         for keys, targets in extent.cases:
             print(f"{extent.inserts:,} inserts, {keys.name}", file=sys.stderr, flush=True)
             expected = write_keys(data, keys, extent.inserts)
-            speed = measure(programs, ["speed", str(data)], expected, extent.rounds)
+            speed = _measured(programs, ("speed", str(data)), expected, extent.rounds)
             tracking = [program for program in programs if program.name in (ONE_CORE.name, *GOOGLE)]
-            memory = measure(tracking, ["memory", str(data)], expected, 1)
+            memory = _measured(tracking, ("memory", str(data)), expected, 1)
             lines += compare_speed(keys.name, expected.total, speed, targets)
             lines += compare_memory(keys.name, expected.rows, memory, targets)
     return lines
@@ -118,6 +119,13 @@ def compare_memory(case: str, unique: int, found: dict[str, Outcome], targets: T
             for rival in GOOGLE
         ]
     return lines
+
+
+def _measured(
+    programs: Sequence[Program], arguments: tuple[str, ...], expected: Answer, rounds: int
+) -> dict[str, Outcome]:
+    outcomes = measure([Job(program, arguments, expected) for program in programs], rounds)
+    return {program.name: outcome for program, outcome in zip(programs, outcomes, strict=True)}
 
 
 def _programs(folder: Path) -> list[Program]:

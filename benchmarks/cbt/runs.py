@@ -18,11 +18,20 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`command()` is run with the arguments of a measurement appended; it may raise NotAvailable."""
+    """`command()` is run with the arguments of a job appended; it may raise NotAvailable."""
 
     name: str
     command: Callable[[], list[str]]
     cores: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A program with its arguments, and what it must find."""
+
+    program: Program
+    arguments: tuple[str, ...]
+    expected: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,38 +59,37 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A program's figures, medians of all rounds; or none and why it was not run."""
+    """A job's figures, medians of all rounds; or none and why it was not run."""
 
     figures: dict[str, float]
     reason: str = ""
 
 
-def measure(programs: Sequence[Program], arguments: Sequence[str], expected: Answer, rounds: int) -> dict[str, Outcome]:
-    """Runs everyone in turn, so many rounds; by name, what came out.
+def measure(jobs: Sequence[Job], rounds: int) -> list[Outcome]:
+    """Runs all jobs in turn, so many rounds; what came out, in the order of the jobs.
 
-    Raises BenchmarkError when a program fails or does not find what is expected.
+    Raises BenchmarkError when a program fails or does not find what it must.
     """
-    outcomes: dict[str, Outcome] = {}
-    commands: dict[Program, list[str]] = {}
-    for program in programs:
-        try:
-            commands[program] = [*program.command(), *arguments]
-        except NotAvailable as error:
-            outcomes[program.name] = Outcome({}, str(error))
-    runs: dict[str, list[Run]] = {program.name: [] for program in commands}
+    runs: list[list[Run]] = [[] for _ in jobs]
+    reasons = [""] * len(jobs)
     for number in range(rounds):
-        for program, command in commands.items():
-            print(f"round {number + 1} of {rounds}: {program.name}", file=sys.stderr, flush=True)
-            runs[program.name].append(_run(program, command, expected))
-    for name, found in runs.items():
-        figures = found[0].figures
-        outcomes[name] = Outcome(
-            {figure: statistics.median(run.figures[figure] for run in found) for figure in figures}
-        )
-    return outcomes
+        for at, job in enumerate(jobs):
+            print(f"round {number + 1} of {rounds}: {job.program.name}", file=sys.stderr, flush=True)
+            try:
+                runs[at].append(_run(job))
+            except NotAvailable as error:
+                reasons[at] = str(error)
+    return [Outcome(_medians(found), reason) for found, reason in zip(runs, reasons, strict=True)]
 
 
-def _run(program: Program, command: list[str], expected: Answer) -> Run:
+def _medians(runs: Sequence[Run]) -> dict[str, float]:
+    names = runs[0].figures if runs else ()
+    return {name: statistics.median(run.figures[name] for run in runs) for name in names}
+
+
+def _run(job: Job) -> Run:
+    program = job.program
+    command = [*program.command(), *job.arguments]
     variables = os.environ | {"POLARS_MAX_THREADS": str(program.cores)}
     try:
         with _on_cores(program.cores):
@@ -94,8 +102,8 @@ def _run(program: Program, command: list[str], expected: Answer) -> Run:
         last = (done.stderr.strip() or "nothing on stderr").splitlines()[-1]
         raise BenchmarkError(f"{program.name} failed with exit code {done.returncode}: {last}")
     found = Run.parse(done.stdout)
-    if found.answer != expected:
-        raise BenchmarkError(f"{program.name} found {found.answer}, not {expected}")
+    if found.answer != job.expected:
+        raise BenchmarkError(f"{program.name} found {found.answer}, not {job.expected}")
     return found
 
 

@@ -14,7 +14,7 @@ from benchmarks.report import Comparison, within
 
 from .comparing import named, smaller
 from .keys import spelled
-from .runs import Outcome, Program, measure
+from .runs import Job, Outcome, Program, measure
 
 UNIT = "ms"
 PANE_MS = 10_000
@@ -47,18 +47,25 @@ RIVALS = (_program("eager slate, Python dict", "slate"), _program("recompute, Po
 
 
 def run(extent: Extent, *, with_targets: bool) -> list[Comparison]:
-    """All windows, in turn. Raises BenchmarkError."""
+    """All windows in each round. Raises BenchmarkError."""
     lines: list[Comparison] = []
     with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
         data = Path(directory) / "keys"
-        numbers = _write_stream(data, extent)
-        for size_s in extent.sizes_s:
-            panes = size_s * 1000 // PANE_MS
-            print(f"windows of {size_s} s", file=sys.stderr, flush=True)
-            expected = _expected(numbers, panes, extent.pane_events)
-            arguments = [str(panes), str(extent.pane_events), str(data)]
-            lines += compare(size_s, measure([TREE, *RIVALS], arguments, expected, extent.rounds))
+        outcomes = iter(measure(_jobs(extent, data, _write_stream(data, extent)), extent.rounds))
+    for size_s in extent.sizes_s:
+        lines += compare(size_s, {program.name: next(outcomes) for program in (TREE, *RIVALS)})
     return [*lines, *growth(lines, NEARLY_FLAT if with_targets else None)]
+
+
+def _jobs(extent: Extent, data: Path, numbers: NDArray[np.int64]) -> list[Job]:
+    """Everyone's, for one size of windows after the other."""
+    jobs: list[Job] = []
+    for size_s in extent.sizes_s:
+        panes = size_s * 1000 // PANE_MS
+        arguments = (str(panes), str(extent.pane_events), str(data))
+        expected = _expected(numbers, panes, extent.pane_events)
+        jobs += [Job(program, arguments, expected) for program in (TREE, *RIVALS)]
+    return jobs
 
 
 def compare(size_s: int, found: dict[str, Outcome]) -> list[Comparison]:

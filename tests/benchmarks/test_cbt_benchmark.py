@@ -13,7 +13,7 @@ from benchmarks.cbt import inserts, windows, write_chart
 from benchmarks.cbt.hash_maps import compiled, hash_map
 from benchmarks.cbt.inserts import GOOGLE, ONE_CORE, SPARSE, TRACKED, TWO_CORES, KeySet, Targets
 from benchmarks.cbt.keys import read_keys, write_keys
-from benchmarks.cbt.runs import Outcome, Program, Run, measure
+from benchmarks.cbt.runs import Job, Outcome, Program, Run, measure
 from benchmarks.cbt.slate import count_batches, count_events
 from benchmarks.cbt.tree_inserts import frames_of, speed
 from benchmarks.cbt.window_runs import Recomputation, SlateWindows, SlidingCounts, TreeWindows, run
@@ -63,9 +63,10 @@ def test_every_hash_map_counts_and_tracks_its_bytes(folder: Path, tmp_path: Path
     data = tmp_path / "keys"
     expected = write_keys(data, KEYS, 2_000)
     program = hash_map("map", name, folder)
-    assert measure([program], ["speed", str(data)], expected, 1)["map"].figures["seconds"] > 0
-    figures = measure([program], ["memory", str(data)], expected, 1)["map"].figures
-    assert 300 * (13 + 8) < figures["tracked_bytes"] < 300 * 400
+    jobs = [Job(program, (how, str(data)), expected) for how in ("speed", "memory")]
+    fast, small = (outcome.figures for outcome in measure(jobs, rounds=1))
+    assert fast["seconds"] > 0
+    assert 300 * (13 + 8) < small["tracked_bytes"] < 300 * 400
 
 
 @pytest.mark.usefixtures("with_compiler")
@@ -108,8 +109,8 @@ def test_a_map_that_was_not_compiled_is_named_and_counts_as_not_met() -> None:
 def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    outcome = measure([hash_map(SPARSE, "sparse", tmp_path)], ["speed", "keys"], Answer(0, 0, 0), 1)[SPARSE]
-    assert outcome == Outcome({}, "no C++ compiler")
+    jobs = [Job(hash_map(SPARSE, "sparse", tmp_path), ("speed", "keys"), Answer(0, 0, 0))]
+    assert measure(jobs, rounds=2) == [Outcome({}, "no C++ compiler")]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,18 @@ def test_without_a_compiler_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, 
 def test_a_program_that_goes_wrong_is_an_error(code: str, message: str) -> None:
     program = Program("wrong", lambda: [sys.executable, "-c", code])
     with pytest.raises(BenchmarkError, match=f"^{message}"):
-        measure([program], [], Answer(1, 1, 1), 1)
+        measure([Job(program, (), Answer(1, 1, 1))], rounds=1)
+
+
+def test_the_median_of_the_rounds_counts(tmp_path: Path) -> None:
+    log = tmp_path / "rounds"
+    code = (
+        f"log = open({str(log)!r}, 'a+'); log.write('x'); log.seek(0)\n"
+        "seconds = {1: 9, 2: 1, 3: 2}[len(log.read())]\n"
+        'print(\'{"answer": {"rows": 1, "total": 1, "squares": 1}, "figures": {"seconds": %d}}\' % seconds)'
+    )
+    program = Program("slow at first", lambda: [sys.executable, "-c", code])
+    assert measure([Job(program, (), Answer(1, 1, 1))], rounds=3) == [Outcome({"seconds": 2.0})]
 
 
 @pytest.mark.parametrize("way", [TreeWindows, SlateWindows, Recomputation])
