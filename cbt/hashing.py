@@ -9,10 +9,16 @@ so equal hashes are told apart by keys.
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import polars_hash as plh
 
 _NULL_ELEMENT = 0x6E_75_6C_6C_2D_65_6C_66  # "null-elf"
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)
 _NAN_BITS = 0x7FF8_0000_0000_0000
 
 
@@ -36,13 +42,14 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
 
 
 def splitmix64(bits: pl.Series) -> pl.Series:
-    """One step of splitmix64 (Steele, Lea and Flood, 2014) on each UInt64."""
-    # UInt64 arithmetic wraps, as the algorithm wants; Polars has no shift, so this divides by powers of two.
-    # Step by step and not as one expression, which would double with every use of `bits`.
-    bits = bits + _u64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits // _u64(1 << 30))) * _u64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits // _u64(1 << 27))) * _u64(0x94D049BB133111EB)
-    return bits ^ (bits // _u64(1 << 31))
+    """One step of splitmix64 (Steele, Lea and Flood, 2014) on each UInt64; NULL stays NULL."""
+    mixed = bits.fill_null(0).to_numpy() + _INCREMENT  # UInt64 arithmetic wraps, as the algorithm wants
+    for shift, factor in _MIXING:
+        mixed ^= mixed >> shift
+        mixed *= factor
+    mixed ^= mixed >> np.uint64(31)
+    result = pl.Series(bits.name, mixed)
+    return result.set(bits.is_null(), None) if bits.null_count() else result
 
 
 def _element(column: pl.Series, seed: int) -> pl.Series:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import polars as pl
 
 from cbt.columns import Aggregate, Key, check_pane, check_physical, stored
 from cbt.extremes import Extreme
 from cbt.hashing import key_hash
 from cbt.pao import CountRows, CountValues, Pao
+from cbt.states import Rows, StateColumns, Sums, run_numbers
 from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
 
 _SUMS: dict[tuple[str, str], type[IntegerSum] | type[NumberSum]] = {
@@ -36,7 +38,9 @@ class Layout:
     def __init__(self, keys: Sequence[Key], aggregates: Sequence[Aggregate], seed: int = 0) -> None:
         self.keys, self.aggregates, self.seed = tuple(keys), tuple(aggregates), seed
         self._paos = [_pao(aggregate) for aggregate in self.aggregates]
-        self._key_names = [key.name for key in self.keys]
+        self.states = StateColumns(self._paos)
+        self.key_names = [key.name for key in self.keys]
+        self.key_schema = pl.Schema([(key.name, key.stored_type) for key in self.keys])
         columns: list[tuple[str, pl.DataType]] = [("pane", pl.Int64()), ("hash", pl.UInt64())]
         columns += [(key.name, key.stored_type) for key in self.keys]
         columns += [column for pao in self._paos for column in pao.state.items()]
@@ -75,18 +79,45 @@ class Layout:
         ]
         rows = [row for part in lifted for row in part.rows]
         groups = [group for part in lifted for group in part.groups]
-        grouped = frame.with_columns(rows).group_by("pane", *self._key_names).agg(groups)
+        grouped = frame.with_columns(rows).group_by("pane", *self.key_names).agg(groups)
         keys = [stored(grouped[key.name], key) for key in self.keys]
         hashes = key_hash(keys, self.seed) if keys else pl.lit(0, dtype=pl.UInt64).alias("hash")
         states = [state for part in lifted for state in part.states]
         return own_strings(grouped.select("pane", hashes, *keys, *states).select(self.schema.names()))
+
+    def keys_of(self, block: pl.DataFrame) -> pl.DataFrame:
+        """The key columns of raw rows, as they are stored. O(n)."""
+        if not self.keys:
+            return pl.DataFrame(height=block.height)
+        return block.select(stored(block[key.name], key) for key in self.keys)
+
+    def hashes(self, keys: pl.DataFrame) -> pl.Series:
+        """The key hash of stored keys, of one column at least. O(n)."""
+        return key_hash(keys.get_columns(), self.seed)
+
+    def lift_runs(self, block: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Sums, pl.DataFrame | None]:
+        """The states of groups of raw rows: of each run of `rows` that begins at one of `starts`. O(n)."""
+        if all(type(pao) is CountRows for pao in self._paos):
+            ends = np.append(starts[1:], len(rows))
+            counts = ends - starts
+            return dict.fromkeys(self.states.counts, counts), None
+        lifted = [
+            pao.lift(block[aggregate.argument or "pane"])
+            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+        ]
+        beside = [row for part in lifted for row in part.rows]
+        groups = [group for part in lifted for group in part.groups]
+        states = [state for part in lifted for state in part.states]
+        ordered = block.with_columns(beside)[rows.astype(np.uint32)].with_columns(run_numbers(len(rows), starts))
+        grouped = ordered.group_by("run", maintain_order=True).agg(groups)
+        return self.states.split(grouped.select(states))
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Merges PAO frames, in any order and each in any order, into one. O(n log n) for n rows in all."""
         ordered = _by_pane_and_hash(pl.concat([self.empty(), *frames], rechunk=True))
         starts, collided = self._starts(ordered)
         if collided:
-            ordered = ordered.sort("pane", "hash", *self._key_names, nulls_last=True)
+            ordered = ordered.sort("pane", "hash", *self.key_names, nulls_last=True)
             starts, _ = self._starts(ordered)
         if not starts.all():
             ordered = self._merge_runs(ordered, starts)
@@ -96,14 +127,14 @@ class Layout:
         """Which rows start a new (pane, key), and whether several keys share a hash and may be mixed."""
         columns = ordered.select(
             hash=_changes(["pane", "hash"]),
-            key=_changes(self._key_names) if self.keys else pl.lit(False),
+            key=_changes(self.key_names) if self.keys else pl.lit(False),
         )
         if not self.keys:
             return columns["hash"], False
         return columns["hash"] | columns["key"], bool((columns["key"] & ~columns["hash"]).any())
 
     def _merge_runs(self, ordered: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
-        firsts = pl.col("pane", "hash", *self._key_names).first()
+        firsts = pl.col("pane", "hash", *self.key_names).first()
         states = [state for pao in self._paos for state in pao.combine()]
         runs = ordered.with_columns(starts.cum_sum().alias("pane run"))
         return runs.group_by("pane run", maintain_order=True).agg(firsts, *states).drop("pane run")
@@ -113,7 +144,7 @@ class Layout:
         results = [
             pao.lower(frame).alias(aggregate.name) for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
         ]
-        return frame.select("pane", *self._key_names, *results)
+        return frame.select("pane", *self.key_names, *results)
 
     def alike(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """A PAO frame in parts of whole panes that each lower to columns of one type. O(n).

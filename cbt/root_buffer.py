@@ -1,67 +1,57 @@
-"""The root buffer: columnar, uncompressed, and lazy: raw blocks wait to be grouped together, groups wait to
-be merged.
-"""
+"""The root buffer: raw rows as they came, columnar and uncompressed, until there are enough to sort them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
 
 import polars as pl
 
+from cbt.batch import Batch, lift
+from cbt.fragment import Panes
 from cbt.layout import Layout
 
-_BLOCK_ROWS = 2**16  # raw rows grouped at once: where keys repeat, four times fewer groups than of 7,000 rows
-_BLOCK_BYTES = 2**24
-_GROUPS_MAX = 16  # few keys make small groups, whose number has to be bounded too
+_BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the processor's cache
 
 
 class RootBuffer:
-    """Takes raw frames in O(1), and yields their PAOs merged."""
+    """Takes raw frames in O(1), and yields them lifted and sorted, pane by pane."""
 
-    def __init__(self, layout: Layout, block_rows_max: int) -> None:
+    def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._block_rows = min(_BLOCK_ROWS, block_rows_max)
         self.clear()
 
     def clear(self) -> None:
-        self.replace(self._layout.empty())
-
-    def replace(self, merged: pl.DataFrame) -> None:
-        """Forgets everything and holds a merged frame instead."""
-        self._merged = merged
-        self._groups: list[pl.DataFrame] = []
-        self._raw: list[pl.DataFrame] = []
-        self._raw_rows = self._raw_bytes = 0
-
-    @property
-    def rows(self) -> int:
-        """PAOs held, merged or not; raw rows do not count."""
-        return self._merged.height + sum(group.height for group in self._groups)
-
-    @property
-    def memory_bytes(self) -> int:
-        frames = [self._merged, *self._groups]
-        return self._raw_bytes + sum(int(frame.estimated_size()) for frame in frames)
+        self._frames: list[pl.DataFrame] = []
+        self.rows = self.memory_bytes = 0
 
     def append(self, frame: pl.DataFrame) -> None:
-        """Adds a raw frame that the layout has checked. Amortised O(n) for n rows."""
-        self._raw.append(frame.select(self._layout.input_columns))
-        self._raw_rows += frame.height
-        self._raw_bytes += int(self._raw[-1].estimated_size())
-        if self._raw_rows >= self._block_rows or self._raw_bytes >= _BLOCK_BYTES:
-            self._group()
-        if len(self._groups) >= _GROUPS_MAX:
-            self.merged()
+        """Adds a raw frame that the layout has checked."""
+        if not frame.height:
+            return
+        self._frames.append(frame.select(self._layout.input_columns))
+        self.rows += frame.height
+        self.memory_bytes += int(self._frames[-1].estimated_size())
 
-    def merged(self) -> pl.DataFrame:
-        """All PAOs held, sorted and aggregated; they stay. O(n log n) if anything was added since the last
-        call, else O(1).
-        """
-        self._group()
-        if self._groups:
-            self._merged = self._layout.combine([self._merged, *self._groups])
-            self._groups = []
-        return self._merged
+    def forget(self, panes: Panes) -> None:
+        """Drops the rows of some panes. O(rows)."""
+        frames = self._frames
+        self.clear()
+        for frame in frames:
+            self.append(frame.filter(~pl.col("pane").is_between(*panes)))
 
-    def _group(self) -> None:
+    def drain(self) -> Iterator[Batch]:
+        """Everything, as batches of PAOs; the buffer is empty then. O(n log n)."""
         by_schema: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = {}
-        for frame in self._raw:
+        for frame in self._frames:
             by_schema.setdefault(tuple(frame.dtypes), []).append(frame)
-        self._groups += [self._layout.group(pl.concat(frames)) for frames in by_schema.values()]
-        self._raw, self._raw_rows, self._raw_bytes = [], 0, 0
+        self.clear()
+        for frames in by_schema.values():
+            for block in pl.concat(frames, rechunk=True).iter_slices(_BLOCK_ROWS):
+                for rows in by_pane(block):
+                    yield lift(self._layout, rows)
+
+
+def by_pane(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The rows of each pane. O(n)."""
+    panes = frame["pane"]
+    return [frame] if panes.min() == panes.max() else frame.partition_by("pane", maintain_order=True)

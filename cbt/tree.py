@@ -1,32 +1,41 @@
 """The compressed buffer tree of the paper's section 2.2 and Figure 5, on columns.
 
-New values are only appended to the root's buffer. When that is full it is sorted by (pane, key hash) and
-aggregated; if keys do not repeat enough to make room, it is cut at the hash ranges of the root's children,
-and each fragment is compressed and appended to its child's buffer, unread. A child whose buffer is full in
-turn has it decompressed, merged, aggregated and emptied one level down. A full leaf is split at its median
-and the new leaf added to its parent; an internal node with more children than the fan-out allows is split as
-well. So an event costs one pass of a group-by and a share of sequential work in large chunks, and past state
-is held compressed.
+New values are only appended to the root's buffer. When that is full it is sorted by (pane, key hash),
+aggregated and cut at the hash ranges of the root's children. An inner node compresses its fragment and appends it
+to its buffer, unread; when that is full in turn it is decompressed, merged, aggregated and emptied one level down.
+A leaf finds the keys it has by binary search and merges their states in place; only keys that are new to it are
+written, compressed, and not read again until the leaf is flushed or split. A full leaf is split into several, an
+inner node with more children than the fan-out allows as well. So an event costs one sort in the processor's cache
+and a share of sequential work in large chunks, and keys are held compressed.
 
-Where this departs from the original: the key hash has 64 bits and equal hashes are told apart by their keys;
-reading leaves the tree as it is; one tree holds all open panes of a job; buffers are exactly as large as what
-is in them.
+Where this departs from the original: the hash that orders keys has 64 bits, and a second one tells keys apart that
+share it; leaves aggregate eagerly, so that memory follows unique keys and not events; reading loses nothing; one
+tree holds all open panes of a job; buffers are exactly as large as what is in them.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
+from cbt.batch import Batch, Rows, of_frame
 from cbt.columns import Aggregate, Key
-from cbt.fragment import EVERY_PANE, LOWEST, Fragment, Panes, cut, of_panes, panes_of, without_panes
+from cbt.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes, panes_of
 from cbt.invariants import check_tree
+from cbt.key_store import EncodedKeys
 from cbt.layout import Layout
-from cbt.node import Node, merge, split_internal, split_leaf
-from cbt.root_buffer import RootBuffer
+from cbt.leaf import Leaf
+from cbt.node import Node, inner_nodes
+from cbt.root_buffer import RootBuffer, by_pane
 
 _BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 _LEAF_BYTES = 2**24
+_ROOT_ROWS = 2**16
+_ROOT_SHARE = 8
+_PARTS = 4  # a full leaf is split into so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +54,21 @@ class TreeStatistics:
     compressed_bytes: int
 
 
+class _News(NamedTuple):
+    """Rows of a batch with keys that are new to a leaf, and where they belong in it."""
+
+    leaf: Leaf
+    part: Batch
+    rows: Rows
+    at: Rows
+
+
 class CompressedBufferTree:
     """Groups and aggregates rows by (pane, key), lazily and in bounded, compressed buffers.
 
-    `keys` and `aggregates` are as in `Layout`. The root's and each internal node's buffer is full above
-    `buffer_rows` PAOs, a leaf above `leaf_rows`; internal nodes have at most `fanout` children. Raises
-    ValueError for limits that are too small.
+    `keys` and `aggregates` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs, the root's
+    with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows` keys.
+    Inner nodes have at most `fanout` children. Raises ValueError for limits that are too small.
 
     >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
     >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
@@ -65,24 +83,25 @@ class CompressedBufferTree:
         aggregates: Sequence[Aggregate],
         *,
         seed: int = 0,
-        buffer_rows: int = 2**18,
-        fanout: int = 16,
+        buffer_rows: int = 2**19,
+        fanout: int = 256,
         leaf_rows: int = 2**15,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
         self.layout = Layout(keys, aggregates, seed)
         self.buffer_rows, self.fanout, self.leaf_rows = buffer_rows, fanout, leaf_rows
-        self._buffer = RootBuffer(self.layout, buffer_rows)
-        self._root = _sapling()
+        self._buffer = RootBuffer(self.layout)
+        self._root = Node(LOWEST, [])
+        self._stored_rows = 0
         self._changes = 0
 
     def insert(self, frame: pl.DataFrame) -> None:
         """Adds a frame of raw rows: `pane` Int64, and the key and argument columns in any physical form of
         their types.
 
-        Other columns are ignored. Amortised O(n · levels) for n rows, mostly one group-by; often just an
-        append. Raises ValueError for a frame without these columns.
+        Other columns are ignored. Amortised O(n · levels) for n rows; often just an append. Raises ValueError for a
+        frame without these columns.
 
         >>> tree = CompressedBufferTree([], [Aggregate("total", "sum", "price", "number")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 0], "price": [1, 2]}))
@@ -93,7 +112,8 @@ class CompressedBufferTree:
         self.layout.check_input(frame)
         self._changes += 1
         self._buffer.append(frame)
-        if self._buffer.rows >= self.buffer_rows or self._buffer.memory_bytes >= _BUFFER_BYTES:
+        full = min(self.buffer_rows, max(_ROOT_ROWS, self._stored_rows // _ROOT_SHARE))
+        if self._buffer.rows >= full or self._buffer.memory_bytes >= _BUFFER_BYTES:
             self._empty_root_buffer()
 
     def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame]:
@@ -102,19 +122,22 @@ class CompressedBufferTree:
         Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths.
 
         Every key of a pane appears in exactly one row. The state stays: a flush does not change what later
-        ones yield. O(n log n) for n stored PAOs of the panes asked for; one path's buffers are decompressed
-        at a time. The iterator raises RuntimeError once the tree was changed.
+        ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down; one leaf
+        is decompressed at a time. The iterator raises RuntimeError once the tree was changed.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
         >>> [frame["pane"].to_list() for frame in tree.flush(60_000)]
         [[60000]]
         """
-        panes = panes_of(pane, upto)
-        return self._scan(self._root, of_panes(self._buffer.merged(), panes), panes, self._changes)
+        self._empty_root_buffer()
+        self._settle(self._root, LOWEST)
+        self._grow()
+        return self._scan(panes_of(pane, upto), self._changes)
 
     def empty(self, pane: int | None = None, *, upto: int | None = None) -> None:
-        """Forgets everything, one pane, or all up to one. O(1), or O(n) for n PAOs in buffers that the panes touch.
+        """Forgets everything, one pane, or all up to one. O(1), or O(nodes + n) for n rows in buffers that the
+        panes touch.
 
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000]}))
@@ -126,105 +149,170 @@ class CompressedBufferTree:
         panes = panes_of(pane, upto)
         if panes == EVERY_PANE:
             self._buffer.clear()
-            self._root = _sapling()
+            self._root, self._stored_rows = Node(LOWEST, []), 0
             return
-        self._buffer.replace(without_panes(self._buffer.merged(), panes))
-        self._root.forget(self.layout, panes)
-        if self._root.is_empty:
-            self._root = _sapling()
+        self._buffer.forget(panes)
+        orphans = self._root.forget(self.layout, panes)
+        if not self._root.children:
+            self._root = Node(LOWEST, [])
+        for frame in orphans:
+            self._pour(self._root, LOWEST, of_frame(self.layout, frame))
+        self._grow()
+        self._stored_rows = self.statistics().stored_rows
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns in the root buffer and of the compressed fragments. O(nodes).
+        """Bytes of the columns in the root buffer, of the compressed fragments and of the leaves. O(nodes).
 
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
         0
         """
-        return self._buffer.memory_bytes + sum(len(fragment.data) for fragment in self._fragments())
+        fragments = sum(len(fragment.data) for node in self._root.walk() for fragment in node.fragments)
+        return self._buffer.memory_bytes + fragments + sum(leaf.nbytes for leaf in self._root.leaves())
 
     def statistics(self) -> TreeStatistics:
         """How large and how deep the tree is. O(nodes).
 
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).statistics().leaves
-        1
+        0
         """
-        nodes = list(self._root.walk())
-        fragments = list(self._fragments())
-        levels, node = 1, self._root
-        while node.children:
-            levels, node = levels + 1, node.children[0]
+        nodes, leaves = list(self._root.walk()), list(self._root.leaves())
+        fragments = [fragment for node in nodes for fragment in node.fragments]
         return TreeStatistics(
             buffered_rows=self._buffer.rows,
-            stored_rows=sum(fragment.rows for fragment in fragments),
-            levels=levels,
-            nodes=len(nodes),
-            leaves=sum(node.is_leaf for node in nodes),
+            stored_rows=sum(fragment.rows for fragment in fragments) + sum(map(len, leaves)),
+            levels=_levels(self._root),
+            nodes=len(nodes) + len(leaves),
+            leaves=len(leaves),
             fragments=len(fragments),
-            raw_bytes=sum(fragment.raw_bytes for fragment in fragments),
-            compressed_bytes=sum(len(fragment.data) for fragment in fragments),
+            raw_bytes=sum(fragment.raw_bytes for fragment in fragments) + sum(leaf.raw_bytes for leaf in leaves),
+            compressed_bytes=sum(len(fragment.data) for fragment in fragments) + sum(leaf.nbytes for leaf in leaves),
         )
 
     def check(self) -> None:
         """Asserts every invariant of the tree; for tests. Decompresses everything."""
-        # A flush groups the raw rows that wait, fewer than a buffer; the next insert then empties the buffer.
-        assert self._buffer.rows < 2 * self.buffer_rows, "the root's buffer is not over-full"
+        assert self._buffer.rows < max(self.buffer_rows, 1) or not self.buffer_rows, "the root's buffer is not full"
         check_tree(self._root, self.layout, self.buffer_rows, self.fanout, self.leaf_rows)
 
-    def _fragments(self) -> Iterator[Fragment]:
-        for node in self._root.walk():
-            yield from node.fragments
+    # Going down.
 
     def _empty_root_buffer(self) -> None:
-        """Aggregates the root's buffer; what is still more than half of it goes down to the children."""
-        merged = self._buffer.merged()
-        if merged.height <= self.buffer_rows // 2 and merged.estimated_size() <= _BUFFER_BYTES // 2:
+        for batch in self._buffer.drain():
+            self._pour(self._root, LOWEST, batch)
+            self._grow()
+
+    def _grow(self) -> None:
+        """Puts inner nodes between the root and its children if these are too many."""
+        while len(self._root.children) > self.fanout:
+            self._root = Node(LOWEST, [*inner_nodes(LOWEST, self._root.children, self.fanout)])
+
+    def _pour(self, node: Node, low: Bound, batch: Batch) -> None:
+        """Deals a batch to a node's children; they may be more than the fan-out allows then."""
+        children: list[Node | Leaf] = []
+        news: list[_News] = []
+        for child, start, part in self._dealt(node, low, batch):
+            if part is None:
+                assert child is not None
+                children.append(child)
+            elif isinstance(child, Node):
+                children += self._receive(child, start, part)
+            else:
+                leaf = child
+                if leaf is None or leaf.pane != part.pane:
+                    leaf = Leaf(self.layout, part.pane, max(start, (part.pane, 0)))
+                beside = [] if child is None or child is leaf else [child]
+                children += [leaf, *beside] if child and child.pane > leaf.pane else [*beside, leaf]
+                fresh, at = leaf.fold(part)
+                if len(fresh):
+                    news.append(_News(leaf, part, fresh, at))
+        self._add(news)
+        node.children = [piece for child in children for piece in self._split(child)]
+
+    def _dealt(self, node: Node, low: Bound, batch: Batch) -> Iterator[tuple[Node | Leaf | None, Bound, Batch | None]]:
+        """Each child with where its range begins and its part of the batch, if it has any."""
+        if not node.children:
+            yield None, low, batch
             return
-        self._buffer.clear()
-        nodes = self._pour(self._root, merged)
-        while len(nodes) > 1:
-            nodes = split_internal(LOWEST, nodes, self.fanout)
-        self._root = nodes[0]
+        separators = node.separators
+        first = bisect_left(separators, (batch.pane, 0))
+        last = bisect_left(separators, (batch.pane + 1, 0))
+        inside = np.array([separator[1] for separator in separators[first:last]], dtype=np.uint64)
+        cuts = [0, *np.searchsorted(batch.hashes, inside).tolist(), len(batch)]
+        for index, child in enumerate(node.children):
+            start = separators[index - 1] if index else low
+            part = None
+            if first <= index <= last and cuts[index - first] < cuts[index - first + 1]:
+                part = batch.part(cuts[index - first], cuts[index - first + 1])
+            yield child, start, part
 
-    def _pour(self, node: Node, frame: pl.DataFrame) -> list[Node]:
-        """Deals a sorted frame to an internal node's children. Returns the nodes to stand in its place:
-        itself, or its parts.
-        """
-        pieces = list(cut(frame, node.separators))
-        children: list[Node] = []
-        for child, piece in zip(node.children, pieces, strict=True):
-            children += self._receive(child, piece) if piece.height else [child]
-        return split_internal(node.low, children, self.fanout)
+    def _add(self, news: list[_News]) -> None:
+        """Adds new keys to their leaves. All are fetched together: one call on columns has its price."""
+        if not news:
+            return
+        rows = np.concatenate([new.part.rows[new.rows] for new in news])
+        encoded = EncodedKeys.of(news[0].part.keys[rows.astype(np.uint32)])
+        self._stored_rows += len(rows)
+        start = 0
+        for new in news:
+            end = start + len(new.rows)
+            new.leaf.add(new.part, new.rows, new.at, encoded.part(start, end))
+            start = end
 
-    def _receive(self, node: Node, piece: pl.DataFrame) -> list[Node]:
-        """Appends a fragment to a node's buffer, or empties that if it would be over-full.
+    def _split(self, child: Node | Leaf) -> Sequence[Node | Leaf]:
+        """The child, or what stands in its place if it is over-full."""
+        if isinstance(child, Node):
+            return (
+                [child] if len(child.children) <= self.fanout else inner_nodes(child.low, child.children, self.fanout)
+            )
+        if len(child) <= self.leaf_rows and child.key_bytes <= _LEAF_BYTES:
+            return [child]
+        return child.split(max(1, self.leaf_rows // _PARTS), _LEAF_BYTES // _PARTS)
 
-        Returns the nodes to stand in the node's place.
-        """
-        rows_max, bytes_max = (self.leaf_rows, _LEAF_BYTES) if node.is_leaf else (self.buffer_rows, _BUFFER_BYTES)
-        if node.rows + piece.height <= rows_max and node.raw_bytes + piece.estimated_size() <= bytes_max:
-            node.fragments.append(Fragment.pack(piece))
-            return [node]
-        merged = merge(self.layout, [*node.read(self.layout, EVERY_PANE), piece])
+    def _receive(self, node: Node, low: Bound, part: Batch) -> list[Node | Leaf]:
+        """Appends a fragment to an inner node's buffer, or empties that if it would be over-full."""
+        frame = part.frame(self.layout)
+        if node.rows + frame.height <= self.buffer_rows and node.raw_bytes + frame.estimated_size() <= _BUFFER_BYTES:
+            node.fragments.append(Fragment.pack(frame))
+            self._stored_rows += frame.height
+        else:
+            self._empty_buffer(node, low, [frame])
+        return [node]
+
+    def _empty_buffer(self, node: Node, low: Bound, more: list[pl.DataFrame]) -> None:
+        """Merges the buffer's fragments and pours them to the node's children."""
+        frames = [*node.read(self.layout, EVERY_PANE), *more]
+        self._stored_rows -= node.rows
         node.fragments = []
-        if node.is_leaf:
-            return split_leaf(node.low, merged, self.leaf_rows // 2, _LEAF_BYTES // 2)
-        return self._pour(node, merged)
+        if frames:
+            for rows in by_pane(pl.concat(frames)):
+                self._pour(node, low, of_frame(self.layout, rows))
 
-    def _scan(self, node: Node, above: pl.DataFrame, panes: Panes, changes: int) -> Iterator[pl.DataFrame]:
-        """Yields a subtree in order. `above` holds what its ancestors' buffers have for it, merged."""
-        merged = merge(self.layout, [above, *node.read(self.layout, panes)])
-        if node.is_leaf:
-            fitting = merged.height * _LEAF_BYTES // max(1, int(merged.estimated_size()))
-            for piece in merged.iter_slices(max(1, min(self.leaf_rows, fitting))):
-                if changes != self._changes:
-                    raise RuntimeError("the tree was changed while it was being flushed")
-                if piece.height:
+    def _settle(self, node: Node, low: Bound) -> None:
+        """Empties all buffers below a node."""
+        children: list[Node | Leaf] = []
+        for index, child in enumerate(node.children):
+            if isinstance(child, Node):
+                start = child.low if index else low
+                self._empty_buffer(child, start, [])
+                self._settle(child, start)
+            children += self._split(child)
+        node.children = children
+
+    def _scan(self, panes: Panes, changes: int) -> Iterator[pl.DataFrame]:
+        self._check_unchanged(changes)
+        for leaf in self._root.leaves():
+            if panes[0] <= leaf.pane <= panes[1]:
+                frame = leaf.frame()
+                fitting = frame.height * _LEAF_BYTES // max(1, int(frame.estimated_size()))
+                for piece in frame.iter_slices(max(1, min(self.leaf_rows, fitting))):
                     yield piece
-            return
-        for child, part in zip(node.children, cut(merged, node.separators), strict=True):
-            yield from self._scan(child, part, panes, changes)
+                    self._check_unchanged(changes)
+
+    def _check_unchanged(self, changes: int) -> None:
+        if changes != self._changes:
+            raise RuntimeError("the tree was changed while it was being flushed")
 
 
-def _sapling() -> Node:
-    """The smallest tree below a root buffer: a root with one leaf."""
-    return Node(LOWEST, children=[Node(LOWEST)])
+def _levels(node: Node) -> int:
+    below = node.children[0] if node.children else None
+    return 1 + (_levels(below) if isinstance(below, Node) else int(below is not None))

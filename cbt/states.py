@@ -1,0 +1,161 @@
+"""The states of PAOs in arrays: counts in NumPy, as narrow as they may be, everything else in frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cbt.pao import Pao
+
+Rows = npt.NDArray[np.intp]
+Counts = npt.NDArray[np.signedinteger]
+Sums = dict[str, Counts]
+
+_WIDTHS = (np.int8, np.int16, np.int32, np.int64)
+_SETTLED_ROWS_MIN = 1024
+
+
+class StateColumns:
+    """The state columns of a layout, and how each merges. `counts` are those that just add up in 64 bits."""
+
+    def __init__(self, paos: Sequence[Pao]) -> None:
+        self.types = {name: dtype for pao in paos for name, dtype in pao.state.items()}
+        merging = [expression for pao in paos for expression in pao.combine()]
+        self._merging = dict(zip(self.types, merging, strict=True))
+        self.counts = [
+            name
+            for name, expression in self._merging.items()
+            if self.types[name] == pl.Int64 and expression.meta.eq(pl.col(name).sum())
+        ]
+        self.others = [name for name in self.types if name not in self.counts]
+
+    def split(self, states: pl.DataFrame) -> tuple[Sums, pl.DataFrame | None]:
+        """A frame's counts, and the rest of it."""
+        sums: Sums = {name: states[name].to_numpy() for name in self.counts}
+        return sums, states.select(self.others) if self.others else None
+
+    def merge_runs(self, states: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Sums, pl.DataFrame | None]:
+        """Merges the states of each group; a group is a run of `rows` that begins at one of `starts`."""
+        sums: Sums = {name: np.add.reduceat(states[name].to_numpy()[rows], starts) for name in self.counts}
+        if not self.others:
+            return sums, None
+        others = states.select(self.others)[rows.astype(np.uint32)]
+        return sums, self.merge(others.with_columns(run_numbers(len(rows), starts)), "run")
+
+    def merge(self, others: pl.DataFrame, by: str) -> pl.DataFrame:
+        """Merges the states that are no counts of each value of an ascending column."""
+        if others[by].is_unique().all():
+            return others.select(self.others)
+        merging = [self._merging[name] for name in self.others]
+        return others.group_by(by, maintain_order=True).agg(merging).select(self.others)
+
+    def frame(self, sums: Sums, others: pl.DataFrame | None) -> pl.DataFrame:
+        """All columns in their own types and order again."""
+        columns = {name: pl.Series(name, values, dtype=pl.Int64) for name, values in sums.items()}
+        if others is not None:
+            columns |= {column.name: column for column in others}
+        return pl.DataFrame([columns[name] for name in self.types])
+
+
+class StateStore:
+    """The states of a leaf's keys, by *slot*: the number under which a key was added.
+
+    Counts are added to in place. Other states wait, with their slots, until there are as many as are settled.
+    """
+
+    def __init__(self, columns: StateColumns) -> None:
+        self._columns = columns
+        self._counts = {name: _NarrowCounts() for name in columns.counts}
+        self._settled: pl.DataFrame | None = None
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_rows = 0
+
+    @property
+    def nbytes(self) -> int:
+        frames = self._waiting if self._settled is None else [self._settled, *self._waiting]
+        counts = sum(counts.values.nbytes for counts in self._counts.values())
+        return counts + sum(int(frame.estimated_size()) for frame in frames)
+
+    def append(self, first_slot: int, sums: Sums, others: pl.DataFrame | None) -> None:
+        """Adds the states of new slots, from `first_slot` on."""
+        for name, counts in self._counts.items():
+            counts.append(sums[name])
+        if others is not None:
+            self._wait(np.arange(first_slot, first_slot + others.height), others)
+
+    def add(self, slots: Rows, sums: Sums, others: pl.DataFrame | None) -> None:
+        """Merges states into those of known slots, each of which is there once at most."""
+        for name, counts in self._counts.items():
+            counts.add(slots, sums[name])
+        if others is not None:
+            self._wait(slots, others)
+
+    def of(self, slots: Rows) -> tuple[Sums, pl.DataFrame | None]:
+        """The states of some slots, merged, in the order asked for."""
+        sums: Sums = {name: counts.values[slots] for name, counts in self._counts.items()}
+        if not self._columns.others:
+            return sums, None
+        self._settle()
+        assert self._settled is not None
+        return sums, self._settled[slots.astype(np.uint32)]
+
+    def _wait(self, slots: Rows, others: pl.DataFrame) -> None:
+        if not others.height:
+            return
+        self._waiting.append(others.with_columns(pl.Series("slot", slots.astype(np.uint32))))
+        self._waiting_rows += others.height
+        if self._waiting_rows > max(_SETTLED_ROWS_MIN, 0 if self._settled is None else self._settled.height):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Every slot's states as one row."""
+        if not self._waiting:
+            return
+        frames = self._waiting
+        if self._settled is not None:
+            slots = pl.int_range(self._settled.height, dtype=pl.UInt32, eager=True).alias("slot")
+            frames = [self._settled.with_columns(slots), *frames]
+        self._settled = self._columns.merge(pl.concat(frames).sort("slot"), "slot")
+        self._waiting, self._waiting_rows = [], 0
+
+
+class _NarrowCounts:
+    """Integers in the narrowest type that holds them."""
+
+    def __init__(self) -> None:
+        self.values: Counts = np.empty(0, np.int8)
+        self._most = 0  # no value is further from zero
+
+    def append(self, values: Counts) -> None:
+        self._make_room(_most(values))
+        self.values = np.concatenate([self.values, values.astype(self.values.dtype)])
+
+    def add(self, slots: Rows, values: Counts) -> None:
+        if not len(values):
+            return
+        self._make_room(self._most + _most(values))
+        self.values[slots] += values.astype(self.values.dtype)
+
+    def _make_room(self, most: int) -> None:
+        if most <= self._most:
+            return
+        if most > np.iinfo(self.values.dtype).max:
+            most = most - self._most + _most(self.values)
+            width = next((width for width in _WIDTHS if most <= np.iinfo(width).max), np.int64)
+            if np.dtype(width).itemsize > self.values.itemsize:
+                self.values = self.values.astype(width)
+        self._most = most
+
+
+def run_numbers(count: int, starts: Rows) -> pl.Series:
+    """For each of `count` rows the number of the run that it is in."""
+    begins = np.zeros(count, np.uint32)
+    begins[starts] = 1
+    return pl.Series("run", np.cumsum(begins, dtype=np.uint32)).set_sorted()
+
+
+def _most(values: Counts) -> int:
+    return int(max(-int(values.min()), int(values.max()))) if len(values) else 0
