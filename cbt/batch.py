@@ -10,15 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from cbt.identities import Checks, Hashes, Rows
 from cbt.layout import Layout
 from cbt.states import Sums
-
-Hashes = npt.NDArray[np.uint64]
-Checks = npt.NDArray[np.uint32]
-Rows = npt.NDArray[np.intp]
 
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
 _INDEX_BITS_MAX = 24
@@ -60,24 +56,22 @@ class Batch:
 def lift(layout: Layout, block: pl.DataFrame) -> Batch:
     """The PAOs of a block of raw rows of one pane. O(n log n)."""
     keys = layout.keys_of(block)
-    hashes, checks = identities(layout, keys)
-    rows, starts = _grouped(hashes, checks)
-    firsts = rows[starts]
-    sums, others = layout.lift_runs(block, rows, starts)
-    return Batch(int(block["pane"][0]), hashes[firsts], checks[firsts], keys, firsts, sums, others)
+    hashes, checks = identities_of(layout, keys)
+    rows, starts, *identities = _grouped(hashes, checks)
+    states = layout.lift_runs(block, rows, starts)
+    return Batch(int(block["pane"][0]), *identities, keys, rows[starts], *states)
 
 
 def of_frame(layout: Layout, frame: pl.DataFrame) -> Batch:
     """A PAO frame of one pane, in any order and with keys in several rows. O(n log n)."""
     keys = frame.select(layout.key_names) if layout.keys else pl.DataFrame(height=frame.height)
-    hashes, checks = identities(layout, keys)
-    rows, starts = _grouped(hashes, checks)
-    firsts = rows[starts]
-    sums, others = layout.states.merge_runs(frame, rows, starts)
-    return Batch(int(frame["pane"][0]), hashes[firsts], checks[firsts], keys, firsts, sums, others)
+    hashes, checks = identities_of(layout, keys)
+    rows, starts, *identities = _grouped(hashes, checks)
+    states = layout.states.merge_runs(frame, rows, starts)
+    return Batch(int(frame["pane"][0]), *identities, keys, rows[starts], *states)
 
 
-def identities(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
+def identities_of(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
     """Each row's hash and check, as two arrays."""
     if not keys.width:
         return np.zeros(keys.height, np.uint64), np.zeros(keys.height, np.uint32)
@@ -103,23 +97,27 @@ def pao_frame(
     return frame
 
 
-def _grouped(hashes: Hashes, checks: Checks) -> tuple[Rows, Rows]:
-    """The rows in the order of their identities, and where in that order a new one begins."""
+def _grouped(hashes: Hashes, checks: Checks) -> tuple[Rows, Rows, Hashes, Checks]:
+    """The rows in the order of their identities, where in that order a new one begins, and these identities."""
     rows = _by_hash(hashes)
-    hashes_, checks_ = hashes[rows], checks[rows]
-    same_hash = hashes_[1:] == hashes_[:-1]
-    differs = checks_[1:] != checks_[:-1]
-    if (same_hash & differs).any():
+    ordered = hashes[rows]
+    if (ordered[1:] < ordered[:-1]).any():  # two hashes with the same upper bits
+        rows = np.argsort(hashes)
+        ordered = hashes[rows]
+    ordered_checks = checks[rows]
+    other_hash = ordered[1:] != ordered[:-1]
+    other_check = ordered_checks[1:] != ordered_checks[:-1]
+    if (other_check > other_hash).any():  # two keys with the same hash
         rows = np.lexsort((checks, hashes))
-        hashes_, checks_ = hashes[rows], checks[rows]
-        same_hash, differs = hashes_[1:] == hashes_[:-1], checks_[1:] != checks_[:-1]
-    begins = np.ones(len(rows), dtype=bool)
-    np.logical_or(~same_hash, differs, out=begins[1:])
-    return rows, np.flatnonzero(begins)
+        ordered, ordered_checks = hashes[rows], checks[rows]
+        other_hash = ordered[1:] != ordered[:-1]
+        other_check = ordered_checks[1:] != ordered_checks[:-1]
+    starts = np.flatnonzero(np.concatenate(([True], other_hash | other_check)))
+    return rows, starts, ordered[starts], ordered_checks[starts]
 
 
 def _by_hash(hashes: Hashes) -> Rows:
-    """`argsort`, three times as fast: sorts numbers whose upper bits are the hash's, and the lower the row's."""
+    """Almost `argsort`, three times as fast: the order of numbers whose upper bits are the hash's, the lower the row's."""
     count = len(hashes)
     bits = max(1, (count - 1).bit_length())
     if bits > _INDEX_BITS_MAX:
@@ -127,8 +125,4 @@ def _by_hash(hashes: Hashes) -> Rows:
     low = np.uint64((1 << bits) - 1)
     packed = (hashes & ~low) | np.arange(count, dtype=np.uint64)
     packed.sort()
-    rows = (packed & low).astype(np.intp)
-    ordered = hashes[rows]
-    if (ordered[1:] < ordered[:-1]).any():  # two hashes with the same upper bits
-        return np.argsort(hashes)
-    return rows
+    return (packed & low).astype(np.intp)

@@ -13,6 +13,8 @@ _LEVEL = 1
 _CHUNK_ROWS, _CHUNK_BYTES = 1024, 2**16
 
 Array = npt.NDArray[np.generic]
+Shape = tuple[tuple[str, bool, int], ...]
+"""Of each column: the type of its values, whether there are NULLs, and the bytes of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class KeyStore:
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
-        self._chunks: list[tuple[bytes, tuple[tuple[str, bool, int], ...], int]] = []
+        self._chunks: list[tuple[bytes, Shape, int]] = []
         self._tail: list[EncodedKeys] = []
         self._tail_rows = self._tail_bytes = 0
         self.raw_bytes = 0
@@ -87,9 +89,10 @@ class KeyStore:
         """All `rows` keys. O(bytes)."""
         if not self._schema:
             return pl.DataFrame(height=rows)
-        frames = [self._decode(*chunk) for chunk in self._chunks]
-        frames += [self._frame_of(keys) for keys in [_joined(self._tail)] if keys is not None]
-        return pl.concat(frames)
+        keys = _joined([*(_decode(*chunk) for chunk in self._chunks), *self._tail])
+        assert keys is not None
+        pairs = zip(self._schema.items(), keys.columns, strict=True)
+        return pl.DataFrame([_series(name, dtype, column) for (name, dtype), column in pairs])
 
     def _compress_tail(self) -> None:
         keys = _joined(self._tail)
@@ -106,25 +109,22 @@ class KeyStore:
         self._chunks.append((data, tuple(shape), keys.rows))
         self._tail, self._tail_rows, self._tail_bytes = [], 0, 0
 
-    def _decode(self, data: bytes, shape: tuple[tuple[str, bool, int], ...], rows: int) -> pl.DataFrame:
-        raw = zstandard.ZstdDecompressor().decompress(data)
-        columns, at = [], 0
-        for dtype, has_nulls, text_bytes in shape:
-            valid = None
-            if has_nulls:
-                size = -(-rows // 8)
-                valid = np.unpackbits(np.frombuffer(raw, np.uint8, size, at), count=rows).astype(bool)
-                at += size
-            values = np.frombuffer(raw, np.dtype(dtype), rows, at)
-            at += values.nbytes
-            text = raw[at : at + text_bytes]
-            at += text_bytes
-            columns.append(_Column(valid, values, None, text))
-        return self._frame_of(EncodedKeys(tuple(columns), rows))
 
-    def _frame_of(self, keys: EncodedKeys) -> pl.DataFrame:
-        pairs = zip(self._schema.items(), keys.columns, strict=True)
-        return pl.DataFrame([_series(name, dtype, column) for (name, dtype), column in pairs])
+def _decode(data: bytes, shape: Shape, rows: int) -> EncodedKeys:
+    raw = zstandard.ZstdDecompressor().decompress(data)
+    columns, at = [], 0
+    for dtype, has_nulls, text_bytes in shape:
+        valid = None
+        if has_nulls:
+            size = -(-rows // 8)
+            valid = np.unpackbits(np.frombuffer(raw, np.uint8, size, at), count=rows).astype(bool)
+            at += size
+        values = np.frombuffer(raw, np.dtype(dtype), rows, at)
+        at += values.nbytes
+        text = raw[at : at + text_bytes]
+        at += text_bytes
+        columns.append(_Column(valid, values, None, text))
+    return EncodedKeys(tuple(columns), rows)
 
 
 def _encode(column: pl.Series) -> _Column:
