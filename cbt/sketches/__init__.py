@@ -1,0 +1,1 @@
+"""Sketches as rows, and as bytes of Apache DataSketches at the edge."""
