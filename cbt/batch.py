@@ -7,7 +7,7 @@ about n² in 2**97.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -16,8 +16,9 @@ from cbt.identities import Checks, Hashes, Rows
 from cbt.layout import Layout
 from cbt.states import Sums
 
+_OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
-_INDEX_BITS_MAX = 24
+_PACKED_BITS_MAX = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +54,29 @@ class Batch:
         return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.sums, self.others))
 
 
-def lift(layout: Layout, block: pl.DataFrame) -> Batch:
-    """The PAOs of a block of raw rows of one pane. O(n log n)."""
+def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
+    """The PAOs of a block of raw rows, pane by pane. O(n log n)."""
+    if layout.rewrites_keys:
+        return of_frame(layout, _lifted_as_it_is(layout, block))
     keys = layout.keys_of(block)
-    hashes, checks = identities_of(layout, keys)
-    rows, starts, *identities = _grouped(hashes, checks)
-    states = layout.lift_runs(block, rows, starts)
-    return Batch(int(block["pane"][0]), *identities, keys, rows[starts], *states)
+    order = _Order.of(block["pane"], *identities_of(layout, keys))
+    return order.batches(keys, *layout.lift_runs(block, order.rows, order.starts))
 
 
-def of_frame(layout: Layout, frame: pl.DataFrame) -> Batch:
-    """A PAO frame of one pane, in any order and with keys in several rows. O(n log n)."""
+def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
+    """PAOs by what keys look like in this block: to write each as text once is cheaper than every row."""
+    keys = block.select(layout.key_names)
+    order = _Order.of(block["pane"], keys.hash_rows(_OTHER_SECRET).to_numpy(), _checks(keys))
+    states = layout.states.frame(*layout.lift_runs(block, order.rows, order.starts))
+    firsts = block[order.rows[order.starts].astype(np.uint32)]
+    return pl.concat([firsts.select("pane"), layout.keys_of(firsts), states], how="horizontal")
+
+
+def of_frame(layout: Layout, frame: pl.DataFrame) -> list[Batch]:
+    """A PAO frame, in any order and with keys in several rows, pane by pane. O(n log n)."""
     keys = frame.select(layout.key_names) if layout.keys else pl.DataFrame(height=frame.height)
-    hashes, checks = identities_of(layout, keys)
-    rows, starts, *identities = _grouped(hashes, checks)
-    states = layout.states.merge_runs(frame, rows, starts)
-    return Batch(int(frame["pane"][0]), *identities, keys, rows[starts], *states)
+    order = _Order.of(frame["pane"], *identities_of(layout, keys))
+    return order.batches(keys, *layout.states.merge_runs(frame, order.rows, order.starts))
 
 
 def identities_of(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
@@ -76,7 +84,11 @@ def identities_of(layout: Layout, keys: pl.DataFrame) -> tuple[Hashes, Checks]:
     if not keys.width:
         return np.zeros(keys.height, np.uint64), np.zeros(keys.height, np.uint32)
     hashes = layout.hashes(keys).to_numpy()
-    return hashes, (keys.hash_rows(_SECRET).to_numpy() >> np.uint64(32)).astype(np.uint32)
+    return hashes, _checks(keys)
+
+
+def _checks(keys: pl.DataFrame) -> Checks:
+    return (keys.hash_rows(_SECRET).to_numpy() >> np.uint64(32)).astype(np.uint32)
 
 
 def pao_frame(
@@ -97,32 +109,67 @@ def pao_frame(
     return frame
 
 
-def _grouped(hashes: Hashes, checks: Checks) -> tuple[Rows, Rows, Hashes, Checks]:
-    """The rows in the order of their identities, where in that order a new one begins, and these identities."""
-    rows = _by_hash(hashes)
-    ordered = hashes[rows]
-    if (ordered[1:] < ordered[:-1]).any():  # two hashes with the same upper bits
-        rows = np.argsort(hashes)
-        ordered = hashes[rows]
-    ordered_checks = checks[rows]
-    other_hash = ordered[1:] != ordered[:-1]
-    other_check = ordered_checks[1:] != ordered_checks[:-1]
-    if (other_check > other_hash).any():  # two keys with the same hash
-        rows = np.lexsort((checks, hashes))
-        ordered, ordered_checks = hashes[rows], checks[rows]
-        other_hash = ordered[1:] != ordered[:-1]
-        other_check = ordered_checks[1:] != ordered_checks[:-1]
-    starts = np.flatnonzero(np.concatenate(([True], other_hash | other_check)))
-    return rows, starts, ordered[starts], ordered_checks[starts]
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """`rows` in the order of pane and identity, and where in that order a new one begins."""
+
+    rows: Rows
+    starts: Rows
+    hashes: Hashes
+    checks: Checks
+    panes: list[int]
+    ends: list[int]
+    """Of each pane among `starts`."""
+
+    @classmethod
+    def of(cls, pane: pl.Series, hashes: Hashes, checks: Checks) -> _Order:
+        panes = pane.unique().sort()
+        codes = np.searchsorted(panes.to_numpy(), pane.to_numpy()) if len(panes) > 1 else None
+        rows = _by_hash(hashes, codes, len(panes))
+        if not _is_order(rows, hashes, checks, codes):
+            rows = np.lexsort((checks, hashes) if codes is None else (checks, hashes, codes))
+        hashes, checks = hashes[rows], checks[rows]
+        begins = np.ones(len(rows), dtype=bool)
+        np.logical_or(hashes[1:] != hashes[:-1], checks[1:] != checks[:-1], out=begins[1:])
+        if codes is None:
+            starts = np.flatnonzero(begins)
+            return cls(rows, starts, hashes[starts], checks[starts], panes.to_list(), [len(starts)])
+        codes = codes[rows]
+        np.logical_or(begins[1:], codes[1:] != codes[:-1], out=begins[1:])
+        starts = np.flatnonzero(begins)
+        ends = np.searchsorted(codes[starts], np.arange(len(panes)), side="right").tolist()
+        return cls(rows, starts, hashes[starts], checks[starts], panes.to_list(), ends)
+
+    def batches(self, keys: pl.DataFrame, sums: Sums, others: pl.DataFrame | None) -> list[Batch]:
+        """Batches with these keys, in their own order, and states in this order."""
+        whole = Batch(0, self.hashes, self.checks, keys, self.rows[self.starts], sums, others)
+        starts = [0, *self.ends[:-1]]
+        return [
+            replace(whole.part(start, end), pane=pane)
+            for pane, start, end in zip(self.panes, starts, self.ends, strict=True)
+        ]
 
 
-def _by_hash(hashes: Hashes) -> Rows:
-    """Almost `argsort`, three times as fast: the order of numbers whose upper bits are the hash's, the lower the row's."""
-    count = len(hashes)
-    bits = max(1, (count - 1).bit_length())
-    if bits > _INDEX_BITS_MAX:
-        return np.argsort(hashes)
-    low = np.uint64((1 << bits) - 1)
-    packed = (hashes & ~low) | np.arange(count, dtype=np.uint64)
+def _by_hash(hashes: Hashes, codes: Rows | None, panes: int) -> Rows:
+    """The order of numbers whose upper bits are the pane's code, the next the hash's, and the lower the row's: almost
+    always that of (code, hash), in a third of the time."""
+    row_bits, pane_bits = max(1, (len(hashes) - 1).bit_length()), (panes - 1).bit_length()
+    if row_bits + pane_bits > _PACKED_BITS_MAX:
+        return np.arange(len(hashes))
+    low = np.uint64((1 << row_bits) - 1)
+    packed = (hashes >> np.uint64(pane_bits)) & ~low
+    packed |= np.arange(len(hashes), dtype=np.uint64)
+    if codes is not None:
+        packed |= codes.astype(np.uint64) << np.uint64(64 - pane_bits)
     packed.sort()
     return (packed & low).astype(np.intp)
+
+
+def _is_order(rows: Rows, hashes: Hashes, checks: Checks, codes: Rows | None) -> bool:
+    """Whether these rows are in order, and no two keys of a pane share a hash."""
+    hashes, checks = hashes[rows], checks[rows]
+    wrong = (hashes[1:] < hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (checks[1:] != checks[:-1]))
+    if codes is not None:
+        codes = codes[rows]
+        wrong = (codes[1:] < codes[:-1]) | ((codes[1:] == codes[:-1]) & wrong)
+    return not wrong.any()

@@ -39,6 +39,8 @@ class Layout:
         self.keys, self.aggregates, self.seed = tuple(keys), tuple(aggregates), seed
         self._paos = [_pao(aggregate) for aggregate in self.aggregates]
         self.states = StateColumns(self._paos)
+        self.rewrites_keys = any(key.type in ("any", "number") for key in self.keys)
+        """Whether keys are stored as text that is not what they are in events."""
         self.key_names = [key.name for key in self.keys]
         self.key_schema = pl.Schema([(key.name, key.stored_type) for key in self.keys])
         columns: list[tuple[str, pl.DataType]] = [("pane", pl.Int64()), ("hash", pl.UInt64())]

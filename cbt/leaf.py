@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from cbt.batch import Batch, Hashes, Rows, pao_frame
+from cbt.batch import Batch, pao_frame
 from cbt.fragment import Bound
-from cbt.identities import Identities
+from cbt.identities import Hashes, Identities, Rows
 from cbt.key_store import EncodedKeys, KeyStore
 from cbt.layout import Layout
 from cbt.states import StateStore

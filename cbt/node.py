@@ -62,7 +62,7 @@ class Node:
     def forget(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
         """Drops the rows of some panes here and below, and the children that are left empty.
 
-        Returns, by pane, what is left in buffers of nodes that have no children any more.
+        Returns what is left in buffers of nodes that have no children any more.
         """
         kept, orphans = [], []
         for fragment in self.fragments:
@@ -84,8 +84,7 @@ class Node:
                 children.append(child)
         self.children = children
         if not children:
-            for frame in self.read(layout, EVERY_PANE):
-                orphans += frame.partition_by("pane")
+            orphans += self.read(layout, EVERY_PANE)
             self.fragments = []
         return orphans
 

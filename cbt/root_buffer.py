@@ -47,11 +47,4 @@ class RootBuffer:
         self.clear()
         for frames in by_schema.values():
             for block in pl.concat(frames, rechunk=True).iter_slices(_BLOCK_ROWS):
-                for rows in by_pane(block):
-                    yield lift(self._layout, rows)
-
-
-def by_pane(frame: pl.DataFrame) -> list[pl.DataFrame]:
-    """The rows of each pane. O(n)."""
-    panes = frame["pane"]
-    return [frame] if panes.min() == panes.max() else frame.partition_by("pane", maintain_order=True)
+                yield from lift(self._layout, block)

@@ -40,17 +40,20 @@ class StateColumns:
     def merge_runs(self, states: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Sums, pl.DataFrame | None]:
         """Merges the states of each group; a group is a run of `rows` that begins at one of `starts`."""
         sums: Sums = {name: np.add.reduceat(states[name].to_numpy()[rows], starts) for name in self.counts}
-        if not self.others:
-            return sums, None
-        others = states.select(self.others)[rows.astype(np.uint32)]
-        return sums, self.merge(others.with_columns(run_numbers(len(rows), starts)), "run")
+        return sums, self.merge(states.select(self.others), rows, starts) if self.others else None
 
-    def merge(self, others: pl.DataFrame, by: str) -> pl.DataFrame:
-        """Merges the states that are no counts of each value of an ascending column."""
-        if others[by].is_unique().all():
-            return others.select(self.others)
-        merging = [self._merging[name] for name in self.others]
-        return others.group_by(by, maintain_order=True).agg(merging).select(self.others)
+    def merge(self, others: pl.DataFrame, rows: Rows, starts: Rows) -> pl.DataFrame:
+        """Merges the states that are no counts of each run of `rows` that begins at one of `starts`."""
+        ordered = others[rows.astype(np.uint32)]
+        if len(starts) == len(rows):
+            return ordered
+        used = [name for name in self.others if ordered[name].null_count() < len(rows)]
+        merging = [self._merging[name] for name in used]
+        runs = ordered.select(used).with_columns(run_numbers(len(rows), starts))
+        merged = runs.group_by("run", maintain_order=True).agg(merging)
+        # What is NULL in every row has nothing to merge.
+        unused = [pl.lit(None, dtype=self.types[name]).alias(name) for name in self.others if name not in used]
+        return merged.with_columns(unused).select(self.others)
 
     def frame(self, sums: Sums, others: pl.DataFrame | None) -> pl.DataFrame:
         """All columns in their own types and order again."""
@@ -70,12 +73,13 @@ class StateStore:
         self._columns = columns
         self._counts = {name: _NarrowCounts() for name in columns.counts}
         self._settled: pl.DataFrame | None = None
-        self._waiting: list[pl.DataFrame] = []
+        self._waiting: list[tuple[Rows, pl.DataFrame]] = []
         self._waiting_rows = 0
 
     @property
     def nbytes(self) -> int:
-        frames = self._waiting if self._settled is None else [self._settled, *self._waiting]
+        frames = [others for _, others in self._waiting]
+        frames += [] if self._settled is None else [self._settled]
         counts = sum(counts.values.nbytes for counts in self._counts.values())
         return counts + sum(int(frame.estimated_size()) for frame in frames)
 
@@ -105,7 +109,7 @@ class StateStore:
     def _wait(self, slots: Rows, others: pl.DataFrame) -> None:
         if not others.height:
             return
-        self._waiting.append(others.with_columns(pl.Series("slot", slots.astype(np.uint32))))
+        self._waiting.append((slots, others))
         self._waiting_rows += others.height
         if self._waiting_rows > max(_SETTLED_ROWS_MIN, 0 if self._settled is None else self._settled.height):
             self._settle()
@@ -114,11 +118,14 @@ class StateStore:
         """Every slot's states as one row."""
         if not self._waiting:
             return
-        frames = self._waiting
+        parts = self._waiting
         if self._settled is not None:
-            slots = pl.int_range(self._settled.height, dtype=pl.UInt32, eager=True).alias("slot")
-            frames = [self._settled.with_columns(slots), *frames]
-        self._settled = self._columns.merge(pl.concat(frames).sort("slot"), "slot")
+            parts = [(np.arange(self._settled.height), self._settled), *parts]
+        slots = np.concatenate([slots for slots, _ in parts])
+        few = int(slots.max()) < 2**16  # such numbers are sorted by their digits
+        rows = np.argsort(slots.astype(np.uint16) if few else slots, kind="stable")
+        starts = np.flatnonzero(np.diff(slots[rows], prepend=-1))
+        self._settled = self._columns.merge(pl.concat([others for _, others in parts]), rows, starts)
         self._waiting, self._waiting_rows = [], 0
 
 

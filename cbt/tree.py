@@ -21,19 +21,20 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from cbt.batch import Batch, Rows, of_frame
+from cbt.batch import Batch, of_frame
 from cbt.columns import Aggregate, Key
 from cbt.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes, panes_of
+from cbt.identities import Rows
 from cbt.invariants import check_tree
 from cbt.key_store import EncodedKeys
 from cbt.layout import Layout
 from cbt.leaf import Leaf
 from cbt.node import Node, inner_nodes
-from cbt.root_buffer import RootBuffer, by_pane
+from cbt.root_buffer import RootBuffer
 
 _BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 _LEAF_BYTES = 2**24
-_ROOT_ROWS = 2**16
+_ROOT_ROWS = 2**17
 _ROOT_SHARE = 8
 _PARTS = 4  # a full leaf is split into so many
 
@@ -156,7 +157,8 @@ class CompressedBufferTree:
         if not self._root.children:
             self._root = Node(LOWEST, [])
         for frame in orphans:
-            self._pour(self._root, LOWEST, of_frame(self.layout, frame))
+            for batch in of_frame(self.layout, frame):
+                self._pour(self._root, LOWEST, batch)
         self._grow()
         self._stored_rows = self.statistics().stored_rows
 
@@ -284,8 +286,8 @@ class CompressedBufferTree:
         self._stored_rows -= node.rows
         node.fragments = []
         if frames:
-            for rows in by_pane(pl.concat(frames)):
-                self._pour(node, low, of_frame(self.layout, rows))
+            for batch in of_frame(self.layout, pl.concat(frames)):
+                self._pour(node, low, batch)
 
     def _settle(self, node: Node, low: Bound) -> None:
         """Empties all buffers below a node."""
