@@ -21,7 +21,7 @@ class Histogram(ItemPao):
     A bucket holds low <= x < high; NULL does not count, NaN is above every number. Item `bucket`, state `n`.
 
     Lowers to JSON text, `[[low, high, count], ...]`, ascending, without empty buckets; NULL where there is no value. An
-    open end is null: below the first and above the last bound, and more than 2**53 widths from 0. Invertible.
+    open end is null: below the first and above the last bound, and more than 2**53 widths from 0. Invertible. Integers are compared as doubles.
 
     Raises ValueError for another type, for both or neither of width and bounds, or where they are not finite, or do
     not ascend.
@@ -96,7 +96,7 @@ class _Multiples:
         bucket = np.clip(np.nan_to_num(guess, nan=_ABOVE, posinf=_ABOVE, neginf=_BELOW), _BELOW, _ABOVE)
         bucket -= (self._edge(bucket) > values) & (bucket > _BELOW)
         bucket += (self._edge(bucket + 1) <= values) & (bucket < _ABOVE)
-        return bucket.astype(np.int64)
+        return np.asarray(bucket, dtype=np.int64)
 
     def ends_of(self, buckets: Longs) -> tuple[Doubles, Doubles]:
         low, high = self._edge(buckets.astype(np.float64)), self._edge((buckets + 1).astype(np.float64))

@@ -49,7 +49,8 @@ class KllSketch(ItemPao):
     def lift(self, argument: pl.Series) -> Lifted:
         values = argument.cast(self.value_type)
         if self.value_type == pl.Float64:
-            values = values.fill_nan(None) + 0.0  # makes -0.0 to 0.0
+            values = values.fill_nan(None)
+            values = values.set(values == 0, 0.0)  # which makes 0.0 of -0.0
         levels = pl.Series(self.level, [0], dtype=pl.Int64).new_from_index(0, len(values))
         count = pl.col(self.value).count().alias(self.n)
         return Lifted([levels, values.alias(self.value)], [count], [pl.col(self.n).cast(pl.Int64)])
@@ -122,9 +123,9 @@ def _spread(rows: pl.DataFrame) -> pl.DataFrame:
         weighed.filter(pl.col("weight") // 2**level % 2 == 1).select(
             "sketch", pl.lit(level, dtype=pl.Int64).alias("level"), "value", pl.lit(1, dtype=pl.Int64).alias("n")
         )
-        for level in range(LEVELS_MAX)
+        for level in range(min(weighed.select(pl.col("weight").max().fill_null(0)).item().bit_length(), LEVELS_MAX))
     ]
-    return pl.concat(levels)
+    return pl.concat([rows.clear(), *levels])
 
 
 def _extremes(rows: pl.DataFrame) -> list[pl.DataFrame]:

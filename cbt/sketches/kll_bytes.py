@@ -17,6 +17,7 @@ _VERSION, _SINGLE_VERSION = 1, 2
 _FORMS = {(_FULL, _VERSION), (_SMALL, _VERSION), (_SMALL, _SINGLE_VERSION)}
 _EMPTY, _SORTED, _SINGLE = 1, 2, 4
 _ITEM_BYTES = 8
+_WEIGHT_LIMIT = 2**56  # so that merged counts fit into 64 bits
 
 Items = np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]]
 Levels = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -97,7 +98,7 @@ def _parse(data: bytes, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple
 def _parse_levels(reader: Reader, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple[Levels, Items]:
     weight, _, height, _ = reader.fields("QH2B")
     check(1 <= height <= LEVELS_MAX, f"a KLL sketch of {height} levels")
-    check(0 < weight < 2**63, f"a KLL sketch of {weight} values")
+    check(0 < weight < _WEIGHT_LIMIT, f"a KLL sketch of {weight} values")
     starts = np.frombuffer(reader.take(4 * height), dtype="<u4").astype(np.int64)
     sizes = np.diff(starts, append=room(k)[height])
     check(bool((sizes >= 0).all()), "a KLL sketch whose levels do not follow each other")
@@ -112,5 +113,5 @@ def _parse_levels(reader: Reader, k: int, dtype: np.dtype[np.int64 | np.float64]
 def _items(reader: Reader, count: int, dtype: np.dtype[np.int64 | np.float64]) -> Items:
     items = np.frombuffer(reader.take(_ITEM_BYTES * count), dtype=dtype.newbyteorder("<")).astype(dtype)
     check(not np.isnan(items).any(), "a KLL sketch of values that are NaN")
-    items[items == 0] = 0  # makes -0.0 to 0.0
+    items[items == 0] = 0  # which makes 0.0 of -0.0
     return items
