@@ -21,10 +21,11 @@ class Histogram(ItemPao):
     A bucket holds low <= x < high; NULL does not count, NaN is above every number. Item `bucket`, state `n`.
 
     Lowers to JSON text, `[[low, high, count], ...]`, ascending, without empty buckets; NULL where there is no value. An
-    open end is null: below the first and above the last bound, and more than 2**53 widths from 0. Invertible. Integers are compared as doubles.
+    open end is null: below the first and above the last bound, and more than 2**53 widths from 0. Integers are compared
+    as doubles. Invertible.
 
-    Raises ValueError for another type, for both or neither of width and bounds, or where they are not finite, or do
-    not ascend.
+    Raises ValueError for another type, for both or neither of width and bounds, or where these are not finite or do not
+    ascend.
     """
 
     def __init__(

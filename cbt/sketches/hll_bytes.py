@@ -1,7 +1,7 @@
 """HLL sketches as bytes of Apache DataSketches, type HLL_8, which Spark's `hll_*` functions read and write.
 
-In one of its three forms: up to 7 coupons as a list, more as a set, or an array of registers, which is written as out of
-order: 40 + 2**lg_k bytes. A coupon is 26 bits of address below 6 bits of rank.
+In one of its three forms: up to 7 coupons as a list, more as a set, or an array of registers, which is written as out
+of order, in 40 + 2**lg_k bytes. A coupon is 26 bits of address below 6 bits of rank.
 """
 
 import math
