@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     directory = tmp_path_factory.mktemp("spark")
     settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # starts sooner
         "spark.driver.memory": "1g",
         "spark.local.dir": str(directory),
         "spark.sql.shuffle.partitions": "1",
