@@ -39,12 +39,12 @@ class RootBuffer:
         for frame in frames:
             self.append(frame.filter(~pl.col("pane").is_between(*panes)))
 
-    def drain(self) -> Iterator[Batch]:
-        """Everything, as batches of PAOs; the buffer is empty then. O(n log n)."""
+    def drain(self) -> Iterator[list[Batch]]:
+        """Everything, as batches of PAOs, block by block; the buffer is empty then. O(n log n)."""
         by_schema: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = {}
         for frame in self._frames:
             by_schema.setdefault(tuple(frame.dtypes), []).append(frame)
         self.clear()
         for frames in by_schema.values():
             for block in pl.concat(frames, rechunk=True).iter_slices(_BLOCK_ROWS):
-                yield from lift(self._layout, block)
+                yield lift(self._layout, block)

@@ -157,8 +157,7 @@ class CompressedBufferTree:
         if not self._root.children:
             self._root = Node(LOWEST, [])
         for frame in orphans:
-            for batch in of_frame(self.layout, frame):
-                self._pour(self._root, LOWEST, batch)
+            self._pour(self._root, LOWEST, of_frame(self.layout, frame))
         self._grow()
         self._stored_rows = self.statistics().stored_rows
 
@@ -199,8 +198,8 @@ class CompressedBufferTree:
     # Going down.
 
     def _empty_root_buffer(self) -> None:
-        for batch in self._buffer.drain():
-            self._pour(self._root, LOWEST, batch)
+        for batches in self._buffer.drain():
+            self._pour(self._root, LOWEST, batches)
             self._grow()
 
     def _grow(self) -> None:
@@ -208,27 +207,33 @@ class CompressedBufferTree:
         while len(self._root.children) > self.fanout:
             self._root = Node(LOWEST, [*inner_nodes(LOWEST, self._root.children, self.fanout)])
 
-    def _pour(self, node: Node, low: Bound, batch: Batch) -> None:
-        """Deals a batch to a node's children; they may be more than the fan-out allows then."""
-        children: list[Node | Leaf] = []
+    def _pour(self, node: Node, low: Bound, batches: list[Batch]) -> None:
+        """Deals one block's batches to a node's children, which may be more than the fan-out allows then."""
         news: list[_News] = []
-        for child, start, part in self._dealt(node, low, batch):
-            if part is None:
-                assert child is not None
-                children.append(child)
-            elif isinstance(child, Node):
-                children += self._receive(child, start, part)
-            else:
-                leaf = child
-                if leaf is None or leaf.pane != part.pane:
-                    leaf = Leaf(self.layout, part.pane, max(start, (part.pane, 0)))
-                beside = [] if child is None or child is leaf else [child]
-                children += [leaf, *beside] if child and child.pane > leaf.pane else [*beside, leaf]
-                fresh, at = leaf.fold(part)
-                if len(fresh):
-                    news.append(_News(leaf, part, fresh, at))
+        for batch in batches:
+            children: list[Node | Leaf] = []
+            for child, start, part in self._dealt(node, low, batch):
+                if part is not None:
+                    children += self._give(child, start, part, news)
+                elif child is not None:
+                    children.append(child)
+            node.children = children
         self._add(news)
-        node.children = [piece for child in children for piece in self._split(child)]
+        node.children = [piece for child in node.children for piece in self._split(child)]
+
+    def _give(self, child: Node | Leaf | None, low: Bound, part: Batch, news: list[_News]) -> Sequence[Node | Leaf]:
+        """Gives a child its part of a batch; returns the child, and a new leaf beside it if it is of another pane."""
+        if isinstance(child, Node):
+            return self._receive(child, low, part)
+        leaf = child
+        if leaf is None or leaf.pane != part.pane:
+            leaf = Leaf(self.layout, part.pane, max(low, (part.pane, 0)))
+        fresh, at = leaf.fold(part)
+        if len(fresh):
+            news.append(_News(leaf, part, fresh, at))
+        if child is None or child is leaf:
+            return [leaf]
+        return [leaf, child] if child.pane > leaf.pane else [child, leaf]
 
     def _dealt(self, node: Node, low: Bound, batch: Batch) -> Iterator[tuple[Node | Leaf | None, Bound, Batch | None]]:
         """Each child with where its range begins and its part of the batch, if it has any."""
@@ -270,15 +275,18 @@ class CompressedBufferTree:
             return [child]
         return child.split(max(1, self.leaf_rows // _PARTS), _LEAF_BYTES // _PARTS)
 
-    def _receive(self, node: Node, low: Bound, part: Batch) -> list[Node | Leaf]:
-        """Appends a fragment to an inner node's buffer, or empties that if it would be over-full."""
+    def _receive(self, node: Node, low: Bound, part: Batch) -> Sequence[Node | Leaf]:
+        """Appends a fragment to an inner node's buffer, or empties that if it would be over-full.
+
+        Returns the nodes to stand in the node's place.
+        """
         frame = part.frame(self.layout)
         if node.rows + frame.height <= self.buffer_rows and node.raw_bytes + frame.estimated_size() <= _BUFFER_BYTES:
             node.fragments.append(Fragment.pack(frame))
             self._stored_rows += frame.height
-        else:
-            self._empty_buffer(node, low, [frame])
-        return [node]
+            return [node]
+        self._empty_buffer(node, low, [frame])
+        return self._split(node)
 
     def _empty_buffer(self, node: Node, low: Bound, more: list[pl.DataFrame]) -> None:
         """Merges the buffer's fragments and pours them to the node's children."""
@@ -286,8 +294,7 @@ class CompressedBufferTree:
         self._stored_rows -= node.rows
         node.fragments = []
         if frames:
-            for batch in of_frame(self.layout, pl.concat(frames)):
-                self._pour(node, low, batch)
+            self._pour(node, low, of_frame(self.layout, pl.concat(frames)))
 
     def _settle(self, node: Node, low: Bound) -> None:
         """Empties all buffers below a node."""
