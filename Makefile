@@ -3,28 +3,35 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_TO_TEST := $(VENV)/.ready-to-test
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
 .PHONY: demo test check bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
 
-test: $(READY)
+test: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m "not slow"
 
-check: $(READY)
+check: $(READY_TO_TEST)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
 
-bench: $(READY)
+bench: $(READY_TO_TEST)
 	@$(BIN)/python -m benchmarks
 
-fuzz: $(READY)
+fuzz: $(READY_TO_TEST)
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m fuzz
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Preparing $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(INSTALL) .
+	@touch $@
+
+$(READY_TO_TEST): $(READY)
+	@echo "Adding what the tests need ..."
+	@$(INSTALL) '.[dev]'
 	@touch $@
 
 clean:
