@@ -134,27 +134,27 @@ class _NarrowCounts:
 
     def __init__(self) -> None:
         self.values: Counts = np.empty(0, np.int8)
-        self._most = 0  # no value is further from zero
+        self._bound = 0  # no value is further from zero
 
     def append(self, values: Counts) -> None:
-        self._make_room(_most(values))
+        self._make_room(max(self._bound, _most(values)))
         self.values = np.concatenate([self.values, values.astype(self.values.dtype)])
 
     def add(self, slots: Rows, values: Counts) -> None:
         if not len(values):
             return
-        self._make_room(self._most + _most(values))
+        bound = self._bound + _most(values)
+        if bound > np.iinfo(self.values.dtype).max:
+            bound = _most(self.values) + _most(values)
+        self._make_room(bound)
         self.values[slots] += values.astype(self.values.dtype)
 
-    def _make_room(self, most: int) -> None:
-        if most <= self._most:
-            return
-        if most > np.iinfo(self.values.dtype).max:
-            most = most - self._most + _most(self.values)
-            width = next((width for width in _WIDTHS if most <= np.iinfo(width).max), np.int64)
-            if np.dtype(width).itemsize > self.values.itemsize:
-                self.values = self.values.astype(width)
-        self._most = most
+    def _make_room(self, bound: int) -> None:
+        if bound > np.iinfo(self.values.dtype).max:
+            self.values = self.values.astype(
+                next((width for width in _WIDTHS if bound <= np.iinfo(width).max), np.int64)
+            )
+        self._bound = bound
 
 
 def run_numbers(count: int, starts: Rows) -> pl.Series:

@@ -1,11 +1,12 @@
 """The compressed buffer tree behaves as a dict of exact Python numbers, however deep it is."""
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -246,6 +247,18 @@ def test_panes_come_and_go() -> None:
         tree.empty(pane)
     assert tree.memory_bytes == 0
     assert tree.statistics().nodes == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, 20, 127, 128, 200, 40_000])), max_size=12))
+@example([(0, 20), (1, 20), (0, 20), (1, 20), (1, 20), (2, 130)])
+def test_counts_of_any_size_are_kept(batches: list[tuple[int, int]]) -> None:
+    """Counts are held as narrow as they may be, and keys come and grow in any order."""
+    tree = counting(buffer_rows=1)
+    model: Counter[int] = Counter()
+    for k, count in batches:
+        tree.insert(pl.DataFrame({"pane": [0] * count, "k": [k] * count}))
+        model[k] += count
+    assert counts(tree) == model
 
 
 def test_huge_keys_fill_buffers_by_their_bytes() -> None:
