@@ -48,6 +48,11 @@ class Batch:
             self.pane, self.hashes[inside], self.checks[inside], self.keys, self.rows[inside], sums, others
         )  # fmt: skip
 
+    def states(self, rows: Rows) -> tuple[Sums, pl.DataFrame | None]:
+        """The states of some of the rows. O(rows)."""
+        sums = {name: column[rows] for name, column in self.sums.items()}
+        return sums, None if self.others is None else self.others[rows.astype(np.uint32)]
+
     def frame(self, layout: Layout) -> pl.DataFrame:
         """The same as a PAO frame. O(rows)."""
         keys = self.keys[self.rows.astype(np.uint32)]

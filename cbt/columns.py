@@ -76,6 +76,12 @@ class Order:
         return _ORDERED[self.type]
 
 
+def changed(columns: Iterable[str]) -> pl.Expr:
+    """Whether a row differs from the one before it in any of the columns; the first row does."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
+    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
+
+
 def check_physical(frame: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> None:
     """Raises ValueError unless the frame has each (name, type) column in a physical form of that type."""
     schema = frame.schema  # made anew at each look, in O(columns)

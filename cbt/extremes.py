@@ -5,11 +5,9 @@ Values of different kinds are ordered boolean < number < string. Integers and do
 
 import polars as pl
 
+from cbt.kinds import KINDS, KINDS_OF_TYPE
 from cbt.pao import Lifted, Pao
 from cbt.scalars import canonical_json
-
-_PARTS: dict[str, pl.DataType] = {"b": pl.Boolean(), "i": pl.Int64(), "f": pl.Float64(), "s": pl.String()}
-PARTS_OF_TYPE = {"any": "bifs", "number": "if", "integer": "i", "string": "s", "boolean": "b"}
 
 
 class Extreme(Pao):
@@ -22,15 +20,15 @@ class Extreme(Pao):
 
     def __init__(self, name: str, type_: str, *, greatest: bool) -> None:
         self._type, self._greatest = type_, greatest
-        self._parts = {part: f"{name}.{part}" for part in PARTS_OF_TYPE[type_]}
-        self.state = {column: _PARTS[part] for part, column in self._parts.items()}
+        self._parts = {part: f"{name}.{part}" for part in KINDS_OF_TYPE[type_]}
+        self.state = {column: KINDS[part] for part, column in self._parts.items()}
 
     def lift(self, argument: pl.Series) -> Lifted:
-        present = [part for part in self._parts if _PARTS[part] == argument.dtype]
+        present = [part for part in self._parts if KINDS[part] == argument.dtype]
         rows = [_canonical(argument).alias(self._parts[part]) for part in present]
         groups = [extreme(pl.col(row.name), row.dtype, greatest=self._greatest) for row in rows]
         states = [
-            pl.col(column) if part in present else pl.lit(None, dtype=_PARTS[part]).alias(column)
+            pl.col(column) if part in present else pl.lit(None, dtype=KINDS[part]).alias(column)
             for part, column in self._parts.items()
         ]
         return Lifted([*rows], groups, states)
@@ -46,7 +44,7 @@ class Extreme(Pao):
             return self._texts(frame)
         if self._type == "number":
             return self._numbers(frame)
-        return frame[self._parts[PARTS_OF_TYPE[self._type]]]
+        return frame[self._parts[KINDS_OF_TYPE[self._type]]]
 
     def _numbers(self, frame: pl.DataFrame) -> pl.Series:
         integers, doubles = frame[self._parts["i"]], frame[self._parts["f"]]

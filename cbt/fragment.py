@@ -1,6 +1,5 @@
 """Fragments: sorted, aggregated runs of PAOs, cut from a buffer by key range and compressed."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -34,26 +33,6 @@ class Fragment:
     def unpack(self, schema: pl.Schema) -> pl.DataFrame:
         """The run itself. O(bytes)."""
         return decode_frame(self.data, schema, bytes_max=_UNLIMITED)
-
-
-def position(frame: pl.DataFrame, bound: Bound, *, after: bool = False) -> int:
-    """The index of the first row of a sorted frame that is not before the bound, or that is after it. O(log
-    n).
-    """
-    pane, hash_ = bound
-    start = int(frame["pane"].search_sorted(pane, side="left"))
-    end = int(frame["pane"].search_sorted(pane, side="right"))
-    return start + int(frame["hash"].slice(start, end - start).search_sorted(hash_, side="right" if after else "left"))
-
-
-def cut(frame: pl.DataFrame, separators: Sequence[Bound]) -> Iterator[pl.DataFrame]:
-    """Cuts a sorted frame at ascending separators, into one piece more. O(separators · log n)."""
-    start = 0
-    for separator in separators:
-        end = position(frame, separator)
-        yield frame.slice(start, end - start)
-        start = end
-    yield frame.slice(start)
 
 
 def panes_of(pane: int | None, upto: int | None) -> Panes:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from cbt.columns import Aggregate, Key, check_pane, check_physical, stored
+from cbt.columns import Aggregate, Key, changed, check_pane, check_physical, stored
 from cbt.extremes import Extreme
 from cbt.hashing import key_hash
-from cbt.pao import CountRows, CountValues, Pao
+from cbt.pao import CountRows, CountValues, Lifted, Pao
 from cbt.states import Rows, StateColumns, Sums, run_numbers
 from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
 
@@ -37,21 +37,21 @@ class Layout:
 
     def __init__(self, keys: Sequence[Key], aggregates: Sequence[Aggregate], seed: int = 0) -> None:
         self.keys, self.aggregates, self.seed = tuple(keys), tuple(aggregates), seed
-        self._paos = [_pao(aggregate) for aggregate in self.aggregates]
-        self.states = StateColumns(self._paos)
+        self.paos = [_pao(aggregate) for aggregate in self.aggregates]
+        self.states = StateColumns(self.paos)
         self.rewrites_keys = any(key.type in ("any", "number") for key in self.keys)
         """Whether keys are stored as text that is not what they are in events."""
         self.key_names = [key.name for key in self.keys]
         self.key_schema = pl.Schema([(key.name, key.stored_type) for key in self.keys])
         columns: list[tuple[str, pl.DataType]] = [("pane", pl.Int64()), ("hash", pl.UInt64())]
         columns += [(key.name, key.stored_type) for key in self.keys]
-        columns += [column for pao in self._paos for column in pao.state.items()]
+        columns += [column for pao in self.paos for column in pao.state.items()]
         names = [name for name, _ in columns]
         if len(set(names)) < len(names):
             raise ValueError(f"two columns of a PAO frame share a name: {', '.join(names)}")
         self.schema = pl.Schema(columns)
         arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
-        if clash := {name for name, _ in arguments} & {name for pao in self._paos for name in pao.state}:
+        if clash := {name for name, _ in arguments} & {name for pao in self.paos for name in pao.state}:
             raise ValueError(f"an argument and a state share a name: {', '.join(sorted(clash))}")
         self._inputs = [*((key.name, key.type) for key in self.keys), *arguments]
         self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs)]))
@@ -75,17 +75,23 @@ class Layout:
 
     def group(self, frame: pl.DataFrame) -> pl.DataFrame:
         """`lift` without the order, for a frame known to be liftable. O(n)."""
-        lifted = [
-            pao.lift(frame[aggregate.argument or "pane"])
-            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
-        ]
-        rows = [row for part in lifted for row in part.rows]
-        groups = [group for part in lifted for group in part.groups]
-        grouped = frame.with_columns(rows).group_by("pane", *self.key_names).agg(groups)
+        lifted = self._lifted(frame)
+        grouped = frame.with_columns(lifted.rows).group_by("pane", *self.key_names).agg(lifted.groups)
         keys = [stored(grouped[key.name], key) for key in self.keys]
         hashes = key_hash(keys, self.seed) if keys else pl.lit(0, dtype=pl.UInt64).alias("hash")
-        states = [state for part in lifted for state in part.states]
-        return own_strings(grouped.select("pane", hashes, *keys, *states).select(self.schema.names()))
+        return own_strings(grouped.select("pane", hashes, *keys, *lifted.states).select(self.schema.names()))
+
+    def _lifted(self, frame: pl.DataFrame) -> Lifted:
+        """How a block becomes states: what all aggregates want, together."""
+        lifted = [
+            pao.lift(frame[aggregate.argument or "pane"])
+            for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
+        ]
+        return Lifted(
+            [row for part in lifted for row in part.rows],
+            [group for part in lifted for group in part.groups],
+            [state for part in lifted for state in part.states],
+        )
 
     def keys_of(self, block: pl.DataFrame) -> pl.DataFrame:
         """The key columns of raw rows, as they are stored. O(n)."""
@@ -99,20 +105,14 @@ class Layout:
 
     def lift_runs(self, block: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Sums, pl.DataFrame | None]:
         """The states of groups of raw rows: of each run of `rows` that begins at one of `starts`. O(n)."""
-        if all(type(pao) is CountRows for pao in self._paos):
+        if all(type(pao) is CountRows for pao in self.paos):
             ends = np.append(starts[1:], len(rows))
             counts = ends - starts
             return dict.fromkeys(self.states.counts, counts), None
-        lifted = [
-            pao.lift(block[aggregate.argument or "pane"])
-            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
-        ]
-        beside = [row for part in lifted for row in part.rows]
-        groups = [group for part in lifted for group in part.groups]
-        states = [state for part in lifted for state in part.states]
-        ordered = block.with_columns(beside)[rows.astype(np.uint32)].with_columns(run_numbers(len(rows), starts))
-        grouped = ordered.group_by("run", maintain_order=True).agg(groups)
-        return self.states.split(grouped.select(states))
+        lifted = self._lifted(block)
+        ordered = block.with_columns(lifted.rows)[rows.astype(np.uint32)]
+        grouped = ordered.with_columns(run_numbers(len(rows), starts)).group_by("run", maintain_order=True)
+        return self.states.split(grouped.agg(lifted.groups).select(lifted.states))
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Merges PAO frames, in any order and each in any order, into one. O(n log n) for n rows in all."""
@@ -128,8 +128,8 @@ class Layout:
     def _starts(self, ordered: pl.DataFrame) -> tuple[pl.Series, bool]:
         """Which rows start a new (pane, key), and whether several keys share a hash and may be mixed."""
         columns = ordered.select(
-            hash=_changes(["pane", "hash"]),
-            key=_changes(self.key_names) if self.keys else pl.lit(False),
+            hash=changed(["pane", "hash"]),
+            key=changed(self.key_names) if self.keys else pl.lit(False),
         )
         if not self.keys:
             return columns["hash"], False
@@ -137,14 +137,14 @@ class Layout:
 
     def _merge_runs(self, ordered: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
         firsts = pl.col("pane", "hash", *self.key_names).first()
-        states = [state for pao in self._paos for state in pao.combine()]
+        states = self.states.merging.values()
         runs = ordered.with_columns(starts.cum_sum().alias("pane run"))
         return runs.group_by("pane run", maintain_order=True).agg(firsts, *states).drop("pane run")
 
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a PAO frame: `pane`, the keys, one column for each aggregate. O(n)."""
         results = [
-            pao.lower(frame).alias(aggregate.name) for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+            pao.lower(frame).alias(aggregate.name) for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
         ]
         return frame.select("pane", *self.key_names, *results)
 
@@ -156,7 +156,7 @@ class Layout:
         """
         marks = {
             f"{aggregate.name} is whole": mark.all().over("pane")
-            for aggregate, pao in zip(self.aggregates, self._paos, strict=True)
+            for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
             if (mark := pao.whole()) is not None
         }
         if not marks or frame.is_empty():
@@ -176,12 +176,6 @@ def _by_pane_and_hash(frame: pl.DataFrame) -> pl.DataFrame:
     # As one number of 128 bits, which any two fit, Polars sorts them twice as fast as the two columns.
     bounds = pl.col("pane").cast(pl.Int128) * pl.lit(2**64, dtype=pl.Int128) + pl.col("hash").cast(pl.Int128)
     return frame[frame.select(bounds).to_series().arg_sort()]
-
-
-def _changes(columns: list[str]) -> pl.Expr:
-    """Whether a row differs from the one before it in any of the columns; the first row does."""
-    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
-    return pl.any_horizontal(*differs) | (pl.int_range(pl.len()) == 0)
 
 
 def _pao(aggregate: Aggregate) -> Pao:

@@ -69,15 +69,11 @@ class Leaf:
             places, is_there = identities.find(batch.hashes[rows], batch.checks[rows])
             there = np.flatnonzero(is_there)
             if len(there):
-                self._merge(batch, rows[there], identities.slots[places[there]].astype(np.intp))
+                slots = identities.slots[places[there]].astype(np.intp)
+                self._states.add(slots, *batch.states(rows[there]))
                 others = np.flatnonzero(~is_there)
                 rows, places = rows[others], places[others]
         return rows, places
-
-    def _merge(self, batch: Batch, rows: Rows, slots: Rows) -> None:
-        sums = {name: column[rows] for name, column in batch.sums.items()}
-        others = None if batch.others is None else batch.others[rows.astype(np.uint32)]
-        self._states.add(slots, sums, others)
 
     def add(self, batch: Batch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
         """Adds keys that `fold` did not know: these rows of the batch, whose keys are `keys`. O(young + bytes)."""
@@ -85,9 +81,7 @@ class Leaf:
         self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
         if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
             self._known, self._young = self._whole(), Identities()
-        sums = {name: column[rows] for name, column in batch.sums.items()}
-        others = None if batch.others is None else batch.others[rows.astype(np.uint32)]
-        self._states.append(first, sums, others)
+        self._states.append(first, *batch.states(rows))
         self._keys.append(keys)
 
     def _whole(self) -> Identities:

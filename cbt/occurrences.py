@@ -6,7 +6,8 @@ that it does not matter which agent's event is looked at first.
 
 import polars as pl
 
-from cbt.extremes import PARTS_OF_TYPE, Extreme
+from cbt.extremes import Extreme
+from cbt.kinds import KINDS_OF_TYPE
 from cbt.pao import Lifted, Pao
 
 
@@ -20,7 +21,7 @@ class Occurrence(Pao):
         self._values = Extreme(name, type_, greatest=latest)
         self.inputs = (time,)
         self.state = {self._time: pl.Int64(), **self._values.state}
-        self._order = _order(name, PARTS_OF_TYPE[type_], latest=latest)
+        self._order = _order(name, KINDS_OF_TYPE[type_], latest=latest)
 
     def lift(self, argument: pl.Series) -> Lifted:
         (time,) = self.inputs

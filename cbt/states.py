@@ -24,10 +24,10 @@ class StateColumns:
     def __init__(self, paos: Sequence[Pao]) -> None:
         self.types = {name: dtype for pao in paos for name, dtype in pao.state.items()}
         merging = [expression for pao in paos for expression in pao.combine()]
-        self._merging = dict(zip(self.types, merging, strict=True))
+        self.merging = dict(zip(self.types, merging, strict=True))
         self.counts = [
             name
-            for name, expression in self._merging.items()
+            for name, expression in self.merging.items()
             if self.types[name] == pl.Int64 and expression.meta.eq(pl.col(name).sum())
         ]
         self.others = [name for name in self.types if name not in self.counts]
@@ -47,13 +47,9 @@ class StateColumns:
         ordered = others[rows.astype(np.uint32)]
         if len(starts) == len(rows):
             return ordered
-        used = [name for name in self.others if ordered[name].null_count() < len(rows)]
-        merging = [self._merging[name] for name in used]
-        runs = ordered.select(used).with_columns(run_numbers(len(rows), starts))
-        merged = runs.group_by("run", maintain_order=True).agg(merging)
-        # What is NULL in every row has nothing to merge.
-        unused = [pl.lit(None, dtype=self.types[name]).alias(name) for name in self.others if name not in used]
-        return merged.with_columns(unused).select(self.others)
+        runs = ordered.with_columns(run_numbers(len(rows), starts))
+        merging = [self.merging[name] for name in self.others]
+        return runs.group_by("run", maintain_order=True).agg(merging).select(self.others)
 
     def frame(self, sums: Sums, others: pl.DataFrame | None) -> pl.DataFrame:
         """All columns in their own types and order again."""

@@ -192,7 +192,7 @@ class CompressedBufferTree:
 
     def check(self) -> None:
         """Asserts every invariant of the tree; for tests. Decompresses everything."""
-        assert self._buffer.rows < max(self.buffer_rows, 1) or not self.buffer_rows, "the root's buffer is not full"
+        assert self._buffer.rows < self.buffer_rows, "the root's buffer is not full"
         check_tree(self._root, self.layout, self.buffer_rows, self.fanout, self.leaf_rows)
 
     # Going down.

@@ -1,12 +1,9 @@
 """What windows ask of a layout."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 import polars as pl
-
-from cbt.layout import Layout
-from cbt.pao import Pao
 
 
 class Mergeable(Protocol):
@@ -23,8 +20,3 @@ def combined(layout: Mergeable, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     if not full:
         return layout.empty()
     return full[0] if len(full) == 1 else layout.combine(full)
-
-
-def paos_of(layout: Layout) -> Sequence[Pao]:
-    """The algebra of each of the layout's aggregates."""
-    return layout._paos

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from cbt.columns import Aggregate, Key
+from cbt.columns import Aggregate, Key, changed
 from cbt.layout import Layout, own_strings
-from cbt.windows.merging import paos_of
 from cbt.windows.panes import pane_of
 
 START, END = "session.start", "session.end"
@@ -110,7 +109,7 @@ class SessionLayout:
         if starts.all():
             return rows
         firsts = pl.col("pane", "hash", *self._keys, START, *others).first()
-        states = [state for pao in paos_of(self._layout) for state in pao.combine()]
+        states = self._layout.states.merging.values()
         runs = rows.with_columns(starts.cum_sum().alias("session run"))
         merged = runs.group_by("session run", maintain_order=True).agg(firsts, pl.col(END).max(), *states)
         return merged.select(rows.columns)
@@ -118,12 +117,6 @@ class SessionLayout:
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a frame of sessions: `session.start`, `session.end`, the keys, a column for each aggregate."""
         return frame.select(START, END).hstack(self._layout.lower(frame).drop("pane"))
-
-
-def changed(columns: list[str]) -> pl.Expr:
-    """Whether a row differs from the one before it in any of the columns; the first row does."""
-    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in columns]
-    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
 
 
 def _i128(value: int) -> pl.Expr:

@@ -4,12 +4,11 @@ import polars as pl
 
 from cbt.layout import Layout
 from cbt.pao import LESS, Pao
-from cbt.windows.merging import paos_of
 
 
 def invertible(layout: Layout) -> bool:
     """Whether a part of every aggregate can be taken out again."""
-    return all(pao.subtract() is not None for pao in paos_of(layout))
+    return all(pao.subtract() is not None for pao in layout.paos)
 
 
 def subtracts_exactly(layout: Layout, frame: pl.DataFrame) -> bool:
@@ -18,7 +17,7 @@ def subtracts_exactly(layout: Layout, frame: pl.DataFrame) -> bool:
     All but states of doubles do, which user-defined aggregates may have: doubles are rounded as they are added, and
     an infinity never leaves a sum. Only zeros do no harm there.
     """
-    doubles = [name for pao in paos_of(layout) for name, dtype in pao.state.items() if dtype == pl.Float64]
+    doubles = [name for pao in layout.paos for name, dtype in pao.state.items() if dtype == pl.Float64]
     return not doubles or bool(frame.select(pl.all_horizontal((pl.col(doubles) == 0).all())).item())
 
 
@@ -36,7 +35,7 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
     >>> layout.lower(subtract_frames(layout, fifteen, five)).sort("path").rows()
     [(0, '/a', 1), (0, '/b', 1)]
     """
-    differences = [_difference(pao) for pao in paos_of(layout)]
+    differences = [_difference(pao) for pao in layout.paos]
     if subtrahend.is_empty():
         return minuend
     identity = ["pane", "hash", *(key.name for key in layout.keys)]
@@ -47,7 +46,7 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
         raise ValueError("what is subtracted was never added: the subtrahend has a key that the minuend lacks")
     states = [
         pl.when(matched).then(difference).otherwise(pl.col(name)).alias(name)
-        for pao, parts in zip(paos_of(layout), differences, strict=True)
+        for pao, parts in zip(layout.paos, differences, strict=True)
         for name, difference in zip(pao.state, parts, strict=True)
     ]
     return both.select(*identity, *states)
