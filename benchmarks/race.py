@@ -4,7 +4,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,24 +71,24 @@ def _warn_if_busy() -> None:
         print(f"the machine is busy (load {load:.1f}): expect distorted ratios", file=sys.stderr, flush=True)
 
 
-def _run_once(name: str, command: list[str]) -> Measurement:
+def output_of(name: str, command: Sequence[str], variables: Mapping[str, str]) -> str:
+    """What a program prints on its last line. Raises BenchmarkError when it fails or takes too long."""
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            cwd=ROOT,
-            env=contender_variables(),
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd=ROOT, env=variables
         )
     except subprocess.TimeoutExpired:
         raise BenchmarkError(f"{name} took more than {_TIMEOUT_S} seconds") from None
     if done.returncode != 0:
         last = (done.stderr.strip() or "nothing on stderr").splitlines()[-1]
         raise BenchmarkError(f"{name} failed with exit code {done.returncode}: {last}")
+    return done.stdout.strip().rpartition("\n")[2]
+
+
+def _run_once(name: str, command: list[str]) -> Measurement:
+    output = output_of(name, command, contender_variables())
     try:
-        return parse(done.stdout.strip().rpartition("\n")[2])
+        return parse(output)
     except ValueError as error:
         raise BenchmarkError(f"{name} printed no measurement: {error}") from error
 

@@ -3,17 +3,14 @@
 import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from benchmarks.contender import Answer
-from benchmarks.environment import ROOT, NotAvailable
-from benchmarks.race import BenchmarkError
-
-_TIMEOUT_S = 600
+from benchmarks.environment import NotAvailable
+from benchmarks.race import BenchmarkError, output_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +43,8 @@ class Run:
         print(json.dumps(asdict(self)))
 
     @classmethod
-    def parse(cls, output: str) -> "Run":
+    def parse(cls, line: str) -> "Run":
         """What a program's last line says. Raises BenchmarkError if that is something else."""
-        line = output.strip().rpartition("\n")[2]
         try:
             found = json.loads(line)
             figures = {name: float(value) for name, value in found["figures"].items()}
@@ -91,17 +87,9 @@ def _run(job: Job) -> Run:
     program = job.program
     command = [*program.command(), *job.arguments]
     variables = os.environ | {"POLARS_MAX_THREADS": str(program.cores)}
-    try:
-        with _on_cores(program.cores):
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd=ROOT, env=variables
-            )
-    except subprocess.TimeoutExpired:
-        raise BenchmarkError(f"{program.name} took more than {_TIMEOUT_S} seconds") from None
-    if done.returncode != 0:
-        last = (done.stderr.strip() or "nothing on stderr").splitlines()[-1]
-        raise BenchmarkError(f"{program.name} failed with exit code {done.returncode}: {last}")
-    found = Run.parse(done.stdout)
+    with _on_cores(program.cores):
+        output = output_of(program.name, command, variables)
+    found = Run.parse(output)
     if found.answer != job.expected:
         raise BenchmarkError(f"{program.name} found {found.answer}, not {job.expected}")
     return found
