@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cbt.identities import Checks, Hashes, Rows
@@ -131,19 +132,17 @@ class _Order:
         panes = pane.unique().sort()
         codes = np.searchsorted(panes.to_numpy(), pane.to_numpy()) if len(panes) > 1 else None
         rows = _by_hash(hashes, codes, len(panes))
-        if not _is_order(rows, hashes, checks, codes):
+        ordered = hashes[rows], checks[rows], None if codes is None else codes[rows]
+        begins, is_ordered = _begins(*ordered)
+        if not is_ordered:
             rows = np.lexsort((checks, hashes) if codes is None else (checks, hashes, codes))
-        hashes, checks = hashes[rows], checks[rows]
-        begins = np.ones(len(rows), dtype=bool)
-        np.logical_or(hashes[1:] != hashes[:-1], checks[1:] != checks[:-1], out=begins[1:])
-        if codes is None:
-            starts = np.flatnonzero(begins)
-            return cls(rows, starts, hashes[starts], checks[starts], panes.to_list(), [len(starts)])
-        codes = codes[rows]
-        np.logical_or(begins[1:], codes[1:] != codes[:-1], out=begins[1:])
+            ordered = hashes[rows], checks[rows], None if codes is None else codes[rows]
+            begins, _ = _begins(*ordered)
         starts = np.flatnonzero(begins)
-        ends = np.searchsorted(codes[starts], np.arange(len(panes)), side="right").tolist()
-        return cls(rows, starts, hashes[starts], checks[starts], panes.to_list(), ends)
+        ends = [len(starts)]
+        if ordered[2] is not None:
+            ends = np.searchsorted(ordered[2][starts], np.arange(len(panes)), side="right").tolist()
+        return cls(rows, starts, ordered[0][starts], ordered[1][starts], panes.to_list(), ends)
 
     def batches(self, keys: pl.DataFrame, sums: Sums, others: pl.DataFrame | None) -> list[Batch]:
         """Batches with these keys, in their own order, and states in this order."""
@@ -170,11 +169,17 @@ def _by_hash(hashes: Hashes, codes: Rows | None, panes: int) -> Rows:
     return (packed & low).astype(np.intp)
 
 
-def _is_order(rows: Rows, hashes: Hashes, checks: Checks, codes: Rows | None) -> bool:
-    """Whether these rows are in order, and no two keys of a pane share a hash."""
-    hashes, checks = hashes[rows], checks[rows]
-    wrong = (hashes[1:] < hashes[:-1]) | ((hashes[1:] == hashes[:-1]) & (checks[1:] != checks[:-1]))
+def _begins(hashes: Hashes, checks: Checks, codes: Rows | None) -> tuple[npt.NDArray[np.bool_], bool]:
+    """Where an identity begins, and whether the order is that of (code, hash) with no two keys of one hash."""
+    begins = np.ones(len(hashes), dtype=bool)
+    np.not_equal(hashes[1:], hashes[:-1], out=begins[1:])
+    descends = hashes[1:] < hashes[:-1]
+    collides = (checks[1:] != checks[:-1]) & ~begins[1:]
     if codes is not None:
-        codes = codes[rows]
-        wrong = (codes[1:] < codes[:-1]) | ((codes[1:] == codes[:-1]) & wrong)
-    return not wrong.any()
+        other_pane = codes[1:] != codes[:-1]
+        descends &= ~other_pane
+        collides &= ~other_pane
+        descends |= codes[1:] < codes[:-1]
+        begins[1:] |= other_pane
+    begins[1:] |= collides
+    return begins, not (descends.any() or collides.any())

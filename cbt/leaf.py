@@ -65,14 +65,15 @@ class Leaf:
         """Merges the states of the keys that are known. Returns the batch's rows with the others, and their places
         among the young. O(n log leaf)."""
         rows = places = np.arange(len(batch))
+        hashes, checks = batch.hashes, batch.checks
         for identities in (self._known, self._young):
-            places, is_there = identities.find(batch.hashes[rows], batch.checks[rows])
+            places, is_there = identities.find(hashes, checks)
             there = np.flatnonzero(is_there)
             if len(there):
                 slots = identities.slots[places[there]].astype(np.intp)
                 self._states.add(slots, *batch.states(rows[there]))
                 others = np.flatnonzero(~is_there)
-                rows, places = rows[others], places[others]
+                rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
         return rows, places
 
     def add(self, batch: Batch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:

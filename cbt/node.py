@@ -51,6 +51,13 @@ class Node:
             else:
                 yield child
 
+    def holds(self, panes: Panes) -> bool:
+        """Whether there is a row of these panes here or below. O(nodes)."""
+        buffered = (fragment for node in self.walk() for fragment in node.fragments)
+        return any(panes[0] <= leaf.pane <= panes[1] for leaf in self.leaves()) or any(
+            fragment.first_pane <= panes[1] and panes[0] <= fragment.last_pane for fragment in buffered
+        )
+
     def read(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
         """The buffer's fragments, decompressed, as far as they are of these panes."""
         return [

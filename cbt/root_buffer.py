@@ -39,12 +39,24 @@ class RootBuffer:
         for frame in frames:
             self.append(frame.filter(~pl.col("pane").is_between(*panes)))
 
+    def lifted(self, panes: Panes) -> Iterator[pl.DataFrame]:
+        """The PAO frame of some panes, if they have rows; the buffer stays. O(n log n)."""
+        frames = [frame.filter(pl.col("pane").is_between(*panes)) for frame in self._frames]
+        groups = [self._layout.group(block) for block in _blocks(frames) if block.height]
+        if groups:
+            yield self._layout.combine(groups)
+
     def drain(self) -> Iterator[list[Batch]]:
         """Everything, as batches of PAOs, block by block; the buffer is empty then. O(n log n)."""
-        by_schema: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = {}
-        for frame in self._frames:
-            by_schema.setdefault(tuple(frame.dtypes), []).append(frame)
+        frames = self._frames
         self.clear()
-        for frames in by_schema.values():
-            for block in pl.concat(frames, rechunk=True).iter_slices(_BLOCK_ROWS):
-                yield lift(self._layout, block)
+        for block in _blocks(frames):
+            yield lift(self._layout, block)
+
+
+def _blocks(frames: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    by_schema: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = {}
+    for frame in frames:
+        by_schema.setdefault(tuple(frame.dtypes), []).append(frame)
+    for alike in by_schema.values():
+        yield from pl.concat(alike, rechunk=True).iter_slices(_BLOCK_ROWS)

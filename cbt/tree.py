@@ -14,7 +14,7 @@ tree holds all open panes of a job; buffers are exactly as large as what is in t
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,9 +34,9 @@ from cbt.root_buffer import RootBuffer
 
 _BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 _LEAF_BYTES = 2**24
-_ROOT_ROWS = 2**17
+_ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
-_PARTS = 4  # a full leaf is split into so many
+_PARTS = 2  # a full leaf is split into so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class CompressedBufferTree:
         seed: int = 0,
         buffer_rows: int = 2**19,
         fanout: int = 256,
-        leaf_rows: int = 2**15,
+        leaf_rows: int = 2**16,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
@@ -124,17 +124,21 @@ class CompressedBufferTree:
 
         Every key of a pane appears in exactly one row. The state stays: a flush does not change what later
         ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down; one leaf
-        is decompressed at a time. The iterator raises RuntimeError once the tree was changed.
+        is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are. The iterator raises RuntimeError once the tree was changed.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
         >>> [frame["pane"].to_list() for frame in tree.flush(60_000)]
         [[60000]]
         """
+        panes = panes_of(pane, upto)
+        if not self._root.holds(panes):
+            return self._scan(self._buffer.lifted(panes), self._changes)
         self._empty_root_buffer()
         self._settle(self._root, LOWEST)
         self._grow()
-        return self._scan(panes_of(pane, upto), self._changes)
+        leaves = (leaf.frame() for leaf in self._root.leaves() if panes[0] <= leaf.pane <= panes[1])
+        return self._scan(leaves, self._changes)
 
     def empty(self, pane: int | None = None, *, upto: int | None = None) -> None:
         """Forgets everything, one pane, or all up to one. O(1), or O(nodes + n) for n rows in buffers that the
@@ -307,15 +311,13 @@ class CompressedBufferTree:
             children += self._split(child)
         node.children = children
 
-    def _scan(self, panes: Panes, changes: int) -> Iterator[pl.DataFrame]:
+    def _scan(self, frames: Iterable[pl.DataFrame], changes: int) -> Iterator[pl.DataFrame]:
         self._check_unchanged(changes)
-        for leaf in self._root.leaves():
-            if panes[0] <= leaf.pane <= panes[1]:
-                frame = leaf.frame()
-                fitting = frame.height * _LEAF_BYTES // max(1, int(frame.estimated_size()))
-                for piece in frame.iter_slices(max(1, min(self.leaf_rows, fitting))):
-                    yield piece
-                    self._check_unchanged(changes)
+        for frame in frames:
+            fitting = frame.height * _LEAF_BYTES // max(1, int(frame.estimated_size()))
+            for piece in frame.iter_slices(max(1, min(self.leaf_rows, fitting))):
+                yield piece
+                self._check_unchanged(changes)
 
     def _check_unchanged(self, changes: int) -> None:
         if changes != self._changes:

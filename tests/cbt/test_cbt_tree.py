@@ -274,7 +274,7 @@ def test_huge_keys_fill_buffers_by_their_bytes() -> None:
 
 def test_state_does_not_keep_blocks_alive() -> None:
     tree = CompressedBufferTree([Key("k", "string")], [Aggregate("n", "count", None, "any")])
-    tree.insert(pl.DataFrame({"pane": [0] * 140_000, "k": ["a-string-of-more-than-twelve-bytes"] * 140_000}))
+    tree.insert(pl.DataFrame({"pane": [0] * 280_000, "k": ["a-string-of-more-than-twelve-bytes"] * 280_000}))
     assert tree.memory_bytes < 1000
 
 
