@@ -10,6 +10,7 @@ so equal hashes are told apart by keys.
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import polars_hash as plh
 
@@ -19,6 +20,8 @@ _MIXING = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
     (np.uint64(27), np.uint64(0x94D049BB133111EB)),
 )
+_LAST_SHIFT = np.uint64(31)
+_CHUNK = 2**14  # so that all steps are in the processor's cache
 _NAN_BITS = 0x7FF8_0000_0000_0000
 
 
@@ -44,12 +47,22 @@ def key_hash(columns: pl.DataFrame | Sequence[pl.Series], seed: int) -> pl.Serie
 def splitmix64(bits: pl.Series) -> pl.Series:
     """One step of splitmix64 (Steele, Lea and Flood, 2014) on each UInt64; NULL stays NULL."""
     mixed = bits.fill_null(0).to_numpy() + _INCREMENT  # UInt64 arithmetic wraps, as the algorithm wants
-    for shift, factor in _MIXING:
-        mixed ^= mixed >> shift
-        mixed *= factor
-    mixed ^= mixed >> np.uint64(31)
+    shifted = np.empty(min(_CHUNK, len(mixed)), np.uint64)
+    for start in range(0, len(mixed), _CHUNK):
+        _mix(mixed[start : start + _CHUNK], shifted)
     result = pl.Series(bits.name, mixed)
     return result.set(bits.is_null(), None) if bits.null_count() else result
+
+
+def _mix(bits: npt.NDArray[np.uint64], shifted: npt.NDArray[np.uint64]) -> None:
+    """Mixes in place, with room for as many at least beside."""
+    shifted = shifted[: len(bits)]
+    for shift, factor in _MIXING:
+        np.right_shift(bits, shift, out=shifted)
+        bits ^= shifted
+        bits *= factor
+    np.right_shift(bits, _LAST_SHIFT, out=shifted)
+    bits ^= shifted
 
 
 def _element(column: pl.Series, seed: int) -> pl.Series:

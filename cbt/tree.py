@@ -23,7 +23,7 @@ import polars as pl
 
 from cbt.batch import Batch, of_frame
 from cbt.columns import Aggregate, Key
-from cbt.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes, panes_of
+from cbt.fragment import EVERY_PANE, LOWEST, Bound, Fragment, panes_of
 from cbt.identities import Rows
 from cbt.invariants import check_tree
 from cbt.key_store import EncodedKeys
@@ -124,7 +124,8 @@ class CompressedBufferTree:
 
         Every key of a pane appears in exactly one row. The state stays: a flush does not change what later
         ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down; one leaf
-        is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are. The iterator raises RuntimeError once the tree was changed.
+        is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are. The
+        iterator raises RuntimeError once the tree was changed.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
