@@ -15,7 +15,7 @@ import polars as pl
 
 from cbt.identities import Checks, Hashes, Rows
 from cbt.layout import Layout
-from cbt.states import Sums
+from cbt.state_arrays import Arrays
 
 _OTHER_SECRET = hash("the hash of keys as they are in a block") & 0xFFFF_FFFF_FFFF_FFFF
 _SECRET = hash("the second hash of keys") & 0xFFFF_FFFF_FFFF_FFFF  # of strings, Python's hash differs in each process
@@ -26,7 +26,7 @@ _PACKED_BITS_MAX = 30
 class Batch:
     """Distinct keys of one pane in hash order. Row i's key is row `rows[i]` of `keys`.
 
-    Its states are `sums` (the state columns that add up as integers) and `others`, both in the batch's order.
+    Its states are `arrays` and `others`, both in the batch's order.
     """
 
     pane: int
@@ -34,30 +34,30 @@ class Batch:
     checks: Checks
     keys: pl.DataFrame
     rows: Rows
-    sums: Sums
+    arrays: Arrays
     others: pl.DataFrame | None
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     def part(self, start: int, end: int) -> Batch:
-        """Some of the rows. O(1), and O(rows) for states that are not sums."""
+        """Some of the rows. O(1), and O(rows) for states that are in no array."""
         inside = slice(start, end)
-        sums = {name: column[inside] for name, column in self.sums.items()}
+        arrays = {name: states[inside] for name, states in self.arrays.items()}
         others = None if self.others is None else self.others.slice(start, end - start)
         return Batch(
-            self.pane, self.hashes[inside], self.checks[inside], self.keys, self.rows[inside], sums, others
+            self.pane, self.hashes[inside], self.checks[inside], self.keys, self.rows[inside], arrays, others
         )  # fmt: skip
 
-    def states(self, rows: Rows) -> tuple[Sums, pl.DataFrame | None]:
+    def states(self, rows: Rows) -> tuple[Arrays, pl.DataFrame | None]:
         """The states of some of the rows. O(rows)."""
-        sums = {name: column[rows] for name, column in self.sums.items()}
-        return sums, None if self.others is None else self.others[rows.astype(np.uint32)]
+        arrays = {name: states[rows] for name, states in self.arrays.items()}
+        return arrays, None if self.others is None else self.others[rows.astype(np.uint32)]
 
     def frame(self, layout: Layout) -> pl.DataFrame:
         """The same as a PAO frame. O(rows)."""
         keys = self.keys[self.rows.astype(np.uint32)]
-        return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.sums, self.others))
+        return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.arrays, self.others, len(self)))
 
 
 def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
@@ -73,7 +73,7 @@ def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
     """PAOs by what keys look like in this block: to write each as text once is cheaper than every row."""
     keys = block.select(layout.key_names)
     order = _Order.of(block["pane"], keys.hash_rows(_OTHER_SECRET).to_numpy(), _checks(keys))
-    states = layout.states.frame(*layout.lift_runs(block, order.rows, order.starts))
+    states = layout.states.frame(*layout.lift_runs(block, order.rows, order.starts), len(order.starts))
     firsts = block[order.rows[order.starts].astype(np.uint32)]
     return pl.concat([firsts.select("pane"), layout.keys_of(firsts), states], how="horizontal")
 
@@ -144,9 +144,9 @@ class _Order:
             ends = np.searchsorted(ordered[2][starts], np.arange(len(panes)), side="right").tolist()
         return cls(rows, starts, ordered[0][starts], ordered[1][starts], panes.to_list(), ends)
 
-    def batches(self, keys: pl.DataFrame, sums: Sums, others: pl.DataFrame | None) -> list[Batch]:
+    def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[Batch]:
         """Batches with these keys, in their own order, and states in this order."""
-        whole = Batch(0, self.hashes, self.checks, keys, self.rows[self.starts], sums, others)
+        whole = Batch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
         starts = [0, *self.ends[:-1]]
         return [
             replace(whole.part(start, end), pane=pane)

@@ -9,7 +9,8 @@ from cbt.columns import Aggregate, Key, changed, check_pane, check_physical, sto
 from cbt.extremes import Extreme
 from cbt.hashing import key_hash
 from cbt.pao import CountRows, CountValues, Lifted, Pao
-from cbt.states import Rows, StateColumns, Sums, run_numbers
+from cbt.state_arrays import Arrays, Rows
+from cbt.states import StateColumns, run_numbers
 from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
 
 _SUMS: dict[tuple[str, str], type[IntegerSum] | type[NumberSum]] = {
@@ -53,6 +54,7 @@ class Layout:
         arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
         if clash := {name for name, _ in arguments} & {name for pao in self.paos for name in pao.state}:
             raise ValueError(f"an argument and a state share a name: {', '.join(sorted(clash))}")
+        self._arguments = list(dict.fromkeys(["pane", *(name for name, _ in arguments)]))
         self._inputs = [*((key.name, key.type) for key in self.keys), *arguments]
         self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs)]))
 
@@ -103,14 +105,15 @@ class Layout:
         """The key hash of stored keys, of one column at least. O(n)."""
         return key_hash(keys.get_columns(), self.seed)
 
-    def lift_runs(self, block: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Sums, pl.DataFrame | None]:
+    def lift_runs(self, block: pl.DataFrame, rows: Rows, starts: Rows) -> tuple[Arrays, pl.DataFrame | None]:
         """The states of groups of raw rows: of each run of `rows` that begins at one of `starts`. O(n)."""
         if all(type(pao) is CountRows for pao in self.paos):
             ends = np.append(starts[1:], len(rows))
             counts = ends - starts
-            return dict.fromkeys(self.states.counts, counts), None
+            return {column.parts[0]: counts for column in self.states.arrays.values()}, None
         lifted = self._lifted(block)
-        ordered = block.with_columns(lifted.rows)[rows.astype(np.uint32)]
+        arguments = block.select(self._arguments).with_columns(lifted.rows)
+        ordered = arguments[rows.astype(np.uint32)]
         grouped = ordered.with_columns(run_numbers(len(rows), starts)).group_by("run", maintain_order=True)
         return self.states.split(grouped.agg(lifted.groups).select(lifted.states))
 

@@ -82,7 +82,7 @@ class Leaf:
         self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
         if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
             self._known, self._young = self._whole(), Identities()
-        self._states.append(first, *batch.states(rows))
+        self._states.append(len(rows), *batch.states(rows))
         self._keys.append(keys)
 
     def _whole(self) -> Identities:
@@ -100,7 +100,7 @@ class Leaf:
         """All PAOs, in order. O(leaf + bytes)."""
         whole = self._whole()
         keys = self._keys.frame(len(self))[whole.slots.astype(np.uint32)]
-        states = self._layout.states.frame(*self._states.of(whole.slots.astype(np.intp)))
+        states = self._layout.states.frame(*self._states.of(whole.slots.astype(np.intp)), len(whole))
         return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
 
     def split(self, rows_max: int, bytes_max: int) -> list[Leaf]:

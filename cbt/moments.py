@@ -47,6 +47,7 @@ class Variance(Pao):
         self._n = f"{name}.n"
         self._squares = [f"{name}.s{part}" for part in reversed(range(squares))]
         self.state = total.state | dict.fromkeys(self._squares, pl.Int128())
+        self.sparse = total.sparse
 
     def lift(self, argument: pl.Series) -> Lifted:
         total = self._total.lift(argument)

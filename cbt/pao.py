@@ -35,6 +35,8 @@ class Pao(ABC):
     state: dict[str, pl.DataType]
     inputs: tuple[str, ...] = ()
     """Columns of a block that `lift`'s expressions look at, besides the argument."""
+    sparse: tuple[str, ...] = ()
+    """State columns where NULL is nothing: merged with a state it leaves that as it is."""
 
     @abstractmethod
     def lift(self, argument: pl.Series) -> Lifted:

@@ -75,6 +75,7 @@ class NumberSum(Pao):
             self._wide: pl.String(),
             self._n: pl.Int64(),
         }
+        self.sparse = (self._wide,)
 
     def lift(self, argument: pl.Series) -> Lifted:
         if argument.dtype == pl.Null:
