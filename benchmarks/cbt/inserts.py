@@ -55,8 +55,8 @@ QUICK = Extent(400_000, ((KeySet("10⁵ keys", 10**5), None), (KeySet(ZIPF, None
 _MODULE = "benchmarks.cbt"
 ONE_CORE = Program("ELF on one core", lambda: [sys.executable, "-m", f"{_MODULE}.tree_inserts"])
 TWO_CORES = Program("ELF on two cores", lambda: [sys.executable, "-m", f"{_MODULE}.tree_inserts"], cores=2)
-SPARSE, SPARSE_STRING, DENSE = "sparse_hash_map", "sparse_hash_map of std::string", "dense_hash_map"
-GOOGLE = (SPARSE, SPARSE_STRING, DENSE)
+SPARSE, SPARSE_ARRAYS, DENSE = "sparse_hash_map", "sparse_hash_map of 13-byte arrays", "dense_hash_map"
+GOOGLE = (SPARSE, SPARSE_ARRAYS, DENSE)
 UNORDERED, PER_EVENT, PER_BATCH = "std::unordered_map", "Python dict, per event", "Python Counter, per batch"
 
 
@@ -135,8 +135,8 @@ def _programs(folder: Path) -> list[Program]:
     return [
         ONE_CORE,
         TWO_CORES,
-        hash_map(SPARSE, "sparse", folder),
-        hash_map(SPARSE_STRING, "sparse-string", folder),
+        hash_map(SPARSE, "sparse-string", folder),
+        hash_map(SPARSE_ARRAYS, "sparse", folder),
         hash_map(DENSE, "dense", folder),
         hash_map(UNORDERED, "unordered", folder),
         slate(PER_EVENT, "event"),
