@@ -7,10 +7,12 @@ from cbt.layout import Layout
 from cbt.rows import RowBuffer
 from cbt.scalars import canonical_json
 from cbt.tree import CompressedBufferTree, TreeStatistics
+from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.windows import pane_of
 
 __all__ = [
     "Aggregate",
+    "ColumnFunction",
     "CompressedBufferTree",
     "FrameError",
     "Key",
@@ -18,6 +20,9 @@ __all__ = [
     "Order",
     "RowBuffer",
     "TreeStatistics",
+    "UserDefinedError",
+    "UserFunctions",
+    "ValueFunction",
     "canonical_json",
     "decode_frame",
     "encode_frame",

@@ -43,12 +43,15 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`function(argument)` under a name; `type` is the argument's. COUNT(*) has the argument None."""
+    """`function(argument, *parameters)` under a name; `type` is the argument's, parameters are constants. COUNT(*) has
+    the argument None.
+    """
 
     name: str
     function: str
     argument: str | None
     type: str
+    parameters: tuple[float | tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         _known_type(self.name, self.type)
@@ -92,10 +95,10 @@ def check_physical(frame: pl.DataFrame, columns: Iterable[tuple[str, str]]) -> N
             raise ValueError(f"column {name!r} is {schema[name]}, which is no {type_}")
 
 
-def check_pane(frame: pl.DataFrame) -> None:
-    """Raises ValueError unless the frame has an Int64 `pane` without NULL."""
-    if frame.schema.get("pane") != pl.Int64 or frame["pane"].null_count():
-        raise ValueError("the frame needs an Int64 column 'pane' without NULL")
+def check_whole(frame: pl.DataFrame, name: str) -> None:
+    """Raises ValueError unless the frame has the column, of Int64 without NULL."""
+    if frame.schema.get(name) != pl.Int64 or frame[name].null_count():
+        raise ValueError(f"the frame needs an Int64 column {name!r} without NULL")
 
 
 def stored(series: pl.Series, key: Key) -> pl.Series:

@@ -5,20 +5,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from cbt.columns import Aggregate, Key, changed, check_pane, check_physical, stored
-from cbt.extremes import Extreme
+from cbt.columns import Aggregate, Key, changed, check_physical, check_whole, stored
+from cbt.functions import pao_of
 from cbt.hashing import key_hash
-from cbt.pao import CountRows, CountValues, Lifted, Pao
+from cbt.pao import CountRows, Lifted, Pao
 from cbt.state_arrays import Arrays, Rows
 from cbt.states import StateColumns, run_numbers
-from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
-
-_SUMS: dict[tuple[str, str], type[IntegerSum] | type[NumberSum]] = {
-    ("sum", "integer"): IntegerSum,
-    ("avg", "integer"): IntegerAverage,
-    ("sum", "number"): NumberSum,
-    ("avg", "number"): NumberAverage,
-}
+from cbt.user_defined import UserFunctions, attempt
 
 
 class Layout:
@@ -27,7 +20,9 @@ class Layout:
 
     Keys of type `any` and `number` are stored as canonical JSON text. There is one row for each (pane, key);
     rows are ordered by (pane, hash, keys), NULL last. Without keys there is one row a pane, with the hash 0.
-    Raises ValueError if two columns share a name or an aggregate does not take its type.
+    Aggregates name a function of `cbt.functions` or one of `functions`. Raises ValueError if two columns share a name
+    or an aggregate does not take its type. What is done with states raises UserDefinedError where a function of
+    `functions` is wrong.
 
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
     >>> events = pl.DataFrame({"pane": [0, 0, 0], "path": ["/a", "/b", "/a"]})
@@ -36,9 +31,18 @@ class Layout:
     [(0, '/a', 4), (0, '/b', 2)]
     """
 
-    def __init__(self, keys: Sequence[Key], aggregates: Sequence[Aggregate], seed: int = 0) -> None:
-        self.keys, self.aggregates, self.seed = tuple(keys), tuple(aggregates), seed
-        self.paos = [_pao(aggregate) for aggregate in self.aggregates]
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        aggregates: Sequence[Aggregate],
+        seed: int = 0,
+        functions: UserFunctions | None = None,
+    ) -> None:
+        self.keys, self.aggregates, self.seed, self.functions = tuple(keys), tuple(aggregates), seed, functions
+        self.paos = [pao_of(aggregate, functions) for aggregate in self.aggregates]
+        self._arguments = {
+            pao: aggregate.argument or "pane" for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
+        }
         self.states = StateColumns(self.paos)
         self.rewrites_keys = any(key.type in ("any", "number") for key in self.keys)
         """Whether keys are stored as text that is not what they are in events."""
@@ -52,23 +56,26 @@ class Layout:
             raise ValueError(f"two columns of a PAO frame share a name: {', '.join(names)}")
         self.schema = pl.Schema(columns)
         arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
-        if clash := {name for name, _ in arguments} & {name for pao in self.paos for name in pao.state}:
+        self._times = list(dict.fromkeys(name for pao in self.paos for name in pao.inputs))
+        inputs = {*self._times, *(name for name, _ in arguments)}
+        if clash := inputs & {name for pao in self.paos for name in pao.state}:
             raise ValueError(f"an argument and a state share a name: {', '.join(sorted(clash))}")
-        self._arguments = list(dict.fromkeys(["pane", *(name for name, _ in arguments)]))
+        self._lifted_columns = list(dict.fromkeys(["pane", *(name for name, _ in arguments), *self._times]))
         self._inputs = [*((key.name, key.type) for key in self.keys), *arguments]
-        self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs)]))
+        self.input_columns = list(dict.fromkeys(["pane", *(name for name, _ in self._inputs), *self._times]))
 
     def check_input(self, frame: pl.DataFrame) -> None:
         """Raises ValueError unless the frame can be lifted."""
-        check_pane(frame)
+        for name in ("pane", *self._times):
+            check_whole(frame, name)
         check_physical(frame, self._inputs)
 
     def empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=self.schema)
 
     def lift(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The PAOs of a block of raw rows: `pane`, key and argument columns. O(n + g log g) for n rows in g
-        groups.
+        """The PAOs of a block of raw rows: `pane`, key and argument columns, and `time` (Int64) for FIRST and LAST.
+        O(n + g log g) for n rows in g groups.
 
         Raises ValueError if a column is missing or has no physical form of its type.
         """
@@ -77,18 +84,20 @@ class Layout:
 
     def group(self, frame: pl.DataFrame) -> pl.DataFrame:
         """`lift` without the order, for a frame known to be liftable. O(n)."""
-        lifted = self._lifted(frame)
-        grouped = frame.with_columns(lifted.rows).group_by("pane", *self.key_names).agg(lifted.groups)
+        grouped = attempt(self.paos, "lift", lambda paos: self._grouped(frame, paos))
         keys = [stored(grouped[key.name], key) for key in self.keys]
         hashes = key_hash(keys, self.seed) if keys else pl.lit(0, dtype=pl.UInt64).alias("hash")
-        return own_strings(grouped.select("pane", hashes, *keys, *lifted.states).select(self.schema.names()))
+        return own_strings(grouped.with_columns(hashes, *keys).select(self.schema.names()))
 
-    def _lifted(self, frame: pl.DataFrame) -> Lifted:
-        """How a block becomes states: what all aggregates want, together."""
-        lifted = [
-            pao.lift(frame[aggregate.argument or "pane"])
-            for aggregate, pao in zip(self.aggregates, self.paos, strict=True)
-        ]
+    def _grouped(self, frame: pl.DataFrame, paos: Sequence[Pao]) -> pl.DataFrame:
+        """The states of some aggregates by pane and keys as they are."""
+        lifted = self._lifted(frame, paos)
+        groups = ["pane", *self.key_names]
+        return frame.with_columns(lifted.rows).group_by(groups).agg(lifted.groups).select(*groups, *lifted.states)
+
+    def _lifted(self, frame: pl.DataFrame, paos: Sequence[Pao]) -> Lifted:
+        """How a block becomes states: what these aggregates want, together."""
+        lifted = [pao.lift(frame[self._arguments[pao]]) for pao in paos]
         return Lifted(
             [row for part in lifted for row in part.rows],
             [group for part in lifted for group in part.groups],
@@ -111,11 +120,15 @@ class Layout:
             ends = np.append(starts[1:], len(rows))
             counts = ends - starts
             return {column.parts[0]: counts for column in self.states.arrays.values()}, None
-        lifted = self._lifted(block)
-        arguments = block.select(self._arguments).with_columns(lifted.rows)
-        ordered = arguments[rows.astype(np.uint32)]
-        grouped = ordered.with_columns(run_numbers(len(rows), starts)).group_by("run", maintain_order=True)
-        return self.states.split(grouped.agg(lifted.groups).select(lifted.states))
+        runs = run_numbers(len(rows), starts)
+
+        def states(paos: Sequence[Pao]) -> pl.DataFrame:
+            lifted = self._lifted(block, paos)
+            wanted = block.select(self._lifted_columns).with_columns(lifted.rows)
+            ordered = wanted[rows.astype(np.uint32)].with_columns(runs)
+            return ordered.group_by("run", maintain_order=True).agg(lifted.groups).select(lifted.states)
+
+        return self.states.split(attempt(self.paos, "lift", states))
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         """Merges PAO frames, in any order and each in any order, into one. O(n log n) for n rows in all."""
@@ -140,9 +153,8 @@ class Layout:
 
     def _merge_runs(self, ordered: pl.DataFrame, starts: pl.Series) -> pl.DataFrame:
         firsts = pl.col("pane", "hash", *self.key_names).first()
-        states = self.states.merging.values()
         runs = ordered.with_columns(starts.cum_sum().alias("pane run"))
-        return runs.group_by("pane run", maintain_order=True).agg(firsts, *states).drop("pane run")
+        return self.states.merge_groups(runs.group_by("pane run", maintain_order=True), firsts).drop("pane run")
 
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a PAO frame: `pane`, the keys, one column for each aggregate. O(n)."""
@@ -179,14 +191,3 @@ def _by_pane_and_hash(frame: pl.DataFrame) -> pl.DataFrame:
     # As one number of 128 bits, which any two fit, Polars sorts them twice as fast as the two columns.
     bounds = pl.col("pane").cast(pl.Int128) * pl.lit(2**64, dtype=pl.Int128) + pl.col("hash").cast(pl.Int128)
     return frame[frame.select(bounds).to_series().arg_sort()]
-
-
-def _pao(aggregate: Aggregate) -> Pao:
-    name, function, type_ = aggregate.name, aggregate.function, aggregate.type
-    if function == "count":
-        return CountRows(name) if aggregate.argument is None else CountValues(name)
-    if function in ("min", "max"):
-        return Extreme(name, type_, greatest=function == "max")
-    if (function, type_) not in _SUMS:
-        raise ValueError(f"aggregate {name!r}: there is no {function} of {type_}")
-    return _SUMS[function, type_](name)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
-from cbt.columns import Key, Order, check_pane, check_physical, stored
+from cbt.columns import Key, Order, check_physical, check_whole, stored
 from cbt.fragment import EVERY_PANE, of_panes, panes_of, without_panes
 from cbt.layout import own_strings
 
@@ -49,7 +49,7 @@ class RowBuffer:
         >>> [frame["status"].to_list() for frame in buffer.flush()]
         [['200', '200', '404']]
         """
-        check_pane(frame)
+        check_whole(frame, "pane")
         check_physical(frame, self._inputs)
         frame = self._candidates(frame)
         columns = [stored(frame[column.name], column) for column in self.columns]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
+from polars.dataframe.group_by import GroupBy
 
 from cbt.extremes import extreme
 from cbt.pao import Pao
 from cbt.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, Rows, SumColumn
+from cbt.user_code import attempt
 
 _SETTLED_ROWS_MIN = 1024
 
@@ -23,10 +25,12 @@ class StateColumns:
 
     def __init__(self, paos: Sequence[Pao]) -> None:
         self.types = {name: dtype for pao in paos for name, dtype in pao.state.items()}
+        self._paos = paos
         merging = [expression for pao in paos for expression in pao.combine()]
         self.merging = dict(zip(self.types, merging, strict=True))
-        columns = [_array_column(name, self.types[name], merging) for name, merging in self.merging.items()]
-        self.arrays = {column.name: column for column in columns if column is not None}
+        looked_at = {root for name, one in self.merging.items() for root in one.meta.root_names() if root != name}
+        columns = [_array_column(name, self.types[name], one) for name, one in self.merging.items()]
+        self.arrays = {column.name: column for column in columns if column and column.name not in looked_at}
         self._dense = [name for pao in paos for name in pao.state if name not in self.arrays and name not in pao.sparse]
         self._sparse = [name for name in self.types if name not in self.arrays and name not in self._dense]
 
@@ -56,8 +60,19 @@ class StateColumns:
         if len(starts) == len(rows):
             return ordered
         runs = ordered.with_columns(run_numbers(len(rows), starts))
-        merging = [self.merging[name] for name in others.columns]
-        return runs.group_by("run", maintain_order=True).agg(merging).select(others.columns)
+        return self.merge_groups(runs.group_by("run", maintain_order=True), columns=others.columns).select(others.columns)
+
+    def merge_groups(self, groups: GroupBy, *others: pl.Expr, columns: Iterable[str] | None = None) -> pl.DataFrame:
+        """Each group's states (or some of their columns) merged, and other expressions. Raises UserDefinedError for
+        code that fails.
+        """
+        wanted = set(self.types if columns is None else columns)
+
+        def merged(paos: Sequence[Pao]) -> pl.DataFrame:
+            names = [name for pao in paos for name in pao.state if name in wanted]
+            return groups.agg(*others, *(self.merging[name] for name in names))
+
+        return attempt(self._paos, "combine", merged)
 
     def frame(self, arrays: Arrays, others: pl.DataFrame | None, count: int) -> pl.DataFrame:
         """All columns of `count` rows in their own types and order again. O(n)."""

@@ -31,6 +31,7 @@ from cbt.layout import Layout
 from cbt.leaf import Leaf
 from cbt.node import Node, inner_nodes
 from cbt.root_buffer import RootBuffer
+from cbt.user_defined import UserFunctions
 
 _BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 _LEAF_BYTES = 2**24
@@ -67,9 +68,9 @@ class _News(NamedTuple):
 class CompressedBufferTree:
     """Groups and aggregates rows by (pane, key), lazily and in bounded, compressed buffers.
 
-    `keys` and `aggregates` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs, the root's
-    with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows` keys.
-    Inner nodes have at most `fanout` children. Raises ValueError for limits that are too small.
+    `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
+    the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
+    keys. Inner nodes have at most `fanout` children. Raises ValueError for limits that are too small.
 
     >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
     >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
@@ -84,13 +85,14 @@ class CompressedBufferTree:
         aggregates: Sequence[Aggregate],
         *,
         seed: int = 0,
+        functions: UserFunctions | None = None,
         buffer_rows: int = 2**19,
         fanout: int = 256,
         leaf_rows: int = 2**16,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
-        self.layout = Layout(keys, aggregates, seed)
+        self.layout = Layout(keys, aggregates, seed, functions)
         self.buffer_rows, self.fanout, self.leaf_rows = buffer_rows, fanout, leaf_rows
         self._buffer = RootBuffer(self.layout)
         self._root = Node(LOWEST, [])

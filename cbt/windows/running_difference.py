@@ -22,7 +22,8 @@ class RunningDifference:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = Layout(layout.keys, [*layout.aggregates, Aggregate(_SUPPORT, "count", None, "any")], layout.seed)
+        support = Aggregate(_SUPPORT, "count", None, "any")
+        self._layout = Layout(layout.keys, [*layout.aggregates, support], layout.seed, layout.functions)
         self._frames: deque[pl.DataFrame] = deque()
         self._running = self._layout.empty()
 

@@ -14,6 +14,7 @@ import polars as pl
 
 from cbt.columns import Aggregate, Key, changed
 from cbt.layout import Layout, own_strings
+from cbt.user_defined import UserFunctions
 from cbt.windows.panes import pane_of
 
 START, END = "session.start", "session.end"
@@ -44,6 +45,7 @@ class SessionLayout:
         max_ms: int,
         pane_ms: int,
         seed: int = 0,
+        functions: UserFunctions | None = None,
     ) -> None:
         if gap_ms < 1 or pane_ms < 1 or max_ms < 1 or max_ms % pane_ms:
             raise ValueError(
@@ -51,8 +53,8 @@ class SessionLayout:
                 f"{gap_ms} ms and {max_ms} ms in panes of {pane_ms} ms"
             )
         self.gap_ms, self.max_ms, self.pane_ms = gap_ms, max_ms, pane_ms
-        self._layout = Layout(keys, aggregates, seed)
-        self._timed = Layout(keys, [*aggregates, *_TIMES], seed)
+        self._layout = Layout(keys, aggregates, seed, functions)
+        self._timed = Layout(keys, [*aggregates, *_TIMES], seed, functions)
         self._keys = [key.name for key in keys]
         identity = ["pane", "hash", *self._keys]
         columns = list(self._layout.schema.items())
@@ -109,10 +111,8 @@ class SessionLayout:
         if starts.all():
             return rows
         firsts = pl.col("pane", "hash", *self._keys, START, *others).first()
-        states = self._layout.states.merging.values()
-        runs = rows.with_columns(starts.cum_sum().alias("session run"))
-        merged = runs.group_by("session run", maintain_order=True).agg(firsts, pl.col(END).max(), *states)
-        return merged.select(rows.columns)
+        runs = rows.with_columns(starts.cum_sum().alias("session run")).group_by("session run", maintain_order=True)
+        return self._layout.states.merge_groups(runs, firsts, pl.col(END).max()).select(rows.columns)
 
     def lower(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results of a frame of sessions: `session.start`, `session.end`, the keys, a column for each aggregate."""

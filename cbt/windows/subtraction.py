@@ -1,9 +1,12 @@
 """`PAO₁₅ ⊖ PAO₅` (paper, section 2.2) over whole frames: what is left of an aggregate once a part is taken out."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from cbt.layout import Layout
 from cbt.pao import LESS, Pao
+from cbt.user_defined import attempt
 
 
 def invertible(layout: Layout) -> bool:
@@ -35,7 +38,8 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
     >>> layout.lower(subtract_frames(layout, fifteen, five)).sort("path").rows()
     [(0, '/a', 1), (0, '/b', 1)]
     """
-    differences = [_difference(pao) for pao in layout.paos]
+    names = [name for pao in layout.paos for name in pao.state]
+    differences = dict(zip(names, [part for pao in layout.paos for part in _difference(pao)], strict=True))
     if subtrahend.is_empty():
         return minuend
     identity = ["pane", "hash", *(key.name for key in layout.keys)]
@@ -44,12 +48,16 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
     matched = pl.col(LESS).is_not_null()
     if both.select(matched.sum()).item() != subtrahend.height:
         raise ValueError("what is subtracted was never added: the subtrahend has a key that the minuend lacks")
-    states = [
-        pl.when(matched).then(difference).otherwise(pl.col(name)).alias(name)
-        for pao, parts in zip(layout.paos, differences, strict=True)
-        for name, difference in zip(pao.state, parts, strict=True)
-    ]
-    return both.select(*identity, *states)
+
+    def left(paos: Sequence[Pao]) -> pl.DataFrame:
+        states = [
+            pl.when(matched).then(differences[name]).otherwise(pl.col(name)).alias(name)
+            for pao in paos
+            for name in pao.state
+        ]
+        return both.select(*identity, *states)
+
+    return attempt(layout.paos, "subtract", left)
 
 
 def _difference(pao: Pao) -> list[pl.Expr]:

@@ -1,6 +1,6 @@
 """Windows made of panes equal those of all their events at once, whatever the sizes, the panes and what comes late."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import inf
 
@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import Aggregate, Key, Layout
-from cbt.pao import CountRows, Pao
-from cbt.sums import NumberSum
+from cbt import Aggregate, ColumnFunction, Key, Layout, UserFunctions
 from cbt.windows import Consolidator, Window, WindowSize, subtract_frames
 
 KEYS = [Key("k", "any")]
@@ -161,25 +159,29 @@ def test_both_ways_of_sliding_give_the_same_to_the_last_bit(sizes: list[WindowSi
         assert all(a.frame.equals(b.frame, null_equal=True) for a, b in zip(left, right, strict=True))
 
 
-class DoubleSum(NumberSum):
+class DoubleSum(ColumnFunction):
     """A sum of doubles as a user may write it: what is added and taken off again leaves a trace."""
 
-    def __init__(self) -> None:
-        self.state = {"total.sum": pl.Float64()}
+    argument_type, result_type = "number", "number"
+    state: Mapping[str, pl.DataType] = {"sum": pl.Float64()}
 
-    def combine(self) -> list[pl.Expr]:
-        return [pl.col("total.sum").sum()]
+    def lift(self, values: pl.Expr) -> Mapping[str, pl.Expr]:
+        return {"sum": values.sum()}
 
-    def subtract(self) -> list[pl.Expr]:
-        return [pl.col("total.sum") - pl.col("total.sum:less")]
+    def combine(self, states: Mapping[str, pl.Expr]) -> Mapping[str, pl.Expr]:
+        return {"sum": states["sum"].sum()}
+
+    def lower(self, states: Mapping[str, pl.Expr]) -> pl.Expr:
+        return states["sum"]
+
+    def subtract(self, whole: Mapping[str, pl.Expr], part: Mapping[str, pl.Expr]) -> Mapping[str, pl.Expr]:
+        return {"sum": whole["sum"] - part["sum"]}
 
 
-def test_states_of_doubles_are_never_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pao(aggregate: Aggregate) -> Pao:
-        return DoubleSum() if aggregate.function == "sum" else CountRows(aggregate.name)
-
-    monkeypatch.setattr("cbt.layout._pao", pao)
-    layout = Layout([], [Aggregate("total", "sum", "x", "number")])
+def test_states_of_doubles_are_never_taken_off() -> None:
+    functions = UserFunctions()
+    functions.register("doubles", DoubleSum())
+    layout = Layout([], [Aggregate("total", "doubles", "x", "number")], functions=functions)
     windows = Consolidator(layout, [WindowSize(40, 10)])
     totals = []
     for number, total in enumerate([0.0, 0.0, 1e300, 0.1, inf, 0.1, 0.0, 0.0, 0.2]):
