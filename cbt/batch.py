@@ -62,6 +62,8 @@ class Batch:
 
 def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
     """The PAOs of a block of raw rows, pane by pane. O(n log n)."""
+    if layout.has_items:
+        return of_frame(layout, layout.group(block))
     if layout.rewrites_keys:
         return of_frame(layout, _lifted_as_it_is(layout, block))
     keys = layout.keys_of(block)
@@ -80,7 +82,7 @@ def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
 
 def of_frame(layout: Layout, frame: pl.DataFrame) -> list[Batch]:
     """A PAO frame, in any order and with keys in several rows, pane by pane. O(n log n)."""
-    keys = frame.select(layout.key_names) if layout.keys else pl.DataFrame(height=frame.height)
+    keys = frame.select(layout.key_names) if layout.key_names else pl.DataFrame(height=frame.height)
     order = _Order.of(frame["pane"], *identities_of(layout, keys))
     return order.batches(keys, *layout.states.merge_runs(frame, order.rows, order.starts))
 

@@ -8,14 +8,20 @@ from math import isfinite
 
 from cbt.booleans import BoolAnd, BoolOr
 from cbt.columns import Aggregate
+from cbt.distinct import DistinctCount
 from cbt.extremes import Extreme
+from cbt.histogram import Histogram
+from cbt.items import ItemPao
 from cbt.moments import IntegerVariance, NumberVariance
 from cbt.occurrences import Occurrence
 from cbt.pao import CountRows, CountValues, Pao
+from cbt.sketches.frequent import FrequentItems
+from cbt.sketches.hll import HllSketch
+from cbt.sketches.kll import KllSketch
 from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
 from cbt.user_defined import UserFunctions
 
-Maker = Callable[[Aggregate], Pao]
+Maker = Callable[[Aggregate], Pao | ItemPao]
 
 _ANY = ("any", "number", "integer", "string", "boolean")
 _NUMBERS = ("integer", "number")
@@ -66,6 +72,17 @@ def _variance(*, sample: bool, deviation: bool) -> Maker:
     return make
 
 
+def _sketch(sketch: Callable[..., ItemPao]) -> Maker:
+    return lambda aggregate: sketch(aggregate.name, aggregate.type, *aggregate.parameters)
+
+
+def _histogram(aggregate: Aggregate) -> ItemPao:
+    (buckets,) = aggregate.parameters
+    if isinstance(buckets, tuple):
+        return Histogram(aggregate.name, aggregate.type, bounds=buckets)
+    return Histogram(aggregate.name, aggregate.type, width=buckets)
+
+
 FUNCTIONS: Mapping[str, Function] = {
     "count": Function(_count, _ANY),
     "sum": Function(_sum, _NUMBERS),
@@ -83,10 +100,23 @@ FUNCTIONS: Mapping[str, Function] = {
     "bool_and": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "every": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "bool_or": Function(lambda a: BoolOr(a.name), ("boolean",)),
+    "count_distinct": Function(_sketch(DistinctCount), _ANY),
+    "histogram": Function(
+        _histogram, _NUMBERS, (Parameter("width or bounds", "a number or a tuple of numbers", required=True),)
+    ),
+    "approx_count_distinct": Function(_sketch(HllSketch), _ANY, (Parameter("lg_k", "a whole number"),)),
+    "approx_percentile": Function(
+        _sketch(KllSketch), _NUMBERS, (Parameter("p", "a number", required=True), Parameter("k", "a whole number"))
+    ),
+    "approx_top_k": Function(
+        _sketch(FrequentItems),
+        _ANY,
+        (Parameter("top", "a whole number"), Parameter("max_items_tracked", "a whole number")),
+    ),
 }
 
 
-def pao_of(aggregate: Aggregate, functions: UserFunctions | None = None) -> Pao:
+def pao_of(aggregate: Aggregate, functions: UserFunctions | None = None) -> Pao | ItemPao:
     """The PAO of an aggregate, whose function is built in or one of `functions`.
 
     Raises ValueError if there is no such function of the aggregate's type, or not with its parameters.

@@ -8,7 +8,8 @@ before and after any merge gives what limiting everything at once gives: kept gr
 the rest. (Ranks differ from hashes so that the kept groups are spread evenly over hash ranges.)
 
 The row of OTHER has NULL for every key and the greatest hash, which the group of NULLs does not have. So it goes
-through trees, frames and merges as any row does, and is never taken for another.
+through trees, frames and merges as any row does, and is never taken for another. With aggregates that are sets or
+sketches, groups have rows of items as well: these go where their group goes, and those of OTHER are merged.
 
 The lowest ranks also tell how many groups there are: were there D, evenly spread over [0, 1), the n-th lowest would
 be near n/D (Bar-Yossef et al., 2002; the estimator and its error are Beyer et al.'s, 2007).
@@ -20,9 +21,11 @@ from math import sqrt
 import polars as pl
 
 from cbt.hashing import key_hash, splitmix64
+from cbt.item_rows import PART, UPPER_HALF
 from cbt.layout import Layout
 
 _HASHES = 2**64
+_LOWER_HALF = _HASHES - 1 - UPPER_HALF
 _ESTIMATE_GROUPS_MIN = 50
 
 
@@ -69,8 +72,9 @@ class GroupLimit:
         """
         if frame.height <= self.max_groups or not layout.keys:
             return frame
-        other = frame.select(is_other(layout)).to_series()
-        crowded = frame["pane"].filter(~other).value_counts(name="groups").filter(pl.col("groups") > self.max_groups)
+        groups = layout.main_rows(frame)
+        other = groups.select(is_other(layout)).to_series()
+        crowded = groups["pane"].filter(~other).value_counts(name="groups").filter(pl.col("groups") > self.max_groups)
         if crowded.is_empty():
             return frame
         if self.policy == "error":
@@ -79,11 +83,11 @@ class GroupLimit:
                 f"{groups} groups in the pane or window at {pane}, and the job may have {self.max_groups}: raise its "
                 "limit of groups, group by fewer or coarser columns, or let the rest be one group with the policy OTHER"
             )
-        kept = self._lowest(frame, other)
+        kept = layout.rows_of_groups(frame, self._lowest(groups, other))
         return layout.combine([frame.filter(kept), _as_other(layout, frame.filter(~kept))])
 
     def _lowest(self, frame: pl.DataFrame, other: pl.Series) -> pl.Series:
-        """Which rows are among the lowest of their pane; of equal ranks, which equal hashes have, the first are."""
+        """Which groups are among the lowest of their pane; of equal ranks, which equal hashes have, the first are."""
         ranks = splitmix64(frame["hash"]).set(other, None)
         position = pl.col("rank").rank("ordinal").over("pane")
         ranked = pl.DataFrame({"pane": frame["pane"], "rank": ranks})
@@ -91,29 +95,48 @@ class GroupLimit:
 
     def folded(self, layout: Layout, frame: pl.DataFrame) -> FoldedGroups:
         """How many groups are in OTHER in the limited frame of one pane or window, all of its rows. O(n)."""
-        other = frame.select(is_other(layout)).to_series()
+        groups = layout.main_rows(frame)
+        other = groups.select(is_other(layout)).to_series()
         if not other.any():
             return FoldedGroups(0, 0.0)
-        ranks = splitmix64(frame["hash"].filter(~other))
+        ranks = splitmix64(groups["hash"].filter(~other))
         kept, greatest = len(ranks), ranks.max()
         if kept < _ESTIMATE_GROUPS_MIN or not isinstance(greatest, int):
             return FoldedGroups(1, None)
-        groups = round((kept - 1) * _HASHES / (greatest + 1))
-        return FoldedGroups(max(1, groups - kept), 3 / sqrt(kept - 2))
+        count = round((kept - 1) * _HASHES / (greatest + 1))
+        return FoldedGroups(max(1, count - kept), 3 / sqrt(kept - 2))
 
 
 def is_other(layout: Layout) -> pl.Expr:
-    """Whether a row of a PAO frame is OTHER. Boolean, never NULL."""
+    """Whether a row of a PAO frame is of OTHER. Boolean, never NULL."""
+    if not layout.keys:
+        return pl.lit(False)
     nulls = [pl.col(key.name).is_null() for key in layout.keys]
-    return pl.all_horizontal(pl.col("hash") == _other_hash(layout), *nulls) if nulls else pl.lit(False)
+    other = _u64(_other_hash(layout))
+    if layout.has_items:
+        return pl.all_horizontal((pl.col("hash") | _u64(_LOWER_HALF)) == (other | _u64(_LOWER_HALF)), *nulls)
+    return pl.all_horizontal(pl.col("hash") == other, *nulls)
 
 
 def _as_other(layout: Layout, frame: pl.DataFrame) -> pl.DataFrame:
     keys = [pl.lit(None, dtype=key.stored_type).alias(key.name) for key in layout.keys]
-    return frame.with_columns(_other_hash(layout).alias("hash"), *keys)
+    other = _u64(_other_hash(layout))
+    if layout.has_items:
+        item = (other & _u64(UPPER_HALF)) | (pl.col("hash") & _u64(_LOWER_HALF))
+        other = pl.when(pl.col(PART).is_null()).then(other).otherwise(item)
+    return frame.with_columns(other.alias("hash"), *keys)
 
 
-def _other_hash(layout: Layout) -> pl.Expr:
-    """The greatest hash; the one before it should a key of NULLs have that."""
-    nulls = key_hash([pl.Series(key.name, [None], dtype=key.stored_type) for key in layout.keys], layout.seed)
-    return pl.lit(_HASHES - 1 - int(nulls.item() == _HASHES - 1), dtype=pl.UInt64)
+def _other_hash(layout: Layout) -> int:
+    """The greatest hash, or the one before it should a key of NULLs have that. Where groups have rows of items, whose
+    hashes share the upper half with their group's, the halves have to differ as well.
+    """
+    columns = [pl.Series(key.name, [None], dtype=key.stored_type) for key in layout.keys]
+    nulls, greatest = int(key_hash(columns, layout.seed).item()), _HASHES - 1
+    if layout.has_items:
+        return greatest - (_LOWER_HALF + 1) * int(nulls & UPPER_HALF == UPPER_HALF)
+    return greatest - int(nulls == greatest)
+
+
+def _u64(value: int) -> pl.Expr:
+    return pl.lit(value, dtype=pl.UInt64)

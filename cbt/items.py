@@ -7,15 +7,15 @@ sketch is lifted and merged by the same group-by as everything else: by pane, ke
 A value that is NULL has the item NULL: the row that says that its group is there, and counts nothing.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from cbt.pao import Lifted
+from cbt.pao import Lifted, StateAlgebra
 
 
-class ItemPao(ABC):
+class ItemPao(StateAlgebra):
     """The algebra of one such aggregate. A row is `pane`, keys, the columns `items` and the columns `state`, all of
     them named `{aggregate}.{part}`.
 
@@ -24,7 +24,6 @@ class ItemPao(ABC):
 
     name: str
     items: dict[str, pl.DataType]
-    state: dict[str, pl.DataType]
     error: float | None = None
 
     @abstractmethod
@@ -32,16 +31,6 @@ class ItemPao(ABC):
         """Expressions for a block whose argument column is `argument`. `rows` holds the item columns, by which the
         block is then grouped, besides pane and keys.
         """
-
-    @abstractmethod
-    def combine(self) -> list[pl.Expr]:
-        """One aggregation for each state column, over the rows of one pane, key and item."""
-
-    def subtract(self) -> list[pl.Expr] | None:
-        """One expression for each state column over rows of minuends, beside the subtrahends' with the suffix
-        `:less`, NULL where the item is not among them. None where a state cannot be taken from another.
-        """
-        return None
 
     def compact(self, rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:  # noqa: ARG002 - sets keep all
         """Shrinks what is too much for a group (the columns `group`). Right for any part of a group's rows, in any

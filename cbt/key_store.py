@@ -163,7 +163,9 @@ def _joined(parts: list[EncodedKeys]) -> EncodedKeys | None:
 
 
 def _narrowed(values: Array) -> Array:
-    """Integers in the narrowest type that holds them all."""
+    """Integers in the narrowest type that holds them all; others as they are."""
+    if values.dtype.kind != "i":
+        return values
     least, most = int(values.min()), int(values.max())
     for width in (np.int8, np.int16, np.int32):
         if np.iinfo(width).min <= least and most <= np.iinfo(width).max:

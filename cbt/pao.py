@@ -29,27 +29,19 @@ class Lifted(NamedTuple):
     states: list[pl.Expr]
 
 
-class Pao(ABC):
-    """One aggregate's algebra over the state columns in `state` (full name -> type)."""
+class StateAlgebra(ABC):
+    """How one aggregate's states, in the columns `state` (full name -> type), are merged and taken off again."""
 
     state: dict[str, pl.DataType]
-    inputs: tuple[str, ...] = ()
-    """Columns of a block that `lift`'s expressions look at, besides the argument."""
     sparse: tuple[str, ...] = ()
     """State columns where NULL is nothing: merged with a state it leaves that as it is."""
 
     @abstractmethod
-    def lift(self, argument: pl.Series) -> Lifted:
-        """Expressions for a block whose argument column is `argument`; its physical type may differ from
-        block to block.
-        """
-
-    @abstractmethod
     def combine(self) -> list[pl.Expr]:
-        """One aggregation for each state column, over the states of one key."""
+        """One aggregation for each state column, over the states of one identity: pane, key and, if any, item."""
 
     def subtract(self) -> list[pl.Expr] | None:
-        """What is left of a key's states once a part of its events is taken out; None if that cannot be known.
+        """What is left of states once a part of their events is taken out; None if that cannot be known.
 
         One expression for each state column, over a frame that also has the part's states, named with `:less`
         at the end. Exact: it gives the states of the events that are left. Where nothing is left, `n` is 0.
@@ -63,6 +55,19 @@ class Pao(ABC):
     def whole(self) -> pl.Expr | None:
         """Whether a state's result is a whole number, for results that are whole in one frame and not in another."""
         return None
+
+
+class Pao(StateAlgebra):
+    """One aggregate's algebra over one row a key."""
+
+    inputs: tuple[str, ...] = ()
+    """Columns of a block that `lift`'s expressions look at, besides the argument."""
+
+    @abstractmethod
+    def lift(self, argument: pl.Series) -> Lifted:
+        """Expressions for a block whose argument column is `argument`; its physical type may differ from
+        block to block.
+        """
 
     @abstractmethod
     def lower(self, frame: pl.DataFrame) -> pl.Series:

@@ -9,7 +9,7 @@ import polars as pl
 from polars.dataframe.group_by import GroupBy
 
 from cbt.extremes import extreme
-from cbt.pao import Pao
+from cbt.pao import StateAlgebra
 from cbt.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, Rows, SumColumn
 from cbt.user_code import attempt
 
@@ -23,7 +23,7 @@ class StateColumns:
     with no column left there is no frame.
     """
 
-    def __init__(self, paos: Sequence[Pao]) -> None:
+    def __init__(self, paos: Sequence[StateAlgebra]) -> None:
         self.types = {name: dtype for pao in paos for name, dtype in pao.state.items()}
         self._paos = paos
         merging = [expression for pao in paos for expression in pao.combine()]
@@ -60,7 +60,8 @@ class StateColumns:
         if len(starts) == len(rows):
             return ordered
         runs = ordered.with_columns(run_numbers(len(rows), starts))
-        return self.merge_groups(runs.group_by("run", maintain_order=True), columns=others.columns).select(others.columns)
+        merged = self.merge_groups(runs.group_by("run", maintain_order=True), columns=others.columns)
+        return merged.select(others.columns)
 
     def merge_groups(self, groups: GroupBy, *others: pl.Expr, columns: Iterable[str] | None = None) -> pl.DataFrame:
         """Each group's states (or some of their columns) merged, and other expressions. Raises UserDefinedError for
@@ -68,7 +69,7 @@ class StateColumns:
         """
         wanted = set(self.types if columns is None else columns)
 
-        def merged(paos: Sequence[Pao]) -> pl.DataFrame:
+        def merged(paos: Sequence[StateAlgebra]) -> pl.DataFrame:
             names = [name for pao in paos for name in pao.state if name in wanted]
             return groups.agg(*others, *(self.merging[name] for name in names))
 

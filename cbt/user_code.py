@@ -7,10 +7,11 @@ from typing import TypeVar
 
 import polars as pl
 
-from cbt.pao import Pao
+from cbt.pao import Pao, StateAlgebra
 from cbt.scalars import canonical_json
 
 T = TypeVar("T")
+Algebra = TypeVar("Algebra", bound=StateAlgebra)
 
 STATE_BYTES_MAX = 2**16
 TYPES: dict[str, pl.DataType] = {
@@ -48,7 +49,7 @@ def guarded(function: str, method: str, code: Callable[[], T]) -> T:
         raise wrong(function, f"fails in {method}: {reason}") from error
 
 
-def attempt(paos: Sequence[Pao], method: str, work: Callable[[Sequence[Pao]], T]) -> T:
+def attempt(paos: Sequence[Algebra], method: str, work: Callable[[Sequence[Algebra]], T]) -> T:
     """What `work` makes of all PAOs. If it fails, each user-defined one is tried alone, to find the one to blame.
 
     So their expressions run among all others, at no cost while nothing is wrong. Raises UserDefinedError if one of

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from cbt.columns import Aggregate, Key, changed
+from cbt.items import ItemPao
 from cbt.layout import Layout, own_strings
 from cbt.user_defined import UserFunctions
 from cbt.windows.panes import pane_of
@@ -27,7 +28,8 @@ class SessionLayout:
 
     Two events of a key are in one session if no more than `gap_ms` lie between them, or between them and others in
     turn. `max_ms` is the longest a session may be, a whole number of panes of `pane_ms`. Rows are ordered by (pane,
-    hash, keys, start). Raises ValueError for a gap below 1 ms, another maximum, or columns that share a name.
+    hash, keys, start). Raises ValueError for a gap below 1 ms, another maximum, columns that share a name, or
+    an aggregate that is a set or a sketch.
 
     >>> layout = SessionLayout([Key("user", "string")], [Aggregate("hits", "count", None, "any")],
     ...                        gap_ms=10, max_ms=300, pane_ms=100)
@@ -54,6 +56,9 @@ class SessionLayout:
             )
         self.gap_ms, self.max_ms, self.pane_ms = gap_ms, max_ms, pane_ms
         self._layout = Layout(keys, aggregates, seed, functions)
+        if self._layout.has_items:
+            names = [pao.name for pao in self._layout.paos if isinstance(pao, ItemPao)]
+            raise ValueError(f"sessions cannot have aggregates that are sets or sketches: {', '.join(names)}")
         self._timed = Layout(keys, [*aggregates, *_TIMES], seed, functions)
         self._keys = [key.name for key in keys]
         identity = ["pane", "hash", *self._keys]

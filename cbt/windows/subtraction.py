@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from cbt.layout import Layout
-from cbt.pao import LESS, Pao
+from cbt.pao import LESS, StateAlgebra
 from cbt.user_defined import attempt
 
 
@@ -27,9 +27,9 @@ def subtracts_exactly(layout: Layout, frame: pl.DataFrame) -> bool:
 def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFrame) -> pl.DataFrame:
     """The minuend without what of it is in the subtrahend, in the minuend's order. O(n) for n rows in both.
 
-    Both are PAO frames with one row for each (pane, key). Keys of which nothing is left stay, with states of
+    Both are PAO frames as `Layout.combine` leaves them. Keys, and items, of which nothing is left stay, with states of
     nothing: whether a key has gone is not in these. Raises ValueError if an aggregate is not invertible or the
-    subtrahend has a key that the minuend lacks.
+    subtrahend has a key or an item that the minuend lacks.
 
     >>> from cbt import Aggregate, Key
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
@@ -42,14 +42,14 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
     differences = dict(zip(names, [part for pao in layout.paos for part in _difference(pao)], strict=True))
     if subtrahend.is_empty():
         return minuend
-    identity = ["pane", "hash", *(key.name for key in layout.keys)]
+    identity = ["pane", "hash", *layout.key_names]
     less = subtrahend.with_columns(pl.lit(True).alias(LESS))
     both = minuend.join(less, on=identity, how="left", nulls_equal=True, suffix=LESS, maintain_order="left")
     matched = pl.col(LESS).is_not_null()
     if both.select(matched.sum()).item() != subtrahend.height:
-        raise ValueError("what is subtracted was never added: the subtrahend has a key that the minuend lacks")
+        raise ValueError("what is subtracted was never added: the subtrahend has a row that the minuend lacks")
 
-    def left(paos: Sequence[Pao]) -> pl.DataFrame:
+    def left(paos: Sequence[StateAlgebra]) -> pl.DataFrame:
         states = [
             pl.when(matched).then(differences[name]).otherwise(pl.col(name)).alias(name)
             for pao in paos
@@ -60,7 +60,7 @@ def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFr
     return attempt(layout.paos, "subtract", left)
 
 
-def _difference(pao: Pao) -> list[pl.Expr]:
+def _difference(pao: StateAlgebra) -> list[pl.Expr]:
     difference = pao.subtract()
     if difference is None:
         raise ValueError(f"{type(pao).__name__} cannot be subtracted")
