@@ -75,7 +75,8 @@ class _Bounds:
 
     def ends_of(self, buckets: Longs) -> tuple[Doubles, Doubles]:
         ends = np.concatenate([[np.nan], self._bounds, [np.nan]])
-        return ends[buckets], ends[buckets + 1]
+        within = np.clip(buckets, 0, len(self._bounds))  # a peer may say anything
+        return ends[within], ends[within + 1]
 
 
 class _Multiples:
