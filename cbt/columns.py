@@ -44,7 +44,10 @@ class Key:
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """`function(argument, *parameters)` under a name; `type` is the argument's, parameters are constants. COUNT(*) has
-    the argument None.
+    the argument None. `cbt.functions` says which functions there are.
+
+    >>> Aggregate("slow", "approx_percentile", "ms", "number", (0.95,)).parameters
+    (0.95,)
     """
 
     name: str

@@ -32,6 +32,9 @@ class Layout:
     >>> merged = layout.combine([layout.lift(events), layout.lift(events)])
     >>> layout.lower(merged).sort("path").rows()
     [(0, '/a', 4), (0, '/b', 2)]
+    >>> users = Layout([Key("path", "string")], [Aggregate("users", "count_distinct", "path", "string")])
+    >>> users.lower(users.lift(events)).sort("path").rows(), users.lift(events).height
+    ([(0, '/a', 1), (0, '/b', 1)], 4)
     """
 
     def __init__(
