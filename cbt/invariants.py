@@ -30,7 +30,7 @@ def _check_ranges(node: Node, layout: Layout, low: Bound, high: Bound) -> None:
     for fragment, frame in zip(node.fragments, node.read(layout, EVERY_PANE), strict=True):
         assert frame.height == fragment.rows > 0
         assert frame.schema == layout.schema
-        assert layout.combine([frame]).equals(frame), "fragments are sorted and aggregated"
+        assert layout.merge([frame]).equals(frame), "fragments are sorted and aggregated"
         rows = frame.select("pane", "hash").rows()
         assert low <= rows[0] <= rows[-1] < high, "rows lie in their node's range"
         assert (rows[0][0], rows[-1][0]) == (fragment.first_pane, fragment.last_pane)

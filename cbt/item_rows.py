@@ -40,6 +40,10 @@ class ItemRows:
         """What tells the rows of a group apart."""
         self._shrinking = [part for part, pao in enumerate(paos) if type(pao).compact is not ItemPao.compact]
 
+    @property
+    def shrinks(self) -> bool:
+        return bool(self._shrinking)
+
     def hashes(self, rows: pl.DataFrame, keys: pl.Series) -> pl.Series:
         """The rows' hashes, where `keys` are those of their keys. O(n)."""
         hashes, parts = keys.to_numpy().copy(), rows[PART]

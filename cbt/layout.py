@@ -84,6 +84,11 @@ class Layout:
         """Whether some aggregate is a set or a sketch, so that a group may have many rows (see `cbt.item_rows`)."""
         return bool(self._items.paos)
 
+    @property
+    def shrinks(self) -> bool:
+        """Whether `compact` may shrink anything: whether some aggregate is a sketch of bounded size."""
+        return self._items.shrinks
+
     def check_input(self, frame: pl.DataFrame) -> None:
         """Raises ValueError unless the frame can be lifted."""
         for name in ("pane", *self._times):

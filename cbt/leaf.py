@@ -129,7 +129,7 @@ class Leaf:
         assert sorted(whole.slots) == list(range(len(self))), "each key has its slot"
         frame = self.frame()
         assert frame.schema == self._layout.schema
-        assert self._layout.combine([frame]).equals(frame), "a leaf is sorted and aggregated"
+        assert self._layout.merge([frame]).equals(frame), "a leaf is sorted and aggregated"
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ tree holds all open panes of a job; buffers are exactly as large as what is in t
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -32,11 +33,13 @@ from cbt.leaf import Leaf
 from cbt.node import Node, inner_nodes
 from cbt.root_buffer import RootBuffer
 from cbt.user_defined import UserFunctions
+from cbt.whole_groups import whole_groups
 
 _BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 _LEAF_BYTES = 2**24
 _ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
+_COMPACT_ROWS = 2**15
 _PARTS = 2  # a full leaf is split into so many
 
 
@@ -97,6 +100,8 @@ class CompressedBufferTree:
         self._buffer = RootBuffer(self.layout)
         self._root = Node(LOWEST, [])
         self._stored_rows = 0
+        self._compact_rows = 0
+        """How many were stored when sketches were compacted last; they are again when there are twice as many."""
         self._changes = 0
 
     def insert(self, frame: pl.DataFrame) -> None:
@@ -122,12 +127,13 @@ class CompressedBufferTree:
     def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame]:
         """The PAO frames of all panes, of one, or of those up to one, ordered by (pane, hash, keys).
 
-        Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths.
+        Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths. Where
+        aggregates are sets or sketches, no group is parted, and frames of many items may be larger.
 
-        Every key of a pane appears in exactly one row. The state stays: a flush does not change what later
-        ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down; one leaf
-        is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are. The
-        iterator raises RuntimeError once the tree was changed.
+        Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
+        what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;
+        one leaf is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are.
+        The iterator raises RuntimeError once the tree was changed.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
@@ -157,7 +163,7 @@ class CompressedBufferTree:
         panes = panes_of(pane, upto)
         if panes == EVERY_PANE:
             self._buffer.clear()
-            self._root, self._stored_rows = Node(LOWEST, []), 0
+            self._root, self._stored_rows, self._compact_rows = Node(LOWEST, []), 0, 0
             return
         self._buffer.forget(panes)
         orphans = self._root.forget(self.layout, panes)
@@ -167,6 +173,7 @@ class CompressedBufferTree:
             self._pour(self._root, LOWEST, of_frame(self.layout, frame))
         self._grow()
         self._stored_rows = self.statistics().stored_rows
+        self._compact_rows = min(self._compact_rows, self._stored_rows)
 
     @property
     def memory_bytes(self) -> int:
@@ -208,6 +215,19 @@ class CompressedBufferTree:
         for batches in self._buffer.drain():
             self._pour(self._root, LOWEST, batches)
             self._grow()
+            if self.layout.shrinks and self._stored_rows >= 2 * max(self._compact_rows, _COMPACT_ROWS):
+                self._compact()
+
+    def _compact(self) -> None:
+        """Shrinks all sketches: what a block brought was compacted for itself alone."""
+        self._settle(self._root, LOWEST)
+        leaves = deque(self._root.leaves())
+        frames = (leaves.popleft().frame() for _ in range(len(leaves)))
+        self._root, self._stored_rows = Node(LOWEST, []), 0
+        for frame in whole_groups(self.layout, frames, self.leaf_rows):
+            self._pour(self._root, LOWEST, of_frame(self.layout, frame))
+            self._grow()
+        self._compact_rows = self._stored_rows
 
     def _grow(self) -> None:
         """Puts inner nodes between the root and its children if these are too many."""
@@ -316,6 +336,11 @@ class CompressedBufferTree:
 
     def _scan(self, frames: Iterable[pl.DataFrame], changes: int) -> Iterator[pl.DataFrame]:
         self._check_unchanged(changes)
+        if self.layout.has_items:
+            for frame in whole_groups(self.layout, frames, self.leaf_rows):
+                yield frame
+                self._check_unchanged(changes)
+            return
         for frame in frames:
             fitting = frame.height * _LEAF_BYTES // max(1, int(frame.estimated_size()))
             for piece in frame.iter_slices(max(1, min(self.leaf_rows, fitting))):
