@@ -20,7 +20,7 @@ class Node:
 
     __slots__ = ("children", "fragments", "low")
 
-    def __init__(self, low: Bound, children: list[Node | Leaf]) -> None:
+    def __init__(self, low: Bound, children: list[Child]) -> None:
         self.low, self.children = low, children
         self.fragments: list[Fragment] = []
 
@@ -35,6 +35,12 @@ class Node:
     @property
     def separators(self) -> list[Bound]:
         return [child.low for child in self.children[1:]]
+
+    @property
+    def levels(self) -> int:
+        """How many there are, this one and the leaves' among them."""
+        below = self.children[0] if self.children else None
+        return 1 + (below.levels if isinstance(below, Node) else int(below is not None))
 
     def walk(self) -> Iterator[Node]:
         """This node and all inner ones below it."""
@@ -80,7 +86,7 @@ class Node:
                 if rest.height:
                     kept.append(Fragment.pack(rest))
         self.fragments = kept
-        children: list[Node | Leaf] = []
+        children: list[Child] = []
         for child in self.children:
             if isinstance(child, Leaf):
                 if not panes[0] <= child.pane <= panes[1]:
@@ -96,9 +102,12 @@ class Node:
         return orphans
 
 
-def inner_nodes(low: Bound, children: list[Node | Leaf], fanout: int) -> list[Node]:
+def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[Node]:
     """Inner nodes over the children, as few as the fan-out allows and evenly filled."""
     count = max(1, -(-len(children) // fanout))
     cuts = [len(children) * index // count for index in range(count + 1)]
     groups = [children[start:end] for start, end in pairwise(cuts)]
     return [Node(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
+
+
+Child = Node | Leaf

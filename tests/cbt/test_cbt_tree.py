@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import cbt.layout
 from cbt import Aggregate, CompressedBufferTree, Key, canonical_json
+from cbt.partitions import partition_of
 
 KEYS = [Key("k", "any"), Key("s", "string")]
 AGGREGATES = [
@@ -112,6 +113,14 @@ class TreeMachine(RuleBasedStateMachine):
     def flush_upto(self, upto: int) -> None:
         expected = {key: group.lowered() for key, group in self.model.items() if key[0] <= upto}
         self._expect(list(self.tree.flush(upto=upto)), expected)
+
+    @rule(partitions=st.sampled_from([1, 2, 3, 16, 2**32]), pane=st.none() | PANES)
+    def flush_partitions(self, partitions: int, pane: int | None) -> None:
+        expected = {key: group.lowered() for key, group in self.model.items() if pane in (None, key[0])}
+        pairs = list(self.tree.flush(pane, partitions=partitions))
+        self._expect([frame for _, frame in pairs], expected)
+        for partition, frame in pairs:
+            assert {partition_of(hash_, partitions) for hash_ in frame["hash"]} == {partition}
 
     def _expect(
         self, frames: list[pl.DataFrame], expected: dict[ModelKey, tuple[int, float | None, float | None]]

@@ -1,0 +1,32 @@
+"""Partitions: ranges of the 64-bit key hash that divide the keys evenly, the same ones on every agent."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+_HIGH_BITS = 32
+"""Only the upper half of a hash decides: rows that agree in it are never parted."""
+PARTITIONS_MAX = 2**_HIGH_BITS
+
+
+def partition_of(key_hash: int, partitions: int) -> int:
+    """The number, from 0, of the partition that a hash is in. O(1).
+
+    >>> [partition_of(key_hash, 4) for key_hash in (0, 2**62, 2**64 - 1)]
+    [0, 1, 3]
+    """
+    return (key_hash >> _HIGH_BITS) * partitions >> _HIGH_BITS
+
+
+def cut(frame: pl.DataFrame, partitions: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """A PAO frame, in the order of (pane, hash), as (partition, frame) pairs in that order. O(n)."""
+    if partitions == 1 or not frame.height:
+        yield 0, frame
+        return
+    panes, hashes = frame["pane"].to_numpy(), frame["hash"].to_numpy()
+    numbers = (hashes >> np.uint64(_HIGH_BITS)) * np.uint64(partitions) >> np.uint64(_HIGH_BITS)
+    begins = np.flatnonzero((panes[1:] != panes[:-1]) | (numbers[1:] != numbers[:-1])) + 1
+    for start, end in pairwise([0, *begins.tolist(), frame.height]):
+        yield int(numbers[start]), frame.slice(start, end - start)

@@ -1,0 +1,206 @@
+"""The trunk: all of a compressed buffer tree that is below the root's buffer, and how rows go down it."""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from cbt.batch import Batch, of_frame
+from cbt.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes
+from cbt.identities import Rows
+from cbt.invariants import check_tree
+from cbt.key_store import EncodedKeys
+from cbt.layout import Layout
+from cbt.leaf import Leaf
+from cbt.node import Child, Node, inner_nodes
+from cbt.whole_groups import whole_groups
+
+BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
+LEAF_BYTES = 2**24
+_COMPACT_ROWS = 2**15
+_PARTS = 2  # a full leaf is split into so many
+
+
+class Limits(NamedTuple):
+    """How many PAOs a buffer, how many children a node, and how many keys a leaf may have."""
+
+    buffer_rows: int
+    fanout: int
+    leaf_rows: int
+
+
+class _News(NamedTuple):
+    """Rows of a batch with keys that are new to a leaf, and where they belong in it."""
+
+    leaf: Leaf
+    part: Batch
+    rows: Rows
+    at: Rows
+
+
+class Trunk:
+    """Takes batches, and holds their PAOs in leaves and, above these, in inner nodes' buffers."""
+
+    def __init__(self, layout: Layout, limits: Limits) -> None:
+        self.root = Node(LOWEST, [])
+        self.stored_rows = 0
+        self._layout = layout
+        self._limits = limits
+        self._compact_rows = 0
+        """How many were stored when sketches were compacted last; they are again when there are twice as many."""
+
+    def add(self, batches: list[Batch]) -> None:
+        """Takes one block's batches. Amortised O(n · levels)."""
+        self._pour(self.root, LOWEST, batches)
+        self._grow()
+        if self._layout.shrinks and self.stored_rows >= 2 * max(self._compact_rows, _COMPACT_ROWS):
+            self._compact()
+
+    def settle(self) -> None:
+        """Empties all buffers: every PAO is in a leaf then. O(n) for n PAOs in buffers."""
+        self._settle(self.root, LOWEST)
+        self._grow()
+
+    def forget(self, panes: Panes) -> None:
+        """Drops the rows of some panes. O(nodes + n) for n rows in buffers that the panes touch."""
+        orphans = self.root.forget(self._layout, panes)
+        if not self.root.children:
+            self.root = Node(LOWEST, [])
+        for frame in orphans:
+            self._pour(self.root, LOWEST, of_frame(self._layout, frame))
+        self._grow()
+        self.stored_rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
+        self._compact_rows = min(self._compact_rows, self.stored_rows)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the compressed fragments and of the leaves. O(nodes)."""
+        fragments = sum(len(fragment.data) for node in self.root.walk() for fragment in node.fragments)
+        return fragments + sum(leaf.nbytes for leaf in self.root.leaves())
+
+    def check(self) -> None:
+        """Asserts every invariant. Decompresses everything."""
+        check_tree(self.root, self._layout, *self._limits)
+        rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
+        assert self.stored_rows == rows, "rows are counted"
+
+    def _compact(self) -> None:
+        """Shrinks all sketches: what a block brought was compacted for itself alone."""
+        self.settle()
+        leaves = deque(self.root.leaves())
+        frames = (leaves.popleft().frame() for _ in range(len(leaves)))
+        self.root, self.stored_rows = Node(LOWEST, []), 0
+        for frame in whole_groups(self._layout, frames, self._limits.leaf_rows):
+            self._pour(self.root, LOWEST, of_frame(self._layout, frame))
+            self._grow()
+        self._compact_rows = self.stored_rows
+
+    def _grow(self) -> None:
+        """Puts inner nodes between the root and its children if these are too many."""
+        while len(self.root.children) > self._limits.fanout:
+            self.root = Node(LOWEST, [*inner_nodes(LOWEST, self.root.children, self._limits.fanout)])
+
+    def _pour(self, node: Node, low: Bound, batches: list[Batch]) -> None:
+        """Deals one block's batches to a node's children, which may be more than the fan-out allows then."""
+        news: list[_News] = []
+        for batch in batches:
+            children: list[Child] = []
+            for child, start, part in self._dealt(node, low, batch):
+                if part is not None:
+                    children += self._give(child, start, part, news)
+                elif child is not None:
+                    children.append(child)
+            node.children = children
+        self._add(news)
+        self._split_children(node)
+
+    def _give(self, child: Child | None, low: Bound, part: Batch, news: list[_News]) -> Sequence[Child]:
+        """Gives a child its part of a batch; returns the child, and a new leaf beside it if it is of another pane."""
+        if isinstance(child, Node):
+            self._receive(child, low, part)
+            return [child]
+        leaf = child
+        if leaf is None or leaf.pane != part.pane:
+            leaf = Leaf(self._layout, part.pane, max(low, (part.pane, 0)))
+        fresh, at = leaf.fold(part)
+        if len(fresh):
+            news.append(_News(leaf, part, fresh, at))
+        if child is None or child is leaf:
+            return [leaf]
+        return [leaf, child] if child.pane > leaf.pane else [child, leaf]
+
+    def _dealt(self, node: Node, low: Bound, batch: Batch) -> Iterator[tuple[Child | None, Bound, Batch | None]]:
+        """Each child with where its range begins and its part of the batch, if it has any."""
+        if not node.children:
+            yield None, low, batch
+            return
+        separators = node.separators
+        first = bisect_left(separators, (batch.pane, 0))
+        last = bisect_left(separators, (batch.pane + 1, 0))
+        inside = np.array([separator[1] for separator in separators[first:last]], dtype=np.uint64)
+        cuts = [0, *np.searchsorted(batch.hashes, inside).tolist(), len(batch)]
+        for index, child in enumerate(node.children):
+            start = separators[index - 1] if index else low
+            part = None
+            if first <= index <= last and cuts[index - first] < cuts[index - first + 1]:
+                part = batch.part(cuts[index - first], cuts[index - first + 1])
+            yield child, start, part
+
+    def _add(self, news: list[_News]) -> None:
+        """Adds new keys to their leaves. All are fetched together: one call on columns has its price."""
+        if not news:
+            return
+        rows = np.concatenate([new.part.rows[new.rows] for new in news])
+        encoded = EncodedKeys.of(news[0].part.keys[rows.astype(np.uint32)])
+        self.stored_rows += len(rows)
+        start = 0
+        for new in news:
+            end = start + len(new.rows)
+            new.leaf.add(new.part, new.rows, new.at, encoded.part(start, end))
+            start = end
+
+    def _split_children(self, node: Node) -> None:
+        node.children = [piece for child in node.children for piece in self._split(child)]
+
+    def _split(self, child: Child) -> Sequence[Child]:
+        """The child, or what stands in its place if it is over-full."""
+        _, fanout, leaf_rows = self._limits
+        if isinstance(child, Node):
+            return [child] if len(child.children) <= fanout else inner_nodes(child.low, child.children, fanout)
+        if len(child) <= leaf_rows and child.key_bytes <= LEAF_BYTES:
+            return [child]
+        return child.split(max(1, leaf_rows // _PARTS), LEAF_BYTES // _PARTS)
+
+    def _receive(self, node: Node, low: Bound, part: Batch) -> None:
+        """Appends a fragment to an inner node's buffer, or empties that if it would be over-full.
+
+        A node that is about to be split gets nothing into its buffer any more.
+        """
+        buffer_rows, fanout, _ = self._limits
+        frame = part.frame(self._layout)
+        rows, raw_bytes = node.rows + frame.height, node.raw_bytes + frame.estimated_size()
+        if rows <= buffer_rows and raw_bytes <= BUFFER_BYTES and len(node.children) <= fanout:
+            node.fragments.append(Fragment.pack(frame))
+            self.stored_rows += frame.height
+        else:
+            self._empty_buffer(node, low, [frame])
+
+    def _empty_buffer(self, node: Node, low: Bound, more: list[pl.DataFrame]) -> None:
+        """Merges the buffer's fragments and pours them to the node's children."""
+        frames = [*node.read(self._layout, EVERY_PANE), *more]
+        self.stored_rows -= node.rows
+        node.fragments = []
+        if frames:
+            self._pour(node, low, of_frame(self._layout, pl.concat(frames)))
+
+    def _settle(self, node: Node, low: Bound) -> None:
+        """Empties all buffers below a node."""
+        for index, child in enumerate(node.children):
+            if isinstance(child, Node):
+                start = child.low if index else low
+                self._empty_buffer(child, start, [])
+                self._settle(child, start)
+        self._split_children(node)
