@@ -6,6 +6,7 @@ from cbt.hashing import key_hash
 from cbt.layout import Layout
 from cbt.rows import RowBuffer
 from cbt.scalars import canonical_json
+from cbt.snapshots import SnapshotError
 from cbt.tree import CompressedBufferTree, TreeStatistics
 from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.windows import pane_of
@@ -19,6 +20,7 @@ __all__ = [
     "Layout",
     "Order",
     "RowBuffer",
+    "SnapshotError",
     "TreeStatistics",
     "UserDefinedError",
     "UserFunctions",

@@ -77,11 +77,14 @@ class TreeMachine(RuleBasedStateMachine):
 
     @initialize(buffer_rows=st.integers(1, 12), fanout=st.integers(2, 4), leaf_rows=st.integers(2, 6))
     def plant(self, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
+        self.tree = self._new(buffer_rows, fanout, leaf_rows)
+        self.model: dict[ModelKey, Group] = {}
+
+    def _new(self, buffer_rows: int, fanout: int, leaf_rows: int) -> CompressedBufferTree:
         self.leaf_rows = leaf_rows
-        self.tree = CompressedBufferTree(
+        return CompressedBufferTree(
             KEYS, AGGREGATES, seed=1, buffer_rows=buffer_rows, fanout=fanout, leaf_rows=leaf_rows
         )
-        self.model: dict[ModelKey, Group] = {}
 
     @rule(rows=ROWS)
     def insert(self, rows: list[tuple[int, object, str | None, float | None]]) -> None:
@@ -136,6 +139,17 @@ class TreeMachine(RuleBasedStateMachine):
         for pane, k, s, n, total, top in self.tree.layout.lower(frame).rows():
             doubles = (None if total is None else float(total), None if top is None else float(top))
             yield (pane, k, s), (n, *doubles)
+
+    @rule()
+    def snapshot_and_restore(self) -> None:
+        self.tree.restore(self.tree.snapshot())
+
+    @rule(buffer_rows=st.integers(1, 12), fanout=st.integers(2, 4), leaf_rows=st.integers(2, 6))
+    def move(self, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
+        snapshot = self.tree.snapshot()
+        self.tree = self._new(buffer_rows, fanout, leaf_rows)
+        self.tree.restore(snapshot)
+        assert self.tree.snapshot() == snapshot
 
     @rule()
     def flush_a_part(self) -> None:
