@@ -7,6 +7,7 @@ from cbt.layout import Layout
 from cbt.rows import RowBuffer
 from cbt.scalars import canonical_json
 from cbt.snapshots import SnapshotError
+from cbt.spill_files import SpillError
 from cbt.tree import CompressedBufferTree, TreeStatistics
 from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.windows import pane_of
@@ -21,6 +22,7 @@ __all__ = [
     "Order",
     "RowBuffer",
     "SnapshotError",
+    "SpillError",
     "TreeStatistics",
     "UserDefinedError",
     "UserFunctions",

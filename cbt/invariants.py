@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from cbt.fragment import EVERY_PANE, LOWEST, Bound
 from cbt.layout import Layout
-from cbt.leaf import Leaf
 from cbt.node import Node
+from cbt.spilled_leaf import SpilledLeaf
 
 _HIGHEST: Bound = (2**63, 0)
 
@@ -21,7 +21,8 @@ def check_tree(root: Node, layout: Layout, buffer_rows: int, fanout: int, leaf_r
         assert node.children or node is root, "inner nodes have children"
         assert node.rows <= buffer_rows, "no buffer is over-full"
     for leaf in root.leaves():
-        assert 0 < len(leaf) <= leaf_rows or leaf.is_one_hash, "no leaf is over-full, none is empty"
+        assert len(leaf), "no leaf is empty"
+        assert isinstance(leaf, SpilledLeaf) or len(leaf) <= leaf_rows or leaf.is_one_hash, "no leaf is over-full"
     _check_ranges(root, layout, LOWEST, _HIGHEST)
 
 
@@ -36,10 +37,10 @@ def _check_ranges(node: Node, layout: Layout, low: Bound, high: Bound) -> None:
         assert (rows[0][0], rows[-1][0]) == (fragment.first_pane, fragment.last_pane)
     bounds = [low, *node.separators, high] if node.children else []
     for child, (start, end) in zip(node.children, pairwise(bounds), strict=True):
-        if isinstance(child, Leaf):
-            child.check(start, end)
-        else:
+        if isinstance(child, Node):
             _check_ranges(child, layout, start, end)
+        else:
+            child.check(start, end)
 
 
 def _leaf_depths(node: Node) -> list[int]:

@@ -29,10 +29,11 @@ class Leaf:
     over all. A key's slot is the number under which it was added.
     """
 
-    __slots__ = ("_keys", "_known", "_layout", "_states", "_young", "low", "pane")
+    __slots__ = ("_keys", "_known", "_layout", "_states", "_young", "low", "pane", "touched")
 
     def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
         self.low, self.pane = low, pane
+        self.touched = 0  # by which of its tree's changes
         self._layout = layout
         self._known = Identities()
         self._young = Identities()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from cbt.fragment import EVERY_PANE, Bound, Fragment, Panes, of_panes, without_panes
 from cbt.layout import Layout
 from cbt.leaf import Leaf
+from cbt.spilled_leaf import SpilledLeaf
 
 
 class Node:
@@ -33,6 +34,11 @@ class Node:
         return sum(fragment.raw_bytes for fragment in self.fragments)
 
     @property
+    def nbytes(self) -> int:
+        """What is in memory of it and all below. O(nodes)."""
+        return sum(len(fragment.data) for fragment in self.fragments) + sum(child.nbytes for child in self.children)
+
+    @property
     def separators(self) -> list[Bound]:
         return [child.low for child in self.children[1:]]
 
@@ -49,7 +55,7 @@ class Node:
             if isinstance(child, Node):
                 yield from child.walk()
 
-    def leaves(self) -> Iterator[Leaf]:
+    def leaves(self) -> Iterator[AnyLeaf]:
         """The leaves below it, in order."""
         for child in self.children:
             if isinstance(child, Node):
@@ -63,6 +69,11 @@ class Node:
         return any(panes[0] <= leaf.pane <= panes[1] for leaf in self.leaves()) or any(
             fragment.first_pane <= panes[1] and panes[0] <= fragment.last_pane for fragment in buffered
         )
+
+    def replace(self, child: Child, pieces: Sequence[Child]) -> None:
+        """Puts others in a child's place. Whoever walks the children meanwhile goes on with the old ones."""
+        at = self.children.index(child)
+        self.children = [*self.children[:at], *pieces, *self.children[at + 1 :]]
 
     def read(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
         """The buffer's fragments, decompressed, as far as they are of these panes."""
@@ -88,7 +99,7 @@ class Node:
         self.fragments = kept
         children: list[Child] = []
         for child in self.children:
-            if isinstance(child, Leaf):
+            if not isinstance(child, Node):
                 if not panes[0] <= child.pane <= panes[1]:
                     children.append(child)
                 continue
@@ -110,4 +121,5 @@ def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[Node]:
     return [Node(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
 
 
-Child = Node | Leaf
+AnyLeaf = Leaf | SpilledLeaf
+Child = Node | AnyLeaf

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from itertools import chain
 
-import numpy as np
 import polars as pl
 
 from cbt.fragment import LOWEST, Bound
@@ -115,13 +114,9 @@ def _check_description(reader: _Reader, layout: Layout) -> None:
 
 def _frame(data: bytes, index: int, layout: Layout) -> pl.DataFrame:
     try:
-        frame = decode_frame(data, layout.schema, bytes_max=_FRAME_BYTES_MAX)
+        return decode_frame(data, layout.schema, bytes_max=_FRAME_BYTES_MAX)
     except FrameError as error:
         raise SnapshotError(f"frame {index} of the snapshot: {error}") from error
-    for name in layout.states.counts:
-        if frame[name].null_count():
-            raise SnapshotError(f"frame {index} of the snapshot has NULL for a count")
-    return frame
 
 
 def _last_bound(frame: pl.DataFrame, index: int, layout: Layout, bound: Bound) -> Bound:
@@ -129,8 +124,7 @@ def _last_bound(frame: pl.DataFrame, index: int, layout: Layout, bound: Bound) -
     if not frame.height:
         raise SnapshotError(f"frame {index} of the snapshot is empty")
     panes, hashes = frame["pane"].to_numpy(), frame["hash"].to_numpy()
-    own = layout.hashes(frame.select(layout.key_names)).to_numpy() if layout.keys else np.zeros_like(hashes)
-    if (hashes != own).any():
+    if (hashes != layout.hashes(frame).to_numpy()).any():
         raise SnapshotError(f"frame {index} of the snapshot has a hash that is not its key's")
     descends = (panes[1:] < panes[:-1]) | ((panes[1:] == panes[:-1]) & (hashes[1:] < hashes[:-1]))
     if descends.any() or (panes[0], hashes[0]) < bound:

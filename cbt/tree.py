@@ -15,6 +15,8 @@ tree holds all open panes of a job; buffers are exactly as large as what is in t
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import overload
 
 import polars as pl
@@ -26,18 +28,22 @@ from cbt.layout import Layout
 from cbt.partitions import PARTITIONS_MAX, cut
 from cbt.root_buffer import RootBuffer
 from cbt.snapshots import read_snapshot, write_snapshot
+from cbt.spill_files import SpillError
+from cbt.spilled_leaf import SpilledLeaf
+from cbt.spilling import Spilling
 from cbt.trunk import BUFFER_BYTES, LEAF_BYTES, Limits, Trunk
 from cbt.user_defined import UserFunctions
 from cbt.whole_groups import whole_groups
 
 _ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
+_ROOT_BYTES_SHARE = 4  # the root's buffer takes no more than a fourth of a memory limit
 
 
 @dataclass(frozen=True, slots=True)
 class TreeStatistics:
-    """A tree's size. `compressed_bytes` holds what would take `raw_bytes` as columns; the root buffer is
-    neither.
+    """A tree's size. `compressed_bytes` of memory hold what would take `raw_bytes` as columns; what is in the root
+    buffer or on disk is neither.
     """
 
     buffered_rows: int
@@ -48,6 +54,8 @@ class TreeStatistics:
     fragments: int
     raw_bytes: int
     compressed_bytes: int
+    spilled_leaves: int
+    disk_bytes: int
 
 
 class CompressedBufferTree:
@@ -74,13 +82,25 @@ class CompressedBufferTree:
         buffer_rows: int = 2**19,
         fanout: int = 256,
         leaf_rows: int = 2**16,
+        memory_limit_bytes: int | None = None,
+        spill_directory: str | PathLike[str] | None = None,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
+        if (memory_limit_bytes is None) != (spill_directory is None):
+            raise ValueError("memory_limit_bytes needs a spill_directory, and a spill_directory a limit")
+        if memory_limit_bytes is not None and memory_limit_bytes < 1:
+            raise ValueError(f"memory_limit_bytes is at least 1, not {memory_limit_bytes}")
         self.layout = Layout(keys, aggregates, seed, functions)
         self._limits = Limits(buffer_rows, fanout, leaf_rows)
         self._buffer = RootBuffer(self.layout)
-        self._trunk = Trunk(self.layout, self._limits)
+        self._root_bytes = BUFFER_BYTES
+        self._spilling: Spilling | None = None
+        if memory_limit_bytes is not None and spill_directory is not None:
+            self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
+            below = memory_limit_bytes - self._root_bytes
+            self._spilling = Spilling(self.layout, below, Path(spill_directory))
+        self._trunk = self._new_trunk()
         self._changes = 0
 
     def insert(self, frame: pl.DataFrame) -> None:
@@ -100,8 +120,10 @@ class CompressedBufferTree:
         self._changes += 1
         self._buffer.append(frame)
         full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._trunk.stored_rows // _ROOT_SHARE))
-        if self._buffer.rows >= full or self._buffer.memory_bytes >= BUFFER_BYTES:
+        if self._buffer.rows >= full or self._buffer.memory_bytes >= self._root_bytes:
             self._empty_root_buffer()
+            if self._spilling and self._spilling.failure:
+                raise SpillError(f"{self._spilling.failure}; the rows of this insert are in the tree")
 
     @overload
     def flush(
@@ -124,9 +146,9 @@ class CompressedBufferTree:
         or sketches, no group is parted, and frames of many items may be larger.
 
         Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
-        what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down; one leaf
-        is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are. The
-        iterator raises RuntimeError once the tree was changed. Raises ValueError for another number of partitions.
+        what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;
+        one leaf is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are.
+        The iterator raises RuntimeError once the tree was changed. Raises ValueError for another number of partitions.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
@@ -154,7 +176,7 @@ class CompressedBufferTree:
         panes = panes_of(pane, upto)
         if panes == EVERY_PANE:
             self._buffer.clear()
-            self._trunk = Trunk(self.layout, self._limits)
+            self._trunk = self._new_trunk()
             return
         self._buffer.forget(panes)
         self._trunk.forget(panes)
@@ -181,17 +203,38 @@ class CompressedBufferTree:
         its writer's word.
 
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
-        >>> CompressedBufferTree([], [Aggregate("visits", "count", None, "any")]).restore(tree.snapshot())
+        >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")], seed=7).restore(tree.snapshot())
         Traceback (most recent call last):
-        cbt.snapshots.SnapshotError: the snapshot has the aggregates [["hits", "count", null, "any"]], \
-but the tree has [["visits", "count", null, "any"]]
+        cbt.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
         """
-        trunk = Trunk(self.layout, self._limits)
+        trunk = self._new_trunk()
         for frame in read_snapshot(self.layout, data):
             trunk.add(of_frame(self.layout, frame))
+        if self._spilling and self._spilling.failure:
+            raise SpillError(f"{self._spilling.failure}; the tree is as it was")
         self._changes += 1
         self._buffer.clear()
         self._trunk = trunk
+
+    def close(self) -> None:
+        """Forgets everything and removes the tree's files and their directory. O(nodes).
+
+        A tree that is no longer referred to does the same. One that is used again makes a new directory if it must.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     aggregates = [Aggregate("hits", "count", None, "any")]
+        ...     tree = CompressedBufferTree([], aggregates, memory_limit_bytes=1, spill_directory=folder)
+        ...     tree.insert(pl.DataFrame({"pane": [0, 60_000]}))
+        ...     tree.statistics().spilled_leaves
+        ...     tree.close()
+        ...     list(Path(folder).iterdir())
+        2
+        []
+        """
+        self.empty()
+        if self._spilling:
+            self._spilling.close()
 
     @property
     def memory_bytes(self) -> int:
@@ -200,7 +243,7 @@ but the tree has [["visits", "count", null, "any"]]
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
         0
         """
-        return self._buffer.memory_bytes + self._trunk.memory_bytes
+        return self._buffer.memory_bytes + self._trunk.root.nbytes
 
     def statistics(self) -> TreeStatistics:
         """How large and how deep the tree is. O(nodes).
@@ -210,6 +253,7 @@ but the tree has [["visits", "count", null, "any"]]
         """
         root = self._trunk.root
         nodes, leaves = list(root.walk()), list(root.leaves())
+        spilled = [leaf for leaf in leaves if isinstance(leaf, SpilledLeaf)]
         fragments = [fragment for node in nodes for fragment in node.fragments]
         return TreeStatistics(
             buffered_rows=self._buffer.rows,
@@ -219,7 +263,9 @@ but the tree has [["visits", "count", null, "any"]]
             leaves=len(leaves),
             fragments=len(fragments),
             raw_bytes=sum(fragment.raw_bytes for fragment in fragments) + sum(leaf.raw_bytes for leaf in leaves),
-            compressed_bytes=self._trunk.memory_bytes,
+            compressed_bytes=root.nbytes,
+            spilled_leaves=len(spilled),
+            disk_bytes=sum(leaf.disk_bytes for leaf in spilled),
         )
 
     def check(self) -> None:
@@ -227,7 +273,14 @@ but the tree has [["visits", "count", null, "any"]]
         assert self._buffer.rows < self._limits.buffer_rows, "the root's buffer is not full"
         self._trunk.check()
 
+    def _new_trunk(self) -> Trunk:
+        if self._spilling:
+            self._spilling.failure = None
+        return Trunk(self.layout, self._limits, self._spilling)
+
     def _empty_root_buffer(self) -> None:
+        if self._spilling:
+            self._spilling.failure = None
         for batches in self._buffer.drain():
             self._trunk.add(batches)
 

@@ -16,12 +16,16 @@ from cbt.key_store import EncodedKeys
 from cbt.layout import Layout
 from cbt.leaf import Leaf
 from cbt.node import Child, Node, inner_nodes
+from cbt.spill_files import SpillError
+from cbt.spilled_leaf import SpilledLeaf
+from cbt.spilling import Spilling
 from cbt.whole_groups import whole_groups
 
 BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes those of huge ones
 LEAF_BYTES = 2**24
 _COMPACT_ROWS = 2**15
 _PARTS = 2  # a full leaf is split into so many
+_RIPE_SHARE = 32  # fewer rows than this share of a full leaf are no reason to read one from disk
 
 
 class Limits(NamedTuple):
@@ -44,25 +48,32 @@ class _News(NamedTuple):
 class Trunk:
     """Takes batches, and holds their PAOs in leaves and, above these, in inner nodes' buffers."""
 
-    def __init__(self, layout: Layout, limits: Limits) -> None:
+    def __init__(self, layout: Layout, limits: Limits, spilling: Spilling | None) -> None:
         self.root = Node(LOWEST, [])
         self.stored_rows = 0
         self._layout = layout
         self._limits = limits
         self._compact_rows = 0
         """How many were stored when sketches were compacted last; they are again when there are twice as many."""
+        self._spilling = spilling
+        self._changes = 0
 
     def add(self, batches: list[Batch]) -> None:
         """Takes one block's batches. Amortised O(n · levels)."""
+        self._changes += 1
         self._pour(self.root, LOWEST, batches)
         self._grow()
         if self._layout.shrinks and self.stored_rows >= 2 * max(self._compact_rows, _COMPACT_ROWS):
             self._compact()
+        if self._spilling and self._spilling.is_short(self.root):  # of what can go to disk, all has gone
+            self.settle()
 
     def settle(self) -> None:
         """Empties all buffers: every PAO is in a leaf then. O(n) for n PAOs in buffers."""
         self._settle(self.root, LOWEST)
         self._grow()
+        if self._spilling:
+            self._spilling.make_room(self.root)
 
     def forget(self, panes: Panes) -> None:
         """Drops the rows of some panes. O(nodes + n) for n rows in buffers that the panes touch."""
@@ -75,12 +86,6 @@ class Trunk:
         self.stored_rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
         self._compact_rows = min(self._compact_rows, self.stored_rows)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of the compressed fragments and of the leaves. O(nodes)."""
-        fragments = sum(len(fragment.data) for node in self.root.walk() for fragment in node.fragments)
-        return fragments + sum(leaf.nbytes for leaf in self.root.leaves())
-
     def check(self) -> None:
         """Asserts every invariant. Decompresses everything."""
         check_tree(self.root, self._layout, *self._limits)
@@ -90,13 +95,25 @@ class Trunk:
     def _compact(self) -> None:
         """Shrinks all sketches: what a block brought was compacted for itself alone."""
         self.settle()
+        if self._spilling is None:
+            self._pour_anew()
+        elif self._spilling.spill_all(self.root):
+            before = self.root, self.stored_rows
+            try:
+                self._pour_anew()
+            except SpillError as error:
+                self._spilling.failure = str(error)
+                self.root, self.stored_rows = before
+        self._compact_rows = self.stored_rows
+
+    def _pour_anew(self) -> None:
+        """Takes everything out, compacts it and puts it in again; leaves are dropped as they are read."""
         leaves = deque(self.root.leaves())
         frames = (leaves.popleft().frame() for _ in range(len(leaves)))
         self.root, self.stored_rows = Node(LOWEST, []), 0
         for frame in whole_groups(self._layout, frames, self._limits.leaf_rows):
             self._pour(self.root, LOWEST, of_frame(self._layout, frame))
             self._grow()
-        self._compact_rows = self.stored_rows
 
     def _grow(self) -> None:
         """Puts inner nodes between the root and its children if these are too many."""
@@ -116,6 +133,9 @@ class Trunk:
             node.children = children
         self._add(news)
         self._split_children(node)
+        if self._spilling:
+            self._merge_ripe(node, self._spilling)
+            self._spilling.make_room(self.root)
 
     def _give(self, child: Child | None, low: Bound, part: Batch, news: list[_News]) -> Sequence[Child]:
         """Gives a child its part of a batch; returns the child, and a new leaf beside it if it is of another pane."""
@@ -125,12 +145,20 @@ class Trunk:
         leaf = child
         if leaf is None or leaf.pane != part.pane:
             leaf = Leaf(self._layout, part.pane, max(low, (part.pane, 0)))
-        fresh, at = leaf.fold(part)
-        if len(fresh):
-            news.append(_News(leaf, part, fresh, at))
+        if isinstance(leaf, SpilledLeaf):
+            leaf.add(part.frame(self._layout))
+            self.stored_rows += len(part)
+        else:
+            self._fold(leaf, part, news)
         if child is None or child is leaf:
             return [leaf]
         return [leaf, child] if child.pane > leaf.pane else [child, leaf]
+
+    def _fold(self, leaf: Leaf, part: Batch, news: list[_News]) -> None:
+        leaf.touched = self._changes
+        fresh, at = leaf.fold(part)
+        if len(fresh):
+            news.append(_News(leaf, part, fresh, at))
 
     def _dealt(self, node: Node, low: Bound, batch: Batch) -> Iterator[tuple[Child | None, Bound, Batch | None]]:
         """Each child with where its range begins and its part of the batch, if it has any."""
@@ -165,14 +193,40 @@ class Trunk:
     def _split_children(self, node: Node) -> None:
         node.children = [piece for child in node.children for piece in self._split(child)]
 
+    def _merge_ripe(self, node: Node, spilling: Spilling) -> None:
+        """Reads the leaves among the children to which much has come while they were on disk, one at a time."""
+        rows_min, bytes_min = self._limits.leaf_rows // _RIPE_SHARE, LEAF_BYTES // _RIPE_SHARE
+        for child in node.children:
+            if isinstance(child, SpilledLeaf) and child.is_ripe(rows_min, bytes_min):
+                try:
+                    rows = child.read()
+                except SpillError as error:
+                    spilling.failure = str(error)
+                    continue
+                node.replace(child, self._split(self._merged(child, rows)))
+                spilling.make_room(self.root)
+
+    def _merged(self, spilled: SpilledLeaf, rows: pl.DataFrame) -> Leaf:
+        leaf, news = Leaf(self._layout, spilled.pane, spilled.low), list[_News]()
+        for batch in of_frame(self._layout, rows):
+            self._fold(leaf, batch, news)
+        self.stored_rows -= len(spilled)
+        self._add(news)
+        return leaf
+
     def _split(self, child: Child) -> Sequence[Child]:
         """The child, or what stands in its place if it is over-full."""
         _, fanout, leaf_rows = self._limits
+        if isinstance(child, SpilledLeaf):
+            return [child]
         if isinstance(child, Node):
             return [child] if len(child.children) <= fanout else inner_nodes(child.low, child.children, fanout)
         if len(child) <= leaf_rows and child.key_bytes <= LEAF_BYTES:
             return [child]
-        return child.split(max(1, leaf_rows // _PARTS), LEAF_BYTES // _PARTS)
+        pieces = child.split(max(1, leaf_rows // _PARTS), LEAF_BYTES // _PARTS)
+        for piece in pieces:
+            piece.touched = child.touched
+        return pieces
 
     def _receive(self, node: Node, low: Bound, part: Batch) -> None:
         """Appends a fragment to an inner node's buffer, or empties that if it would be over-full.

@@ -36,7 +36,7 @@ from cbt.items import ItemPao
 @pytest.fixture(scope="module", autouse=True)
 def compacted_early() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cbt.tree._COMPACT_ROWS", 8)
+        patched.setattr("cbt.trunk._COMPACT_ROWS", 8)
         yield
 
 

@@ -2,16 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from full_disk import full_disk
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import cbt.layout
-from cbt import Aggregate, CompressedBufferTree, Key, canonical_json
+from cbt import Aggregate, CompressedBufferTree, Key, SpillError, canonical_json
 from cbt.partitions import partition_of
 
 KEYS = [Key("k", "any"), Key("s", "string")]
@@ -40,6 +44,10 @@ KEY_PARTS = st.sampled_from(
 ) | st.integers(0, 40)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
 ROWS = st.lists(st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25)
+LIMITS = st.fixed_dictionaries(
+    {"buffer_rows": st.integers(1, 12), "fanout": st.integers(2, 4), "leaf_rows": st.integers(2, 6)},
+    optional={"memory_limit_bytes": st.integers(1, 20_000)},
+)
 
 ModelKey = tuple[int, str | None, str | None]
 
@@ -70,21 +78,22 @@ class TreeMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.directory = TemporaryDirectory()
         cbt.layout.key_hash = self.hashing
 
     def teardown(self) -> None:
+        self.directory.cleanup()
         cbt.layout.key_hash = REAL_HASH
 
-    @initialize(buffer_rows=st.integers(1, 12), fanout=st.integers(2, 4), leaf_rows=st.integers(2, 6))
-    def plant(self, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
-        self.tree = self._new(buffer_rows, fanout, leaf_rows)
+    @initialize(limits=LIMITS)
+    def plant(self, limits: dict[str, int]) -> None:
+        self.tree = self._new(limits)
         self.model: dict[ModelKey, Group] = {}
 
-    def _new(self, buffer_rows: int, fanout: int, leaf_rows: int) -> CompressedBufferTree:
-        self.leaf_rows = leaf_rows
-        return CompressedBufferTree(
-            KEYS, AGGREGATES, seed=1, buffer_rows=buffer_rows, fanout=fanout, leaf_rows=leaf_rows
-        )
+    def _new(self, limits: dict[str, int]) -> CompressedBufferTree:
+        self.limits = limits
+        directory = self.directory.name if "memory_limit_bytes" in limits else None
+        return CompressedBufferTree(KEYS, AGGREGATES, seed=1, spill_directory=directory, **limits)
 
     @rule(rows=ROWS)
     def insert(self, rows: list[tuple[int, object, str | None, float | None]]) -> None:
@@ -92,14 +101,22 @@ class TreeMachine(RuleBasedStateMachine):
             self.tree.insert(pl.DataFrame({"pane": [pane], "k": [k], "s": [s], "x": [x]}))
             self._add(pane, k, s, x)
 
+    @precondition(lambda self: "memory_limit_bytes" in self.limits)
+    @rule(pane=PANES, start=st.integers(0, 10**6))
+    def insert_while_the_disk_is_full(self, pane: int, start: int) -> None:
+        with full_disk(), suppress(SpillError):
+            self.insert_many(pane, start, 30, 1)
+            self.tree.check()
+        list(self.tree.flush())
+
     @rule(pane=PANES, start=st.integers(0, 10**6), count=st.integers(1, 60), x=VALUES)
     def insert_many(self, pane: int, start: int, count: int, x: float | None) -> None:
         numbers = range(start, start + count)
+        for number in numbers:
+            self._add(pane, number, "many", x)
         self.tree.insert(
             pl.DataFrame({"pane": [pane] * count, "k": list(numbers), "s": ["many"] * count, "x": [x] * count})
         )
-        for number in numbers:
-            self._add(pane, number, "many", x)
 
     def _add(self, pane: int, k: object, s: str | None, x: float | None) -> None:
         group = self.model.setdefault((pane, canonical_json(pl.Series([k])).item(), s), Group())
@@ -128,7 +145,7 @@ class TreeMachine(RuleBasedStateMachine):
     def _expect(
         self, frames: list[pl.DataFrame], expected: dict[ModelKey, tuple[int, float | None, float | None]]
     ) -> None:
-        assert all(0 < frame.height <= self.leaf_rows for frame in frames)
+        assert all(0 < frame.height <= self.limits["leaf_rows"] for frame in frames)
         rows = [row for frame in frames for row in self._lowered(frame)]
         assert len(rows) == len(expected), "every key appears once"
         assert dict(rows) == expected
@@ -144,10 +161,10 @@ class TreeMachine(RuleBasedStateMachine):
     def snapshot_and_restore(self) -> None:
         self.tree.restore(self.tree.snapshot())
 
-    @rule(buffer_rows=st.integers(1, 12), fanout=st.integers(2, 4), leaf_rows=st.integers(2, 6))
-    def move(self, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
+    @rule(limits=LIMITS)
+    def move(self, limits: dict[str, int]) -> None:
         snapshot = self.tree.snapshot()
-        self.tree = self._new(buffer_rows, fanout, leaf_rows)
+        self.tree = self._new(limits)
         self.tree.restore(snapshot)
         assert self.tree.snapshot() == snapshot
 
@@ -178,6 +195,9 @@ class TreeMachine(RuleBasedStateMachine):
     def holds(self) -> None:
         if hasattr(self, "tree"):
             self.tree.check()
+            assert self.tree.memory_bytes <= self.limits.get("memory_limit_bytes", 2**30)
+            files = [path for path in Path(self.directory.name).rglob("*") if path.is_file()]
+            assert sum(path.stat().st_size for path in files) == self.tree.statistics().disk_bytes
 
 
 class CollidingTreeMachine(TreeMachine):

@@ -1,0 +1,103 @@
+"""Files for what does not fit in memory: a directory of its own for each tree, and a file for each piece.
+
+Nothing in them outlives the process, so nothing is synced. A file goes when its piece is dropped, the directory when
+the tree is closed, collected or the process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import weakref
+from itertools import count
+from pathlib import Path
+
+
+class SpillError(OSError):
+    """The disk failed a tree with a memory limit; says what, which file and what to do."""
+
+
+class SpillFile:
+    """A piece on disk; the file is removed once nobody refers to this."""
+
+    __slots__ = ("__weakref__", "_digest", "_path", "nbytes")
+
+    def __init__(self, path: Path, data: bytes) -> None:
+        self._path, self.nbytes, self._digest = path, len(data), _digest(data)
+        with open(path, "xb", opener=_open_as_own) as file:
+            remove = weakref.finalize(self, _remove, path)
+            try:
+                file.write(data)
+                file.flush()
+            except OSError:
+                remove()
+                raise
+
+    def read(self) -> bytes:
+        """What was written. O(bytes). Raises SpillError if it cannot be read or is something else now."""
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(self.nbytes + 1)
+        except OSError as error:
+            raise SpillError(f"cannot read {self._path}: {error.strerror}; bring the file back, {_OR}") from error
+        if len(data) != self.nbytes or _digest(data) != self._digest:
+            raise SpillError(f"{self._path} is not what was written to it; bring the old file back, {_OR}")
+        return data
+
+
+class SpillFiles:
+    """Writes files into a directory of its own, made under `parent`. Raises SpillError if that is impossible."""
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self._numbers = count()
+        self._made: list[Path] = []
+        weakref.finalize(self, _remove_all, self._made)
+        self._make_directory()
+
+    def write(self, data: bytes) -> SpillFile:
+        """A file that holds these bytes. O(bytes). Raises SpillError, and leaves nothing behind then."""
+        if not self._made or not self._made[-1].is_dir():
+            self._make_directory()
+        path = self._made[-1] / str(next(self._numbers))
+        try:
+            return SpillFile(path, data)
+        except OSError as error:
+            raise SpillError(f"cannot write {path}: {error.strerror}; {_MAKE_ROOM}") from error
+
+    def close(self) -> None:
+        """Removes the directory with all files. What is written later goes to a new one."""
+        _remove_all(self._made)
+
+    def _make_directory(self) -> None:
+        try:
+            self._made.append(Path(tempfile.mkdtemp(prefix="elf-cbt-", dir=self._parent)))
+        except OSError as error:
+            why = f"cannot make a directory in {self._parent}: {error.strerror}"
+            raise SpillError(f"{why}; see that it exists, may be written to and has room") from error
+
+
+_MAKE_ROOM = "make room on the disk, or give the tree more memory"
+_OR = "or give up the rows in it: `empty` their pane"
+
+
+def _open_as_own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _remove_all(directories: list[Path]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)
+    directories.clear()
