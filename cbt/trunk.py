@@ -72,6 +72,7 @@ class Trunk:
         """Empties all buffers: every PAO is in a leaf then. O(n) for n PAOs in buffers."""
         self._settle(self.root, LOWEST)
         self._grow()
+        self._shrink()
         if self._spilling:
             self._spilling.make_room(self.root)
 
@@ -83,6 +84,7 @@ class Trunk:
         for frame in orphans:
             self._pour(self.root, LOWEST, of_frame(self._layout, frame))
         self._grow()
+        self._shrink()
         self.stored_rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
         self._compact_rows = min(self._compact_rows, self.stored_rows)
 
@@ -119,6 +121,16 @@ class Trunk:
         """Puts inner nodes between the root and its children if these are too many."""
         while len(self.root.children) > self._limits.fanout:
             self.root = Node(LOWEST, [*inner_nodes(LOWEST, self.root.children, self._limits.fanout)])
+
+    def _shrink(self) -> None:
+        """Takes out inner nodes under the root whose buffers are empty and whose children are few in all."""
+        while nodes := [child for child in self.root.children if isinstance(child, Node)]:
+            below = [child for node in nodes for child in node.children]
+            if len(below) > self._limits.fanout // 2 or any(node.fragments for node in nodes):
+                break
+            for node in nodes:
+                node.children[0].low = node.low
+            self.root = Node(LOWEST, below)
 
     def _pour(self, node: Node, low: Bound, batches: list[Batch]) -> None:
         """Deals one block's batches to a node's children, which may be more than the fan-out allows then."""

@@ -292,6 +292,19 @@ def test_panes_come_and_go() -> None:
     assert tree.statistics().nodes == 1
 
 
+def test_a_tree_of_which_little_is_left_is_low_again() -> None:
+    tree = counting(buffer_rows=16, fanout=8, leaf_rows=8)
+    for pane in range(20):
+        tree.insert(keys(0, 100, pane))
+    assert tree.statistics().levels > 3
+    tree.empty(upto=18)
+    tree.insert(keys(0, 5, 30))
+    tree.empty(19)
+    assert counts(tree) == dict.fromkeys(range(5), 1)
+    assert tree.statistics().levels == 2
+    tree.check()
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, 20, 127, 128, 200, 40_000])), max_size=12))
 @example([(0, 20), (1, 20), (0, 20), (1, 20), (1, 20), (2, 130)])
 def test_counts_of_any_size_are_kept(batches: list[tuple[int, int]]) -> None:
