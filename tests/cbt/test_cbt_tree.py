@@ -13,6 +13,7 @@ from full_disk import full_disk
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from small_trees import LIMITS, PANES, REAL_HASH, colliding_hash
 
 import cbt.layout
 from cbt import Aggregate, CompressedBufferTree, Key, SpillError, canonical_json
@@ -24,7 +25,6 @@ AGGREGATES = [
     Aggregate("total", "sum", "x", "number"),
     Aggregate("top", "max", "x", "number"),
 ]
-PANES = st.integers(-2, 3)
 KEY_PARTS = st.sampled_from(
     [
         None,
@@ -44,10 +44,6 @@ KEY_PARTS = st.sampled_from(
 ) | st.integers(0, 40)
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
 ROWS = st.lists(st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25)
-LIMITS = st.fixed_dictionaries(
-    {"buffer_rows": st.integers(1, 12), "fanout": st.integers(2, 4), "leaf_rows": st.integers(2, 6)},
-    optional={"memory_limit_bytes": st.integers(1, 20_000)},
-)
 
 ModelKey = tuple[int, str | None, str | None]
 
@@ -63,14 +59,6 @@ class Group:
         if not self.values:
             return self.n, None, None
         return self.n, float(sum(map(Fraction, self.values))), float(max(self.values, key=Fraction))
-
-
-def colliding_hash(keys: list[pl.Series], seed: int) -> pl.Series:
-    """Three hashes for all keys."""
-    return (REAL_HASH(keys, seed) % 3).alias("hash")
-
-
-REAL_HASH = cbt.layout.key_hash
 
 
 class TreeMachine(RuleBasedStateMachine):
@@ -204,11 +192,22 @@ class CollidingTreeMachine(TreeMachine):
     hashing = staticmethod(colliding_hash)
 
 
+class HugeKeyTreeMachine(TreeMachine):
+    @rule(pane=PANES, letter=st.sampled_from("abcd"), count=st.integers(1, 3), x=VALUES)
+    def insert_huge(self, pane: int, letter: str, count: int, x: float | None) -> None:
+        for number in range(count):
+            text = f"{number}" + letter * 2**20
+            self._add(pane, text, text, x)
+            self.tree.insert(pl.DataFrame({"pane": [pane], "k": [text], "s": [text], "x": [x]}))
+
+
 MACHINE_SETTINGS = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=15)
 TestTree = TreeMachine.TestCase
 TestTree.settings = MACHINE_SETTINGS
 TestCollidingTree = CollidingTreeMachine.TestCase
 TestCollidingTree.settings = MACHINE_SETTINGS
+TestHugeKeyTree = HugeKeyTreeMachine.TestCase
+TestHugeKeyTree.settings = settings(max_examples=max(1, settings.default.max_examples // 20), stateful_step_count=8)
 
 
 def counting(**limits: int) -> CompressedBufferTree:
