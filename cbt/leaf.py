@@ -134,10 +134,11 @@ class Leaf:
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:
-    """Ranges of about the same size that do not part equal hashes."""
+    """Ranges that do not part equal hashes, of at most two `parts`th, or else with one hash."""
     count = len(hashes)
     bounds = {0, count}
     for part in range(1, parts):
-        at = count * part // parts
-        bounds.add(int(np.searchsorted(hashes, hashes[at])))
+        at = hashes[count * part // parts]
+        start = int(np.searchsorted(hashes, at))
+        bounds.add(start if start not in bounds else int(np.searchsorted(hashes, at, side="right")))
     yield from pairwise(sorted(bounds))

@@ -256,6 +256,17 @@ def test_one_distinct_key_cannot_split_a_leaf(monkeypatch: pytest.MonkeyPatch) -
     assert counts(tree) == dict.fromkeys(range(50), 2)
 
 
+def test_a_leaf_with_few_hashes_is_split_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def few_hashes(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
+        return ((columns[0] + 2) // 4).cast(pl.UInt64).alias("hash")
+
+    monkeypatch.setattr(cbt.layout, "key_hash", few_hashes)
+    tree = counting(buffer_rows=1, fanout=2, leaf_rows=4)
+    tree.insert(keys(0, 7))
+    tree.check()
+    assert counts(tree) == dict.fromkeys(range(7), 1)
+
+
 def test_reading_in_the_middle_changes_nothing() -> None:
     tree = counting(buffer_rows=8, fanout=2, leaf_rows=4)
     for start in range(0, 200, 10):
