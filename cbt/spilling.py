@@ -24,8 +24,8 @@ class Spilling:
         self._files = SpillFiles(directory)
 
     def is_short(self, root: Node) -> bool:
-        """Whether more is held than may be. O(nodes)."""
-        return root.nbytes > self._limit_bytes
+        """Whether more is held than may be, although all that can go to disk has gone there. O(nodes)."""
+        return self.failure is None and root.nbytes > self._limit_bytes
 
     def make_room(self, root: Node) -> None:
         """Spills no more than it has to: leaves, least recently touched first, then late rows. O(nodes + bytes)."""

@@ -63,7 +63,9 @@ class CompressedBufferTree:
 
     `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
     the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
-    keys. Inner nodes have at most `fanout` children. Raises ValueError for limits that are too small.
+    keys. Inner nodes have at most `fanout` children. With a `memory_limit_bytes`, `memory_bytes` stays
+    within it by means of files in a directory that is made in `spill_directory`. Raises ValueError for limits that are
+    too small and for one of these two without the other, and SpillError if nothing may be written there.
 
     >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
     >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
@@ -108,7 +110,8 @@ class CompressedBufferTree:
         their types.
 
         Other columns are ignored. Amortised O(n · levels) for n rows; often just an append. Raises ValueError for a
-        frame without these columns.
+        frame without these columns, and SpillError if the disk fails and so the memory limit is not kept: the rows are
+        in the tree then.
 
         >>> tree = CompressedBufferTree([], [Aggregate("total", "sum", "price", "number")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 0], "price": [1, 2]}))
@@ -148,7 +151,8 @@ class CompressedBufferTree:
         Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
         what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;
         one leaf is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are.
-        The iterator raises RuntimeError once the tree was changed. Raises ValueError for another number of partitions.
+        The iterator raises RuntimeError once the tree was changed, and SpillError if a file cannot be read. Raises
+        ValueError for another number of partitions.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
@@ -184,7 +188,7 @@ class CompressedBufferTree:
     def snapshot(self) -> bytes:
         """Everything in the tree, as bytes for `restore`, with a checksum. O(n) for n stored PAOs, as a flush.
 
-        A key has to be shorter than 64 MiB, or SnapshotError is raised.
+        Raises SnapshotError for a key of more than 64 MiB, and SpillError if a file cannot be read.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0], "page": ["/a"]}))
@@ -199,8 +203,8 @@ class CompressedBufferTree:
         """Replaces the content by that of a snapshot of a tree with the same keys, aggregates and seed. O(n).
 
         Limits may be others. Raises SnapshotError for bytes that are no such snapshot, whatever they are; the tree is
-        as it was then. Until everything is read, both contents are held. Nobody signs a snapshot: what states say is
-        its writer's word.
+        as it was then, and also with SpillError, if the disk fails. Until everything is read, both contents are held,
+        each within the memory limit. Nobody signs a snapshot: what states say is its writer's word.
 
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")], seed=7).restore(tree.snapshot())
@@ -238,7 +242,7 @@ class CompressedBufferTree:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the columns in the root buffer, of the compressed fragments and of the leaves. O(nodes).
+        """Bytes of the columns in the root buffer, of the compressed fragments and of the leaves in memory. O(nodes).
 
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
         0

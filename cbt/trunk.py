@@ -65,7 +65,7 @@ class Trunk:
         self._grow()
         if self._layout.shrinks and self.stored_rows >= 2 * max(self._compact_rows, _COMPACT_ROWS):
             self._compact()
-        if self._spilling and self._spilling.is_short(self.root):  # of what can go to disk, all has gone
+        if self._spilling and self._spilling.is_short(self.root):
             self.settle()
 
     def settle(self) -> None:
@@ -128,8 +128,9 @@ class Trunk:
             below = [child for node in nodes for child in node.children]
             if len(below) > self._limits.fanout // 2 or any(node.fragments for node in nodes):
                 break
-            for node in nodes:
-                node.children[0].low = node.low
+            for node in nodes:  # the first child's own begins where its node's does, or with its pane
+                first = node.children[0]
+                first.low = node.low if isinstance(first, Node) else max(node.low, (first.pane, 0))
             self.root = Node(LOWEST, below)
 
     def _pour(self, node: Node, low: Bound, batches: list[Batch]) -> None:

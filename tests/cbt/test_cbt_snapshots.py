@@ -102,12 +102,6 @@ def test_an_empty_tree_and_one_without_keys() -> None:
     assert rows(other) == rows(total) != []
 
 
-def test_a_snapshot_is_the_same_for_the_same_content() -> None:
-    other = planted()
-    other.restore(filled().snapshot())
-    assert other.snapshot() == filled().snapshot()
-
-
 def test_a_restored_tree_ends_its_flushes() -> None:
     tree = filled()
     flush = tree.flush()
