@@ -33,23 +33,26 @@ class Explained(msgspec.Struct, frozen=True):
     master: list[str]
 
 
-def print_explanation(text: str, *, once: bool, output: str) -> None:
+def print_explanation(
+    text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups, output: str
+) -> None:
     """Prints it to standard output; raises UsageError for a query that no agent would take."""
     if output == "csv":
         raise UsageError("--explain prints a table or, with --output json, one JSON object; there is no CSV of it")
-    explained = explained_query(text, once=once)
+    explained = explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups)
     if output == "json":
         print(msgspec.json.encode(explained).decode())
     else:
         terminal(sys.stdout).print(_table(explained))
 
 
-def explained_query(text: str, *, once: bool) -> Explained:
+def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups) -> Explained:
     """The explanation of a query; its columns are checked when it is submitted."""
     try:
         parsed = query.parse(text)
         stream = parsed.stream.name if parsed.stream else NOT_NAMED
-        plan = query.analyze(parsed, {stream: EVERY_COLUMN})
+        catalog = {stream: EVERY_COLUMN}
+        plan = query.analyze(parsed, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
     except query.QueryError as error:
         raise UsageError(str(error)) from None
     parts = query.explain(plan)

@@ -50,6 +50,8 @@ class LocalOptions:
     time_field: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    max_groups: int = query.GROUPS_DEFAULT
+    beyond_groups: query.BeyondGroups = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class LocalRun:
         parsed = query.parse(text)
         self._inputs = self._open(sources)
         catalog = self._catalog(sources)
-        self.plan = query.analyze(parsed, catalog)
+        self.plan = query.analyze(parsed, catalog, max_groups=options.max_groups, beyond_groups=options.beyond_groups)
         self.columns = query.output_names(self.plan)
         self._inputs = [i for i in self._inputs if self.plan.stream in ("*", i.stream)]
         self._known = _known_types(catalog, self.plan.stream)
@@ -95,7 +97,8 @@ class LocalRun:
     def results(self, progress: Progress | None = None) -> Iterator[Result]:
         """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
 
-        A file that breaks off in the middle counts as far as it could be read: `ElfError` says so at the end.
+        A file that breaks off in the middle counts as far as it could be read: `ElfError` says so at the end, or after
+        the last window before one with too many groups, where that is an error.
         """
         options = self._options
         fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0))
@@ -113,6 +116,8 @@ class LocalRun:
         for result in fleet.end_of_input():
             self._windows += 1
             yield result
+        if self.master.failure is not None:
+            raise ElfError(self.master.failure)
         if self._broken is not None:
             raise ElfError(str(self._broken))
 

@@ -14,10 +14,11 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from elf.terminal import printable, printable_json
+from elf.terminal import printable, printable_json, tell
 
 if TYPE_CHECKING:
     import agent
+    from agent.runtime.other_groups import OtherGroups
     from elf import client
 
     # Computed here, or come over the wire: the same fields, rows as columns or as dicts.
@@ -72,7 +73,8 @@ class JsonWriter:
 class CsvWriter:
     """A header, then one line a row, each led by its window's start and end where there are windows.
 
-    A terminal gets text from logs made safe; everyone else gets it as it is.
+    A terminal gets text from logs made safe; everyone else gets it as it is. That groups are in no row is said on
+    standard error.
     """
 
     def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
@@ -90,6 +92,8 @@ class CsvWriter:
             self._begun = True
         columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in self._columns]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
+        if result.other is not None:
+            tell(": ".join([*window[:1], in_other(result.other)]))
 
 
 class TableWriter:
@@ -117,7 +121,8 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
     else:
         shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
-    return Group(*window, *shown, Text(completeness(result), style="dim"))
+    other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
+    return Group(*window, *shown, *other, Text(completeness(result), style="dim"))
 
 
 def _column(result: Result, name: str) -> Sequence[Any]:
@@ -168,6 +173,13 @@ def completeness(result: Result) -> str:
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
     return " · ".join(parts)
+
+
+def in_other(other: OtherGroups) -> str:
+    """What is in none of a result's rows, in one line."""
+    more = f"about {other.about} more are" if other.about else "all others are"
+    values = [f"{printable(name)} {_cell(value).plain}" for name, value in other.values.items()]
+    return f"{other.kept:,} groups; {more} together in OTHER{': ' if values else ''}{', '.join(values)}"
 
 
 def _cell(value: Any) -> Text:

@@ -4,6 +4,8 @@ from query.analysis import analyze
 from query.ast import Query
 from query.errors import QueryError
 from query.explain import Explanation, explain
+from query.limits import GROUPS_DEFAULT, GROUPS_MAX
+from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, output_names
 from query.printer import format_query
@@ -12,11 +14,15 @@ from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
-from query.wire import PlanError
+from query.wire import BeyondGroups, PlanError
 
 __all__ = [
+    "GROUPS_DEFAULT",
+    "GROUPS_MAX",
+    "BeyondGroups",
     "EventStage",
     "Explanation",
+    "OtherStage",
     "Plan",
     "PlanError",
     "Query",

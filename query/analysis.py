@@ -10,7 +10,7 @@ from query.errors import QueryError, Span, listed, nearest
 from query.expression import Call, Expression, Literal, Reference
 from query.inference import Inference
 from query.like import PatternError, check_pattern
-from query.limits import DAY_MS, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
+from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanKey, PlanOrder
 from query.printer import format_expression, format_name
 from query.scope import Scope, stream_schema
@@ -22,13 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from query.types import Schema
+    from query.wire import BeyondGroups
 
 ROWS_DEFAULT = 1_000
 _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
 
 
-def analyze(query: ast.Query, catalog: Mapping[str, Schema]) -> Plan:
+def analyze(
+    query: ast.Query,
+    catalog: Mapping[str, Schema],
+    *,
+    max_groups: int = GROUPS_DEFAULT,
+    beyond_groups: BeyondGroups = "other",
+) -> Plan:
     """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+
+    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
 
     >>> from query import Schema, parse
     >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
@@ -36,7 +45,8 @@ def analyze(query: ast.Query, catalog: Mapping[str, Schema]) -> Plan:
     """
     stream, schema = stream_schema(query, catalog)
     scope = Scope(stream, schema, query.text, windowed=query.window is not None)
-    return _Analysis(query, stream, scope).plan()
+    plan = _Analysis(query, stream, scope).plan()
+    return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
 class _Analysis:

@@ -67,7 +67,7 @@ def explain(plan: Plan) -> Explanation:
             *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
             steps[0],
         ),
-        tree=(steps[1],),
+        tree=(steps[1], *_limit_steps(plan)),
         master=(
             f"SELECT {', '.join(_outputs(plan, shown))}",
             *([f"ORDER BY {', '.join(order)}"] if order else []),
@@ -84,6 +84,14 @@ def _aggregate_steps(plan: Plan, keys: tuple[str, ...], aggregates: tuple[str, .
         f"aggregate{per}: {', '.join(aggregates) or 'nothing but the keys'}",
         f"merge the agents' partial aggregates{per}",
     )
+
+
+def _limit_steps(plan: Plan) -> tuple[str, ...]:
+    if not plan.keys:
+        return ()
+    of = "of each window, all others" if plan.window_ms else "and all others"
+    more = " (an error: the job ends)" if plan.beyond_groups == "error" else ""
+    return (f"keep {plan.max_groups:,} groups {of} as one, OTHER{more}",)
 
 
 def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from query.expression import encode_expression
-from query.limits import ROWS_MAX
+from query.limits import GROUPS_DEFAULT, ROWS_MAX
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type
-from query.wire import WIRE_VERSION, ExpressionReader, PlanError, PlanMessage, read_message
+from query.wire import WIRE_VERSION, BeyondGroups, ExpressionReader, PlanError, PlanMessage, read_message
 
 if TYPE_CHECKING:
     from query.expression import Expression
@@ -90,7 +90,11 @@ class PlanOrder:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything."""
+    """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything.
+
+    A window keeps at most `max_groups` groups. What happens `beyond_groups`: all others are one group together, OTHER,
+    or it is an error.
+    """
 
     stream: str
     columns: tuple[Column, ...]
@@ -103,6 +107,8 @@ class Plan:
     output: tuple[Output, ...]
     order: tuple[PlanOrder, ...]
     limit: int | None
+    max_groups: int = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
 
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
@@ -119,6 +125,8 @@ class Plan:
             "output": [[output.name, encode_expression(output.expression)] for output in self.output],
             "order": [[encode_expression(key.expression), key.descending] for key in self.order],
             "limit": self.limit,
+            "max_groups": self.max_groups,
+            "beyond_groups": self.beyond_groups,
         }
 
     @staticmethod
@@ -170,6 +178,8 @@ class _PlanReader:
             output=output,
             order=tuple(PlanOrder(self._read(key, shown), descending) for key, descending in message.order),
             limit=message.limit,
+            max_groups=message.max_groups,
+            beyond_groups=message.beyond_groups,
         )
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:

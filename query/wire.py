@@ -7,7 +7,7 @@ and runs without a type error on any frame that suits its columns.
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 from typing import Literal as OneOf
 
 import msgspec
@@ -19,6 +19,8 @@ from query.limits import (
     COLUMNS_MAX,
     DAY_MS,
     DEPTH_MAX,
+    GROUPS_DEFAULT,
+    GROUPS_MAX,
     INTEGER_MAX,
     INTEGER_MIN,
     KEYS_MAX,
@@ -32,10 +34,12 @@ from query.types import TypeMismatchError, result_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
+"""Plans of version 1, which say nothing of a limit of groups, have the default one."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
 _DEPTH_MAX = 2 * DEPTH_MAX + 1
 
+BeyondGroups: TypeAlias = OneOf["other", "error"]
 _Text = Annotated[str, Meta(max_length=QUERY_BYTES_MAX)]
 _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
@@ -49,7 +53,7 @@ class PlanError(Exception):
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
-    version: OneOf[1]
+    version: OneOf[1, 2]
     stream: _Text
     columns: Annotated[list[tuple[_Text, _Path, _Type]], Meta(max_length=COLUMNS_MAX)]
     window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
@@ -61,6 +65,8 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
     order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
     limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
+    max_groups: Annotated[int, Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
 
 
 def read_message(data: object) -> PlanMessage:

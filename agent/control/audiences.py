@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from agent.control import messages as control
 from agent.control.server import encode_answer
 from agent.runtime.notices import Accepted, Acknowledged, Ended, Published
-
-Reason = Literal["finished", "stopped", "nobody", "lost", "unknown"]
 
 
 class Core(Protocol):
@@ -34,11 +32,11 @@ class Listener(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """One client of one job. `after`: the pane of the last window it has; `on_end` is called once, with the reason."""
+    """One client of one job. `after`: the pane of the last window it has; `on_end` is called once."""
 
     listener: Listener
     after: int | None
-    on_end: Callable[[Reason], None]
+    on_end: Callable[[Ended], None]
     is_introduced: bool = False
 
 
@@ -129,7 +127,7 @@ class Audiences:
         """There will be no further window."""
         audience = self._audiences.pop(notice.app_id, None)
         for client in audience.clients if audience is not None else ():
-            client.on_end(notice.reason)
+            client.on_end(notice)
 
     def _introduce(self, audience: _Audience, client: Client) -> None:
         if audience.accepted is None or client.is_introduced:

@@ -11,7 +11,7 @@ import trio
 import query
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
-from agent.control.audiences import Audiences, Client, Reason
+from agent.control.audiences import Audiences, Client
 from agent.control.described import described_job
 from agent.control.server import Connection
 from agent.daemon.pump import Pump
@@ -46,11 +46,18 @@ class _End:
 
     def __init__(self) -> None:
         self.said = trio.Event()
-        self.reason: Reason = "lost"
+        self.notice: Ended | None = None
 
-    def say(self, reason: Reason) -> None:
-        self.reason = reason
+    def say(self, notice: Ended) -> None:
+        self.notice = notice
         self.said.set()
+
+    def answer(self) -> control.Ended | None:
+        """What clients are told; None if there was no such job."""
+        if self.notice is None:
+            return control.Ended("lost")
+        reason = self.notice.reason
+        return None if reason == "unknown" else control.Ended(reason, self.notice.failure)
 
 
 class _Core:
@@ -136,7 +143,7 @@ class ClientRequests:
             await self._until_ended(job, end, connection, detach=request.detach)
         finally:
             self._audiences.detach(job.app_id, client)
-        connection.send(control.Ended("lost" if end.reason == "unknown" else end.reason))
+        connection.send(end.answer() or control.Ended("lost"))
 
     async def _until_ended(self, job: Submit, end: _End, connection: Connection, *, detach: bool) -> None:
         """Waits for the job's end, or brings it about when the client it belongs to has gone."""
@@ -155,7 +162,7 @@ class ClientRequests:
             return None
         name = request.app or f"query-{secrets.token_hex(4)}"
         try:
-            parsed, plan = await trio.to_thread.run_sync(self._analyse, request.text, abandon_on_cancel=True)
+            parsed, plan = await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
         except query.QueryError as error:
             connection.send(control.Refused("usage", str(error)))
             return None
@@ -170,16 +177,17 @@ class ClientRequests:
             submitted_ms=self._wall_ms(),
         )
 
-    def _analyse(self, text: str) -> tuple[query.Query, query.Plan]:
+    def _analyse(self, request: control.Query) -> tuple[query.Query, query.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
-        parsed = query.parse(text)
+        parsed = query.parse(request.text)
         catalog = {
             stream.name: stream_schema(stream.paths, stream.format, stream.time_field) for stream in self._streams
         }
         named = parsed.stream.name if parsed.stream is not None else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
             catalog[named] = query.Schema({}, open=True)
-        return parsed, query.analyze(parsed, catalog)
+        plan = query.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
+        return parsed, plan
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
         """Starts the job and lets the client follow it; why that failed, if it did."""
@@ -228,10 +236,7 @@ class ClientRequests:
             await end.said.wait()
         finally:
             self._audiences.detach(app_id, client)
-        if end.reason == "unknown":
-            connection.send(control.Refused("unknown", _no_job(request.app)))
-        else:
-            connection.send(control.Ended(end.reason))
+        connection.send(end.answer() or control.Refused("unknown", _no_job(request.app)))
 
     async def _stop(self, name: str, connection: Connection) -> None:
         app_id = id_of_app(name, CREATOR)

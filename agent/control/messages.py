@@ -13,15 +13,23 @@ import msgspec
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 LINE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 1 << 20
+GROUPS_DEFAULT = 1_000_000
+GROUPS_MAX = 100_000_000
+BeyondGroups = Literal["other", "error"]
 
 
 class Query(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
-    """Run a query. `once`: over what the logs hold now; `detach`: go on when this connection closes."""
+    """Run a query. `once`: over what the logs hold now; `detach`: go on when this connection closes.
+
+    A window keeps `max_groups` groups; all others are one group, or end the job.
+    """
 
     text: str
     app: Name | None = None
     once: bool = False
     detach: bool = False
+    max_groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
 
 
 class Follow(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=True):
@@ -75,9 +83,10 @@ class Window(msgspec.Struct, frozen=True, tag="window"):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """There will be no further window."""
+    """There will be no further window. `failure`: what the reason "failed" is about, for people."""
 
-    reason: Literal["finished", "stopped", "nobody", "lost"]
+    reason: Literal["finished", "stopped", "nobody", "lost", "failed"]
+    failure: str = ""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):

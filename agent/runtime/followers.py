@@ -95,7 +95,8 @@ class Followers:
         """Tells everyone that there will be no further result."""
         job, epoch = self._master.job, self._master.epoch
         for follower in self._followers.values():
-            self._post.send(follower.peer, Finished(job.app_id, epoch, follower.sent, reason), now)
+            finished = Finished(job.app_id, epoch, follower.sent, reason, self._master.failure or "")
+            self._post.send(follower.peer, finished, now)
 
     def expire(self, now: float) -> None:
         """Forgets who has not asked for long."""

@@ -174,7 +174,7 @@ class Followings:
         """A master says that there will be no further window."""
         following = self._settled(message.app_id, message.epoch, now)
         if following is not None and self._is_complete(message.app_id, following, message.sent, now):
-            self._end(message.app_id, Ended(message.app_id, message.reason))
+            self._end(message.app_id, Ended(message.app_id, message.reason, message.failure))
 
     def no_job(self, message: NoJob, now: float) -> None:
         """The node that is closest to the appId has never heard of the job."""

@@ -13,6 +13,8 @@ import polars as pl
 
 import cbt
 import query
+from agent.runtime.other_groups import OtherGroups
+from cbt.group_limit import GroupLimit, is_other
 
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 
@@ -29,6 +31,9 @@ class JobFunction:
         self._until_ms = until_ms
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
+        self._other = query.OtherStage(plan)
+        # Also where too many groups are an error: agents stay small until the master has said so.
+        self._limit = GroupLimit(plan.max_groups, "other")
         self._empty_store = self.new_store()
         self._pane = cbt.pane_of(pl.col("@time"), plan.window_ms)
 
@@ -40,6 +45,12 @@ class JobFunction:
     @property
     def aggregates(self) -> bool:
         return self.plan.kind == "aggregate"
+
+    @property
+    def _layout(self) -> cbt.Layout | None:
+        """That of its groups, if it groups by anything."""
+        store = self._empty_store
+        return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
 
     @property
     def state_schema(self) -> pl.Schema:
@@ -69,17 +80,54 @@ class JobFunction:
         return self._events.apply(events).with_columns(pane=self._pane)
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Merges the states of disjoint contributors."""
+        """Merges the states of disjoint contributors, within the limit of groups."""
         store = self._empty_store
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
-        return combiner.combine(list(states))
+        return self._limited(combiner.combine(list(states)))
+
+    def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
+        return self._limited(pl.concat(frames)) if frames else self.combine([])
+
+    def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
+        layout = self._layout
+        return state if layout is None else self._limit.apply(layout, state)
+
+    def is_within_limit(self, state: pl.DataFrame) -> bool:
+        """Whether no pane has more groups than those that are kept, and OTHER."""
+        groups_max = self.plan.max_groups + 1
+        if self._layout is None or state.height <= groups_max:
+            return True
+        most = state["pane"].value_counts(name="groups")["groups"].max()
+        return isinstance(most, int) and most <= groups_max
+
+    def others(self, state: pl.DataFrame) -> dict[int, OtherGroups]:
+        """What lies beyond the limit of groups, by window, where anything does. O(n)."""
+        layout = self._layout
+        if layout is None:
+            return {}
+        others = state.filter(is_other(layout))
+        if others.is_empty():
+            return {}
+        others = layout.combine([others])
+        values: dict[int, dict[str, Any]] = {}
+        for part in layout.alike(others):
+            values |= self._other.values(layout.lower(part))
+        crowded = state.filter(pl.col("pane").is_in(others["pane"].implode())).partition_by("pane")
+        return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
+
+    def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
+        folded = self._limit.folded(layout, frame)
+        kept = frame.select((~is_other(layout)).sum()).item()
+        return OtherGroups(kept, folded.groups, folded.error, values)
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
-        """The finished rows of each of the windows, in order; `state` holds rows of no others."""
+        """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
         store = self._empty_store
         if isinstance(store, cbt.RowBuffer):
             return self._results.windows(state, panes)
         layout = store.layout
+        state = state.filter(~is_other(layout)) if layout.keys else state
         windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
             windows |= self._results.windows(layout.lower(part), part["pane"].unique())

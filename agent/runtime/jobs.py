@@ -259,7 +259,7 @@ class JobPart:
             return None
         partial = contributors.from_bytes(message.partial)
         run = Run(message.after, message.upto, members, state, counters, partial)
-        return run if run.is_sound(function.plan.window_ms) else None
+        return run if run.is_sound(function.plan.window_ms) and function.is_within_limit(state) else None
 
     @property
     def waiting_runs(self) -> int:

@@ -9,6 +9,7 @@ from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
+from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
@@ -35,6 +36,8 @@ class Master:
         self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.given_up = 0
         """Agents that no pane waits for."""
+        self.failure: str | None = None
+        """Why the job cannot go on beyond the frontier."""
         self._ready = 0
 
     def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
@@ -85,8 +88,17 @@ class Master:
         self.roster.forget_left(self.frontier)
 
     def publish(self, run: Run) -> dict[int, Result]:
-        """The windows a combined run completes, by pane, in order; the run must continue where the last one ended."""
+        """The windows a combined run completes, by pane, in order; the run must continue where the last one ended.
+
+        Where too many groups are an error, windows end before the first that has them, and `failure` says so.
+        """
         assert run.after == self.frontier, "runs reach the master in sequence"
+        assert self.failure is None
+        others = self.function.others(run.state)
+        if others and self.function.plan.beyond_groups == "error":
+            crowded = min(others)
+            self.failure = self._too_many_groups(crowded, others[crowded])
+            run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
         counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
@@ -99,7 +111,9 @@ class Master:
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
         rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
-        results = {pane: self._result(pane, rows[pane], counted[pane], run) for pane in sorted(counted)}
+        results = {
+            pane: self._result(pane, rows[pane], others.get(pane), counted[pane], run) for pane in sorted(counted)
+        }
         self.roster.forget_left(self.frontier)
         return results
 
@@ -113,7 +127,18 @@ class Master:
         master.totals.update(zip(COUNTERS, replica.totals, strict=False))
         return master
 
-    def _result(self, pane: int, rows: query.Rows, counted: dict[str, int], run: Run) -> Result:
+    def _too_many_groups(self, pane: int, other: OtherGroups) -> str:
+        size, most = self.function.plan.window_ms, self.function.plan.max_groups
+        window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
+        more = f"about {other.about} groups more" if other.about else "more groups"
+        return (
+            f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
+            "coarser columns, or let all others be one group with --beyond-groups other"
+        )
+
+    def _result(
+        self, pane: int, rows: query.Rows, other: OtherGroups | None, counted: dict[str, int], run: Run
+    ) -> Result:
         size = self.function.plan.window_ms
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
@@ -132,6 +157,7 @@ class Master:
             malformed=counted["malformed"],
             coerced=counted["coerced"],
             dropped=0 if self.function.aggregates else max(0, counted["matched"] - len(rows)),
+            other=other,
             error=None,
             version=VERSION,
             epoch=self.epoch.counter,

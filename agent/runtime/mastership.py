@@ -227,7 +227,7 @@ class Mastership:
 
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
-        if self.ended is None:
+        if self.ended is None and self.master.failure is None:
             spans, given_up = self.part.due(), self._patience.given_up
             if spans and not self._holds_back(spans, now):
                 self._publish(self.part.completed(), now)
@@ -249,7 +249,11 @@ class Mastership:
         return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
-        results = [(pane, result) for run in runs for pane, result in self.master.publish(run).items()]
+        results: list[tuple[int, Result]] = []
+        for run in runs:
+            results += self.master.publish(run).items()
+            if self.master.failure is not None:
+                break
         json: list[tuple[int, bytes]] = []
         if len(self.followers) or not self.master.job.bounded:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
@@ -272,6 +276,8 @@ class Mastership:
             self._post.multicast(self._app_id, Commit(self._app_id, self.master.epoch, outcome.frontier), now)
             if outcome.frontier == END:
                 self.stop(now, "finished")
+        if self.master.failure is not None:
+            self.stop(now, "failed")
 
     def depose(self, now: float) -> None:
         """Another master is in office: it has taken over with what is waiting here as published."""

@@ -19,8 +19,8 @@ Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Reason = Literal["finished", "stopped", "nobody"]
-"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream."""
+Reason = Literal["finished", "stopped", "nobody", "failed"]
+"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
 GRACE_MS = 5000
 
 
@@ -246,11 +246,12 @@ class Window(Message, frozen=True, tag=True):
 
 
 class Finished(Message, frozen=True, tag=True):
-    """Master → follower: that was the last window, of the pane `sent`."""
+    """Master → follower: that was the last window, of the pane `sent`. `failure`: what the reason "failed" is about."""
 
     epoch: Epoch
     sent: Time
     reason: Reason
+    failure: Text = ""
 
 
 class Stop(Message, frozen=True, tag=True):

@@ -56,11 +56,13 @@ class Ended:
     """There will be no further result of a followed job.
 
     finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream;
-    lost: nothing was heard of it for long; unknown: there is no such job.
+    lost: nothing was heard of it for long; unknown: there is no such job; failed: it cannot go on, and `failure`
+    tells people why.
     """
 
     app_id: int
-    reason: Literal["finished", "stopped", "nobody", "lost", "unknown"]
+    reason: Literal["finished", "stopped", "nobody", "lost", "unknown", "failed"]
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ from typing import Any
 import msgspec
 
 import query
+from agent.runtime.other_groups import OtherGroups
 
 NAMES_MAX = 20
 """How many agents `missing` and `partial` name at most."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """Rows of one window with everything a reader needs to judge them; counts are integers."""
+    """Rows of one window with everything a reader needs to judge them; counts are integers.
+
+    `other`: what is in no row, since the window has more groups than its job keeps.
+    """
 
     app: str
     window_start: str | None
@@ -29,6 +33,7 @@ class Result(msgspec.Struct, frozen=True):
     malformed: int
     coerced: int
     dropped: int
+    other: OtherGroups | None
     error: float | None
     version: int
     epoch: int

@@ -175,18 +175,22 @@ class Worker:
         return newest if isinstance(newest, int) else None
 
     def _runs(self, upto: int) -> Iterator[Run]:
-        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time."""
+        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
+        of a pane with too many groups no more than twice those that are kept."""
         counters = self._take_counters(upto)
         held: list[pl.DataFrame] = []
         for frame in self._store.flush(upto=None if upto == END else upto):
             held.append(frame)
             newest = frame["pane"][-1]
-            if sum(part.height for part in held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
-                state = pl.concat(held)
+            rows = sum(part.height for part in held)
+            if rows > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+                state = self.function.gather(held)
                 older = pl.col("pane") < newest
                 yield self._seal(newest - 1, state.filter(older), counters)
                 held = [state.filter(~older)]
-        state = pl.concat(held) if held else self.function.combine([])
+            elif rows > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups):
+                held = [self.function.gather(held)]
+        state = self.function.gather(held)
         self._store.empty(upto=None if upto == END else upto)
         yield self._seal(upto, state, counters)
 

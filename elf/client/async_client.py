@@ -8,7 +8,9 @@ import random
 import trio
 
 from agent.control.messages import (
+    GROUPS_DEFAULT,
     Answer,
+    BeyondGroups,
     Ended,
     Follow,
     GetJobs,
@@ -53,12 +55,23 @@ class AsyncClient:
     async def __aexit__(self, *_: object) -> None:
         """There is nothing to close: jobs have their own connections."""
 
-    def query(self, text: str, *, app: str | None = None, once: bool = False, detach: bool = False) -> AsyncJob:
+    def query(
+        self,
+        text: str,
+        *,
+        app: str | None = None,
+        once: bool = False,
+        detach: bool = False,
+        max_groups: int = GROUPS_DEFAULT,
+        beyond_groups: BeyondGroups = "other",
+    ) -> AsyncJob:
         """A query over the fleet, submitted by entering the job's `async with` statement and stopped by leaving it.
 
-        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job.
+        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job. A window
+        has rows for `max_groups` groups (by default a million); what is `beyond_groups` is in its result's `other`, or
+        an "error" that ends the job.
         """
-        return self._job(Query(text, app, once, detach), None)
+        return self._job(Query(text, app, once, detach, max_groups, beyond_groups), None)
 
     def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> AsyncJob:
         """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
@@ -139,7 +152,7 @@ class AsyncJob(AttachedJob):
             if isinstance(update, Result):
                 return update
         if update.reason != "finished":
-            raise JobEndedError(self.app, update.reason)
+            raise JobEndedError(self.app, update.reason, update.failure)
         raise StopAsyncIteration
 
     def updates(self) -> Updates:

@@ -245,8 +245,14 @@ class AttachedJob:
 
     @property
     def ended(self) -> str | None:
-        """Why there is no further window: "finished", "stopped", "nobody" or "lost"; None while there may be one."""
+        """Why there is no further window: "finished", "stopped", "nobody", "lost" or "failed"; None while there may be
+        one."""
         return self._core.ended.reason if self._core.ended else None
+
+    @property
+    def failure(self) -> str:
+        """What a job that failed could not do; nothing of others."""
+        return self._core.ended.failure if self._core.ended else ""
 
     def _check_open(self) -> None:
         if self._closed:

@@ -39,15 +39,19 @@ class UnknownJobError(RefusedError):
 
 
 class JobEndedError(ClientError):
-    """The job ended before its client was done: `reason` is "stopped", "nobody" (has its stream) or "lost"."""
+    """The job ended before its client was done: `reason` is "stopped", "nobody" (has its stream), "lost" or "failed",
+    in which case `failure` tells why it could not go on.
+    """
 
-    def __init__(self, app: str, reason: str) -> None:
+    def __init__(self, app: str, reason: str, failure: str = "") -> None:
         self.app = app
         self.reason = reason
+        self.failure = failure
         why = {
             "stopped": "was stopped (by elf stop, or since nobody followed it)",
             "nobody": "has nobody to run it: no agent has its stream (elf status shows an agent's streams)",
             "lost": "is lost: no agent knows it any more (elf jobs lists what the fleet runs)",
+            "failed": f"failed: {failure}",
         }
         super().__init__(f"{app} {why.get(reason, f'ended: {reason}')}")
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from agent.control.messages import Window
+from agent.runtime.other_groups import OtherGroups
 from elf.client.errors import ProtocolError
 
 
@@ -15,6 +16,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     `rows` are dicts of plain values in the order of the job's columns; the window's bounds are RFC 3339 texts, None
     for a query without WINDOWING. `contributors` of `expected` agents are in it, `missing` names (at most 20) others.
+    `other` is what is in no row, since the window has more groups than its job keeps.
     `pane` (epoch milliseconds) is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
 
@@ -35,6 +37,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     error: float | None
     version: int
     epoch: int
+    other: OtherGroups | None = None
     pane: int = 0
     json: bytes = b""
 

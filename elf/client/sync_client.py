@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agent.control.messages import (
+    GROUPS_DEFAULT,
     Answer,
+    BeyondGroups,
     Ended,
     Follow,
     GetJobs,
@@ -56,12 +58,23 @@ class SyncClient:
     def __exit__(self, *_: object) -> None:
         """There is nothing to close: jobs have their own connections."""
 
-    def query(self, text: str, *, app: str | None = None, once: bool = False, detach: bool = False) -> SyncJob:
+    def query(
+        self,
+        text: str,
+        *,
+        app: str | None = None,
+        once: bool = False,
+        detach: bool = False,
+        max_groups: int = GROUPS_DEFAULT,
+        beyond_groups: BeyondGroups = "other",
+    ) -> SyncJob:
         """A query over the fleet, submitted by entering the job's `with` statement and stopped by leaving it.
 
-        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job.
+        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job. A window
+        has rows for `max_groups` groups (by default a million); what is `beyond_groups` is in its result's `other`, or
+        an "error" that ends the job.
         """
-        return self._job(Query(text, app, once, detach), None)
+        return self._job(Query(text, app, once, detach, max_groups, beyond_groups), None)
 
     def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> SyncJob:
         """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
@@ -146,7 +159,7 @@ class SyncJob(AttachedJob):
             if isinstance(update, Result):
                 return update
         if self.ended != "finished":
-            raise JobEndedError(self.app, self.ended or "lost")
+            raise JobEndedError(self.app, self.ended or "lost", self.failure)
         raise StopIteration
 
     def updates(self) -> Iterator[Update]:

@@ -26,7 +26,7 @@ Examples:
   elf follow errors --socket /run/elf/control.sock --output csv >> errors.csv
 
 \b
-Exit codes: 0 done, or the job has finished; 1 failed, or the job was stopped or lost; 124 --timeout,
+Exit codes: 0 done, or the job has finished; 1 failed, or the job failed, was stopped or lost; 124 --timeout,
 130 Ctrl-C or SIGTERM, 141 nobody reads the output any more. The job goes on in any case.
 """
 
@@ -60,6 +60,6 @@ def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socke
     if reason == "timeout":
         tell(f"{name}: time is up, {goes_on}")
         return 124
-    if reason in ("stopped", "nobody", "lost"):
-        raise JobEndedError(name, reason)
+    if reason in ("stopped", "nobody", "lost", "failed"):
+        raise JobEndedError(name, reason, job.failure)
     return 0

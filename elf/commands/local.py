@@ -16,6 +16,7 @@ from agent.parsing import parse_time
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
+from elf.group_options import BeyondGroups, beyond_groups_option, max_groups_option
 from elf.output import result_writer
 from elf.terminal import printable, tell
 
@@ -46,6 +47,8 @@ Examples:
               "created_at that is there, else the time of reading.")  # fmt: skip
 @click.option("--since", metavar="TIME", help="Only events from this time on, e.g. 2015-05-17T10:00:00Z.")
 @click.option("--until", metavar="TIME", help="Only events before this time.")
+@max_groups_option
+@beyond_groups_option
 @click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
               help="Tables for people, JSON lines with completeness for programs, CSV of the rows.")  # fmt: skip
 def local(
@@ -57,6 +60,8 @@ def local(
     time_field: str | None,
     since: str | None,
     until: str | None,
+    max_groups: int,
+    beyond_groups: BeyondGroups,
     output: str,
 ) -> None:
     """Answer QUERY over FILEs with a whole fleet embedded in this process.
@@ -74,6 +79,8 @@ def local(
         time_field=time_field,
         since_ms=since_ms,
         until_ms=until_ms,
+        max_groups=max_groups,
+        beyond_groups=beyond_groups,
     )
     try:
         run = embedded.LocalRun(query_text, _sources(files, named), options)

@@ -19,6 +19,7 @@ from elf.asking import (
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.errors import UsageError
+from elf.group_options import BeyondGroups, beyond_groups_option, max_groups_option
 from elf.terminal import printable, tell
 
 STOP_TIMEOUT_S = 3.0
@@ -45,6 +46,8 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 @timeout_option
 @click.option("--detach", is_flag=True,
               help="Leave the job running: print its name and end, after --windows or --timeout if given.")  # fmt: skip
+@max_groups_option
+@beyond_groups_option
 @click.option("--explain", is_flag=True, help="Print what would run, and where; nothing is submitted.")
 @output_option("table", "json", "csv")
 @socket_option
@@ -55,6 +58,8 @@ def query(
     windows: int | None,
     timeout_s: float | None,
     detach: bool,
+    max_groups: int,
+    beyond_groups: BeyondGroups,
     explain: bool,
     output: str,
     socket: Path | None,
@@ -67,14 +72,16 @@ def query(
     if explain:
         from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
 
-        print_explanation(query_text, once=once, output=output)
+        print_explanation(query_text, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
         return 0
     if app is not None and not 1 <= len(app) <= 255:
         raise UsageError("--app: a job's name has 1 to 255 characters")
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
     with (
         asking(socket, timeout_s, unsure) as (client, deadline),
-        client.query(query_text, app=app, once=once, detach=detach) as job,
+        client.query(
+            query_text, app=app, once=once, detach=detach, max_groups=max_groups, beyond_groups=beyond_groups
+        ) as job,
     ):
         session = _Session(job, client.path, socket, detach=detach)
         if detach and windows is None and timeout_s is None:
@@ -111,8 +118,8 @@ class _Session:
                 self._tell("time is up")
                 self._end()
                 return 124
-            case "stopped" | "nobody" | "lost":
-                raise JobEndedError(self._name, reason)
+            case "stopped" | "nobody" | "lost" | "failed":
+                raise JobEndedError(self._name, reason, self._job.failure)
         return 0
 
     def leave(self) -> int:

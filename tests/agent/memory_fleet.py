@@ -79,9 +79,19 @@ class Fleet:
 
     # Jobs.
 
-    def submit(self, text: str = COUNT, name: str = "shop", by: int = 0, **options: Any) -> Id:
+    def submit(
+        self,
+        text: str = COUNT,
+        name: str = "shop",
+        by: int = 0,
+        *,
+        max_groups: int = query.GROUPS_DEFAULT,
+        beyond_groups: query.BeyondGroups = "other",
+        **options: Any,
+    ) -> Id:
         """A bounded job, unless the options say otherwise; its master need not wait for anybody to enrol."""
-        plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
+        catalog = {"web": query.Schema({}, open=True)}
+        plan = query.analyze(query.parse(text), catalog, max_groups=max_groups, beyond_groups=beyond_groups)
         key = app_id(name, b"")
         job = Submit(key, name, plan.stream, plan.to_wire(), text, **options)
         self.agents[by].submit(job, self.now, self.wall_ms)

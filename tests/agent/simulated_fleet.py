@@ -34,8 +34,8 @@ _NAMES: dict[int, tuple[Result, frozenset[str], frozenset[str]]] = {}
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, pane: int, rows: Any, counted: Any, run: Any) -> Result:
-        result = make(master, pane, rows, counted, run)
+    def made(master: Master, pane: int, rows: Any, other: Any, counted: Any, run: Any) -> Result:
+        result = make(master, pane, rows, other, counted, run)
         roster = master.roster
         expected = roster.expected(pane)
         names = [frozenset(roster.names(numbers)) for numbers in (expected, expected & run.contributors)]

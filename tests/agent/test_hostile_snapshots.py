@@ -49,8 +49,8 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 class Root:
     """A job's master, whose agent works as well, and one child that is on the roster with number 1."""
 
-    def __init__(self, sql: str = SQL[0]) -> None:
-        plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
+    def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
+        plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.part = JobPart(APP, ROOT)
         self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
@@ -158,6 +158,16 @@ def test_an_unsound_run_counts_for_nothing_and_nobody_waits_for_it(fields: dict[
     first, second = root.finish()
     assert [(r.contributors, r.expected, r.missing) for r in (first, second)] == [(1, 2, ["child"])] * 2
     assert (first.events, second.events, root.master.totals["malformed"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(("groups", "refused"), [(3, 0), (4, 1)])
+def test_a_run_may_have_the_groups_that_are_kept_and_other(groups: int, refused: int) -> None:
+    root = Root(SQL[1], max_groups=2)
+    layout = cbt.Layout([cbt.Key("k0", "any")], [cbt.Aggregate("a0", "count", None, "any")])
+    state = layout.lift(pl.DataFrame({"pane": [0] * groups, "k0": [f"product-{n}" for n in range(groups)]}))
+    assert root.says(state=state, counters=counters([0], events=[groups])) == refused
+    (result,) = root.finish()
+    assert (len(result.rows), result.missing) == (2, ["child"] * refused)
 
 
 def test_what_nobody_contributed_is_not_counted() -> None:

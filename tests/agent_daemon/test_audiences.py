@@ -30,7 +30,7 @@ class Listener:
     def __init__(self, after: int | None = None) -> None:
         self.lines: list[dict[str, Any]] = []
         self.reasons: list[str] = []
-        self.client = Client(self, after, self.reasons.append)
+        self.client = Client(self, after, lambda ended: self.reasons.append(ended.reason))
 
     def send_line(self, line: bytes) -> None:
         self.lines.append(json.loads(line))

@@ -38,7 +38,7 @@ def test_plans_come_back_as_they_were_sent(plan):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 3},
         {"version": True},
         {"stream": 5},
         {"stream": "\ud800"},
@@ -49,6 +49,14 @@ def test_plans_come_back_as_they_were_sent(plan):
         {"kind": "rows"},
         {"limit": -1},
         {"limit": 2.5},
+        {"max_groups": 0},
+        {"max_groups": -1},
+        {"max_groups": 2**62},
+        {"max_groups": True},
+        {"max_groups": 5.0},
+        {"max_groups": None},
+        {"beyond_groups": "drop"},
+        {"beyond_groups": None},
         {"where": "store"},
         {"where": "nowhere"},
         {"where": ["value", "boolean", 1]},
@@ -83,6 +91,14 @@ def test_plans_come_back_as_they_were_sent(plan):
 def test_changed_plans_are_refused(change):
     with pytest.raises(PlanError):
         Plan.from_wire({**PLANS[0].to_wire(), **change})
+
+
+def test_a_limit_of_groups_comes_back_and_plans_from_before_have_the_usual_one():
+    plan = analyze(parse(QUERIES[0]), CATALOG, max_groups=7, beyond_groups="error")
+    wire = plan.to_wire()
+    assert Plan.from_wire(wire) == plan
+    del wire["max_groups"], wire["beyond_groups"]
+    assert Plan.from_wire({**wire, "version": 1}) == PLANS[0]
 
 
 def test_deep_and_large_expressions_are_refused():
