@@ -66,6 +66,9 @@ def test_options_reach_the_agent(agent: Start) -> None:
     server = agent(stops_and_shows(Ended("finished")))
     assert ask("query", "--once", "--app", "shop", QUERY, "--socket", str(server.path)).code == 0
     assert server.requests == [Query(QUERY, app="shop", once=True)]
+    limits = ("--max-groups", "5", "--beyond-groups", "error")
+    assert ask("query", *limits, QUERY, socket=server.path).code == 0
+    assert server.requests[1:] == [Query(QUERY, max_groups=5, beyond_groups="error")]
 
 
 def test_a_window_without_data_prints_nothing(agent: Start) -> None:
@@ -237,6 +240,26 @@ def test_the_end_of_a_job_is_told(agent: Start, reason: str, code: int, words: s
     assert len(finished.err.splitlines()) == (1 if words else 0)
     assert finished.out.splitlines()[1:] == ["2026-01-02T03:04:01Z,2026-01-02T03:04:11Z,Chess,1000"]
     assert server.requests == [Query(QUERY)]
+
+
+@pytest.mark.parametrize("command", [("query", QUERY), ("follow", "shop")])
+def test_a_job_that_failed_says_why(agent: Start, command: tuple[str, str]) -> None:
+    server = agent(stops_and_shows(window(1000), Ended("failed", "the window from noon has more groups than 5")))
+    finished = ask(*command, "--output", "json", socket=server.path)
+    assert (finished.code, finished.out.encode()) == (1, result_line(1000) + b"\n")
+    assert "shop failed: the window from noon has more groups than 5" in finished.err
+
+
+def test_what_is_in_no_row_is_told_below_the_table(agent: Start) -> None:
+    other = {
+        "kept": 1_000_000,
+        "groups": 34_217,
+        "relative_error": 0.003,
+        "values": {"clicks": 123456, "\x1b[0m": None},
+    }
+    server = agent(stops_and_shows(window(1000, other=other), Ended("finished")))
+    shown = " ".join(ask("query", QUERY, socket=server.path).out.split())
+    assert "1,000,000 groups; about 34,000 more are together in OTHER: clicks 123,456, \\x1b[0m NULL 2 of 2" in shown
 
 
 def test_a_reader_that_goes_ends_the_job_though_no_window_comes(agent: Start) -> None:
