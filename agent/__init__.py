@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent.runtime.messages import Submit
     from agent.runtime.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
     from agent.runtime.result import Result
+    from agent.runtime.spill_room import SpillRoom
     from agent.runtime.status import AgentStatus, JobListing, PartStatus
 else:
     # Loaded when first used: a client needs the control messages, and not Polars.
@@ -34,6 +35,7 @@ else:
         "PartStatus": "agent.runtime.status",
         "Published": "agent.runtime.notices",
         "Result": "agent.runtime.result",
+        "SpillRoom": "agent.runtime.spill_room",
         "StartError": "agent.errors",
         "StopAnswered": "agent.runtime.notices",
         "StreamOptions": "agent.runtime.feeds_wanted",
@@ -66,6 +68,7 @@ __all__ = [
     "PartStatus",
     "Published",
     "Result",
+    "SpillRoom",
     "StartError",
     "StopAnswered",
     "StreamOptions",

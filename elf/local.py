@@ -7,13 +7,16 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
 import query
-from agent import EmbeddedFleet, Result, Submit
+from agent import EmbeddedFleet, Result, SpillRoom, Submit
 from agent.feeding.stream_schema import schema_of
 from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.sources import Block, SourceError
@@ -25,6 +28,8 @@ APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
 BLOCKS_AHEAD = 4
+JOB_MEMORY_BYTES = 256 << 20
+"""What each embedded agent holds of a job in memory, as `job_memory` of other agents; the rest goes to disk."""
 _KINDS_OF_VALUES = {
     "number": "a number", "integer": "an integer", "string": "a string", "boolean": "true or false",
     "timestamp": "a time",
@@ -93,6 +98,7 @@ class LocalRun:
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0
+        self._said_of_disk: set[str] = set()
 
     def results(self, progress: Progress | None = None) -> Iterator[Result]:
         """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
@@ -100,8 +106,28 @@ class LocalRun:
         A file that breaks off in the middle counts as far as it could be read: `ElfError` says so at the end, or after
         the last window before one with too many groups, where that is an error.
         """
+        with self._spill_room() as room:
+            yield from self._results(room, progress)
+
+    @contextmanager
+    def _spill_room(self) -> Iterator[SpillRoom | None]:
+        """On a machine that takes no files at all, everything stays in memory."""
+        try:
+            directory = TemporaryDirectory(prefix="elf-local-")
+        except OSError:
+            yield None
+            return
+        with directory as path:
+            yield SpillRoom(JOB_MEMORY_BYTES, Path(path), self._tell_of_disk)
+
+    def _tell_of_disk(self, what: str, why: str) -> None:
+        if what not in self._said_of_disk:
+            self._said_of_disk.add(what)
+            self.warnings.append(f"{what} ({why})")
+
+    def _results(self, room: SpillRoom | None, progress: Progress | None) -> Iterator[Result]:
         options = self._options
-        fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0))
+        fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room)
         job = Submit(
             app_id=app_id(APP, b""),
             name=APP,

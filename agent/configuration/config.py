@@ -24,6 +24,7 @@ from agent.configuration.rules import (
     check_path,
     check_reachable,
     check_stream,
+    memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
 from overlay import format_address, parse_address
@@ -40,6 +41,7 @@ PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RUL
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
+Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
@@ -68,6 +70,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     advertise: Seed | None = None
     seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
     control_socket: PathText | None = None
+    job_memory: Memory = "256 MiB"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
 
@@ -104,6 +107,7 @@ class Config:
     seeds: tuple[str, ...]
     data_directory: Path
     control_socket: Path
+    job_memory_bytes: int
     log_level: str
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
@@ -182,6 +186,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         seeds=tuple(dict.fromkeys(map(_spelled_one_way, file.seeds))),
         data_directory=data_directory,
         control_socket=socket,
+        job_memory_bytes=memory_bytes(file.job_memory),
         log_level=file.log_level,
         identity=IdentityConfig(base / file.identity.ca, base / file.identity.certificate, base / file.identity.key),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),

@@ -6,6 +6,7 @@ import re
 
 from overlay import parse_address
 
+MEMORY_BYTES_MIN = 1 << 20
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
@@ -36,6 +37,21 @@ def check_stream(name: str) -> None:
         raise ValueError("* stands for every stream: give this one a name of its own")
     if not name.isprintable():
         raise ValueError(f"{name!r} has characters that cannot be shown")
+
+
+def memory_bytes(text: str) -> int:
+    """How many bytes a text as `256 MiB` means. Raises ValueError for what is no such text, or less than 1 MiB.
+
+    >>> memory_bytes("1.5 GiB")
+    1610612736
+    """
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([KMGT])iB", text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no amount of memory: write it like '256 MiB' or '1.5 GiB'")
+    size = int(float(match[1]) * 1024 ** ("KMGT".index(match[2]) + 1))
+    if size < MEMORY_BYTES_MIN:
+        raise ValueError(f"{text} is too little: 1 MiB is the least")
+    return size
 
 
 def check_path(path: str) -> None:

@@ -1,9 +1,12 @@
-"""The agent's own folder: a lock, so that one agent uses it, and the number of its starts."""
+"""The agent's own folder: a lock, so that one agent uses it, the number of its starts, and room for what does not fit
+its memory.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +16,7 @@ from agent.errors import StartError
 DIRECTORY_MODE = 0o750
 INCARNATION_FILE = "incarnation"
 LOCK_FILE = "lock"
+SPILL_DIRECTORY = "spill"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
 
@@ -64,6 +68,17 @@ class DataDirectory:
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
+
+    def empty_spill_directory(self) -> Path:
+        """A folder for what this process writes for itself alone; what a killed one left there is removed."""
+        path = self.path / SPILL_DIRECTORY
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            raise self._unusable(error) from None
+        return path
 
     def _last(self, path: Path, wall_s: int) -> int:
         try:

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -21,6 +22,7 @@ from agent.control.client_requests import ClientRequests
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
 from agent.daemon.data_directory import DataDirectory
+from agent.daemon.disk_warnings import DiskWarnings
 from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.pump import Pump
 from agent.daemon.seeds import Seeds
@@ -29,6 +31,7 @@ from agent.feeding.feeds import Feeds
 from agent.runtime.agent import Agent
 from agent.runtime.feeds_wanted import StreamOptions
 from agent.runtime.notices import Notice
+from agent.runtime.spill_room import SpillRoom
 from overlay import Identity, ListenError, Node, Peer, PeerFailed, PeerLeft, Transport, TransportLimits, format_id
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -58,7 +61,8 @@ def run_agent(config: Config, identity: Identity) -> int:
 
 async def _run(config: Config, identity: Identity, directory: DataDirectory, started: float) -> int:
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
-        daemon = Daemon(config, identity, directory.next_incarnation(int(time.time())), started)
+        incarnation = directory.next_incarnation(int(time.time()))
+        daemon = Daemon(config, identity, incarnation, directory.empty_spill_directory(), started)
         return await daemon.run(signals)
 
 
@@ -70,7 +74,9 @@ def wall_ms() -> int:
 class Daemon:
     """One running agent."""
 
-    def __init__(self, config: Config, identity: Identity, incarnation: int, started: float) -> None:
+    def __init__(
+        self, config: Config, identity: Identity, incarnation: int, spill_directory: Path, started: float
+    ) -> None:
         self._config = config
         self._incarnation = incarnation
         self._started = started
@@ -79,7 +85,9 @@ class Daemon:
         chance = random.Random()
         node = Node(Peer(identity.node_id, address), random=chance)
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
-        self._agent = agent = Agent(config.name, node, options)
+        warnings = DiskWarnings(trio.current_time)
+        self._room = SpillRoom(config.job_memory_bytes, spill_directory, warnings.warn)
+        self._agent = agent = Agent(config.name, node, options, room=self._room)
         self._pump = Pump(
             node,
             agent,
@@ -207,6 +215,7 @@ class Daemon:
         agent = self._agent.status()
         counters = transport_counters(transport)
         counters["agent.refused"] = agent.refused
+        counters |= {"spill.unwritten": self._room.unwritten, "spill.unread": self._room.unread}
         counters |= {f"control.{name}": count for name, count in self._control.counters.items()}
         node = self._pump.node.statistics()
         counters |= {f"node.{name}": getattr(node, name) for name in node.__slots__}

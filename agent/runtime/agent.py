@@ -30,6 +30,7 @@ from agent.runtime.parts import Parts
 from agent.runtime.post import FLEET_GROUP, Post
 from agent.runtime.requests import Requests
 from agent.runtime.result import Result
+from agent.runtime.spill_room import SpillRoom
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.succession import Succession
 from overlay import (
@@ -58,11 +59,18 @@ REPLICAS = 3
 class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
-    `replicas` is how many agents hold the descriptor of each job whose master is here.
+    `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
+    or goes to disk where there is a `room` for that.
     """
 
     def __init__(
-        self, name: str, node: Node, streams: Mapping[str, StreamOptions], *, replicas: int = REPLICAS
+        self,
+        name: str,
+        node: Node,
+        streams: Mapping[str, StreamOptions],
+        *,
+        replicas: int = REPLICAS,
+        room: SpillRoom | None = None,
     ) -> None:
         self.name = name
         self.node = node
@@ -71,7 +79,7 @@ class Agent:
         self._notices: list[Notice] = []
         post = Post(node)
         self._announcements = Announcements()
-        self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance)
+        self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance, room)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
         self._succession = Succession(node, post, self._announcements)

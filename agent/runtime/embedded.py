@@ -14,6 +14,7 @@ from agent.runtime.master import Master
 from agent.runtime.mastership import SETTLE_S
 from agent.runtime.messages import Submit
 from agent.runtime.result import Result
+from agent.runtime.spill_room import SpillRoom
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
@@ -23,9 +24,11 @@ WALL_MS = 0
 
 
 class EmbeddedFleet:
-    """`size` agents that all have the given streams, joined and ready. It runs one job at a time."""
+    """`size` agents that all have the given streams, joined and ready. It runs one job at a time, whose workers count
+    in memory, or in a `room`.
+    """
 
-    def __init__(self, size: int, streams: Sequence[str], random: RandomSource) -> None:
+    def __init__(self, size: int, streams: Sequence[str], random: RandomSource, room: SpillRoom | None = None) -> None:
         self._network = MemoryNetwork()
         self._now = 0.0
         self._agents: list[Agent] = []
@@ -36,7 +39,7 @@ class EmbeddedFleet:
             node = Node(Peer(group_id(f"embedded {name}"), name), random=random)
             self._network.add(node)
             # One process lives or dies as a whole: nobody could succeed a master here.
-            agent = Agent(name, node, options, replicas=0)
+            agent = Agent(name, node, options, replicas=0, room=room)
             agent.on_result(self._results.append)
             self._agents.append(agent)
             if number == 0:

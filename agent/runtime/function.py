@@ -14,6 +14,7 @@ import polars as pl
 import cbt
 import query
 from agent.runtime.other_groups import OtherGroups
+from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
 
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
@@ -57,11 +58,19 @@ class JobFunction:
         store = self._empty_store
         return store.layout.schema if isinstance(store, cbt.CompressedBufferTree) else store.schema
 
-    def new_store(self) -> PaneStore:
-        """An empty store for the job's open panes."""
+    def new_store(self, room: SpillRoom | None = None) -> PaneStore:
+        """An empty store for the job's open panes, which goes to disk where there is no room for groups in memory.
+
+        Without a room it stays in memory. Raises `cbt.SpillError` where nothing may be written.
+        """
         keys = [cbt.Key(*key) for key in self._events.keys()]  # noqa: SIM118 - not a dict
         if self.aggregates:
-            return cbt.CompressedBufferTree(keys, [cbt.Aggregate(*a) for a in self._events.aggregates()])
+            aggregates = [cbt.Aggregate(*a) for a in self._events.aggregates()]
+            if room is None:
+                return cbt.CompressedBufferTree(keys, aggregates)
+            return cbt.CompressedBufferTree(
+                keys, aggregates, memory_limit_bytes=room.memory_bytes, spill_directory=room.directory
+            )
         order = [cbt.Order(*order) for order in self._events.order()]
         assert self.plan.limit is not None
         return cbt.RowBuffer(keys, order, self.plan.limit)
@@ -96,9 +105,10 @@ class JobFunction:
     def is_within_limit(self, state: pl.DataFrame) -> bool:
         """Whether no pane has more groups than those that are kept, and OTHER."""
         groups_max = self.plan.max_groups + 1
-        if self._layout is None or state.height <= groups_max:
+        layout = self._layout
+        if layout is None or state.height <= groups_max:
             return True
-        most = state["pane"].value_counts(name="groups")["groups"].max()
+        most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
         return isinstance(most, int) and most <= groups_max
 
     def others(self, state: pl.DataFrame) -> dict[int, OtherGroups]:
@@ -118,7 +128,7 @@ class JobFunction:
 
     def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
         folded = self._limit.folded(layout, frame)
-        kept = frame.select((~is_other(layout)).sum()).item()
+        kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
         return OtherGroups(kept, folded.groups, folded.error, values)
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:

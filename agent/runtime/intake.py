@@ -11,6 +11,7 @@ from agent.runtime.feeds_wanted import Feed, FeedKey
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Submit
 from agent.runtime.panes import END, FIRST_PANE, Run
+from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import FUTURE_MS, Watermark
 from agent.runtime.worker import Worker
 
@@ -18,9 +19,17 @@ from agent.runtime.worker import Worker
 class Intake:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use."""
 
-    def __init__(self, function: JobFunction, job: Submit, feeds: Iterable[Feed], begins: int, wall_ms: int) -> None:
+    def __init__(
+        self,
+        function: JobFunction,
+        job: Submit,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        room: SpillRoom | None = None,
+    ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
-        self.worker = Worker(function)
+        self.worker = Worker(function, room)
         self.last_pane: int | None = None
         """Where a worker that leaves ends."""
         self._job = job

@@ -19,6 +19,7 @@ from agent.runtime.intake import Intake
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Ready, Snapshot
 from agent.runtime.panes import COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
+from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
 from overlay import Id, Peer
 
@@ -36,8 +37,9 @@ SNAPSHOT_BYTES_MAX = 60 << 20
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int) -> None:
+    def __init__(self, app_id: Id, node_id: int, room: SpillRoom | None = None) -> None:
         self.app_id = app_id
+        self._room = room
         self.works = False
         self.forwards = False
         self.master: Master | None = None
@@ -101,7 +103,7 @@ class JobPart:
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            self.intake = Intake(self.function, message.job, feeds, message.begins, wall_ms)
+            self.intake = Intake(self.function, message.job, feeds, message.begins, wall_ms, self._room)
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))

@@ -14,13 +14,14 @@ from agent.runtime.master import Master
 from agent.runtime.messages import Announce, Commit, Enrol, Enrolled, Received, Snapshot
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
+from agent.runtime.spill_room import SpillRoom
 from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
 
 
 class Parts:
-    """`at_root` is called where runs may be complete of a job whose master is here."""
+    """`at_root` is called where runs may be complete of a job whose master is here; workers count in the `room`."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Parts:
         streams: Mapping[str, StreamOptions],
         announcements: Announcements,
         at_root: Callable[[Id, float], None],
+        room: SpillRoom | None,
     ) -> None:
         self.refused = 0
         self.takes_work = True
@@ -39,6 +41,7 @@ class Parts:
         self._streams = streams
         self._announcements = announcements
         self._at_root = at_root
+        self._room = room
         self._parts: dict[Id, JobPart] = {}
         self._unannounced: dict[Id, float] = {}
 
@@ -99,7 +102,7 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part

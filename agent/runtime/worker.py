@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from agent.runtime.function import JobFunction
+from agent.runtime.guarded_store import GuardedStore
 from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.spill_room import SpillRoom
 
 ROWS_PER_RUN = 1 << 16
 """A run is cut at the next pane boundary past this many rows, so that no message holds a job's whole past."""
@@ -30,7 +32,7 @@ SELF = 1
 class Worker:
     """Counts, filters, aggregates; then hands out its panes as runs that follow each other."""
 
-    def __init__(self, function: JobFunction) -> None:
+    def __init__(self, function: JobFunction, room: SpillRoom | None = None) -> None:
         self.function = function
         self.frontier = FIRST_PANE
         """How far it has sealed."""
@@ -41,7 +43,7 @@ class Worker:
         self._first_pane = FIRST_PANE
         self._unexpected_before = FIRST_PANE
         self._closed = FIRST_PANE
-        self._store = function.new_store()
+        self._store = GuardedStore(function, room)
         self._counters: list[pl.DataFrame] = []
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
@@ -180,19 +182,43 @@ class Worker:
         counters = self._take_counters(upto)
         held: list[pl.DataFrame] = []
         for frame in self._store.flush(upto=None if upto == END else upto):
+            if frame is None:
+                yield from self._runs_by_pane(upto, counters)
+                return
             held.append(frame)
             newest = frame["pane"][-1]
-            rows = sum(part.height for part in held)
-            if rows > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+            if _rows(held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
                 state = self.function.gather(held)
                 older = pl.col("pane") < newest
                 yield self._seal(newest - 1, state.filter(older), counters)
                 held = [state.filter(~older)]
-            elif rows > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups):
-                held = [self.function.gather(held)]
+            held = self._folded(held)
         state = self.function.gather(held)
         self._store.empty(upto=None if upto == END else upto)
         yield self._seal(upto, state, counters)
+
+    def _runs_by_pane(self, upto: int, counters: pl.DataFrame) -> Iterator[Run]:
+        """The same where some of it cannot be read: a run a pane, so that only those that lack something say so."""
+        panes = counters["pane"].filter((counters["pane"] > self.frontier) & (counters["pane"] < END)).to_list()
+        for pane in panes[:-1]:
+            state, is_whole = self._readable(pane)
+            yield self._seal(pane, state, counters, is_partial=not is_whole)
+        state, is_whole = self._readable(panes[-1])
+        self._store.empty(upto=None if upto == END else upto)
+        yield self._seal(upto, state, counters, is_partial=not is_whole)
+
+    def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
+        """What of a pane can be read, and whether that is all of it."""
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(pane):
+            if frame is None:
+                return self.function.gather(held), False
+            held = self._folded([*held, frame])
+        return self.function.gather(held), True
+
+    def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
+        crowded = len(held) > 1 and _rows(held) > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups)
+        return [self.function.gather(held)] if crowded else held
 
     def _take_counters(self, upto: int) -> pl.DataFrame:
         if self._malformed or self._late:
@@ -203,9 +229,9 @@ class Worker:
         self._counters = [counters.filter(~inside)]
         return counters.filter(inside)
 
-    def _seal(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame) -> Run:
+    def _seal(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame, *, is_partial: bool = False) -> Run:
         inside = pl.col("pane").is_between(self.frontier, upto, closed="right")
-        partial = SELF if self.is_partial else 0
+        partial = SELF if is_partial or self.is_partial else 0
         return Run(self.frontier, upto, SELF, state, counters.filter(inside), partial)
 
     def _keep(self, run: Run) -> None:
@@ -218,6 +244,10 @@ class Worker:
         self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))
         if len(self._counters) >= COUNTER_FRAMES_MAX:
             self._counters = [add_counters(self._counters)]
+
+
+def _rows(frames: list[pl.DataFrame]) -> int:
+    return sum(frame.height for frame in frames)
 
 
 def _bytes_of(run: Run) -> int:

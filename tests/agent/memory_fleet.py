@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 import query
-from agent import Agent, Notice, Result, StreamOptions, Submit
+from agent import Agent, Notice, Result, SpillRoom, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime.mastership import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
@@ -25,8 +25,14 @@ class Fleet:
     """Agents that all have the streams, but for the last `bystanders` of them, which have none."""
 
     def __init__(
-        self, size: int, bystanders: int = 0, salt: str = "", streams: Mapping[str, StreamOptions] = WEB
+        self,
+        size: int,
+        bystanders: int = 0,
+        salt: str = "",
+        streams: Mapping[str, StreamOptions] = WEB,
+        rooms: Mapping[str, SpillRoom] | None = None,
     ) -> None:
+        self.rooms = rooms or {}
         self.network = MemoryNetwork()
         self.agents: list[Agent] = []
         self.results: list[Result] = []
@@ -37,7 +43,7 @@ class Fleet:
     def add(self, name: str, salt: str = "", streams: Mapping[str, StreamOptions] = WEB) -> Agent:
         node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(len(self.agents)))
         self.network.add(node)
-        agent = Agent(name, node, streams)
+        agent = Agent(name, node, streams, room=self.rooms.get(name))
         agent.on_result(self.results.append)
         self.agents.append(agent)
         if len(self.agents) > 1:

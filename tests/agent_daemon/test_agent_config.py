@@ -51,6 +51,7 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
         "shop", "agent-5", "127.0.0.1:7705", "info",
     )  # fmt: skip
     assert config.advertise is None
+    assert config.job_memory_bytes == 256 << 20
     assert config.seeds == ("127.0.0.1:7701", "[::1]:7702")
     assert config.data_directory == tmp_path / "data"
     assert config.control_socket == tmp_path / "data" / "control.sock"
@@ -59,6 +60,11 @@ def test_a_good_file_is_read_with_its_defaults(tmp_path: Path) -> None:
     (stream,) = config.streams
     assert stream.paths == ("/var/log/nginx/access.log*", f"{tmp_path}/logs/*.json")
     assert (stream.name, stream.format, stream.time_field, stream.read_from) == ("web", "auto", None, "end")
+
+
+@pytest.mark.parametrize(("text", "size"), [("1 MiB", 1 << 20), ("2048KiB", 2 << 20), ("1.5 GiB", 3 << 29)])
+def test_memory_is_said_in_binary_units(tmp_path: Path, text: str, size: int) -> None:
+    assert loaded(tmp_path, f'job_memory = "{text}"\n{GOOD}').job_memory_bytes == size
 
 
 def test_addresses_are_spelled_one_way(tmp_path: Path) -> None:
@@ -110,6 +116,12 @@ def test_the_documentation_has_every_key() -> None:
         (":7702", "", ":4: seeds[1]: '[::1]': an IPv6 address stands in brackets, as in [::1]:7705"),
         ('"data"', '["a"]', ":5: data_directory: must be text in quotes, not a list"),
         ("[identity]", 'log_level = "loud"\n', ":7: log_level: 'loud' is none of debug, info, warning, error"),
+        ("[identity]", 'job_memory = "a lot"\n[identity]',
+         ":7: job_memory: 'a lot' is no amount of memory: write it like '256 MiB' or '1.5 GiB'"),
+        ("[identity]", 'job_memory = 256\n[identity]', ":7: job_memory: must be text in quotes, not a whole number"),
+        ("[identity]", 'job_memory = "-1 GiB"\n[identity]', ":7: job_memory: '-1 GiB' is no amount of memory: write it "
+         "like '256 MiB' or '1.5 GiB'"),
+        ("[identity]", 'job_memory = "9 KiB"\n[identity]', ":7: job_memory: 9 KiB is too little: 1 MiB is the least"),
         ("[identity]", "[identities]", ":7: identities: unknown key (did you mean identity?)"),
         ("[identity]", "[[identity]]", ":7: identity: must be a table, not a list"),
         ("[[streams]]", "[streams]", ":12: streams: must be a list, not a table"),

@@ -50,3 +50,21 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "data" / "incarnation.new").mkdir(parents=True)
     with pytest.raises(StartError, match=r"cannot be used: is a directory \(.*incarnation\.new\)"):
         start(tmp_path / "data")
+
+
+def test_what_a_killed_agent_left_of_its_spilled_data_goes(tmp_path: Path) -> None:
+    with DataDirectory(tmp_path) as directory:
+        spill = directory.empty_spill_directory()
+        (spill / "elf-cbt-1").mkdir()
+        (spill / "elf-cbt-1" / "0").write_bytes(b"a leaf")
+        (spill / "stray").touch()
+    with DataDirectory(tmp_path) as directory:
+        assert directory.empty_spill_directory() == tmp_path / "spill"
+    assert list(spill.iterdir()) == []
+    assert spill.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_spill_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "spill").symlink_to("/")
+    with DataDirectory(tmp_path) as directory, pytest.raises(StartError, match=r"cannot be used: .*spill"):
+        directory.empty_spill_directory()
