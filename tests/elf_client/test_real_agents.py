@@ -15,7 +15,7 @@ import trio
 from asking_process import PATIENCE_S, Asking, ask, asking
 
 import elf
-from elf.client import AsyncClient, Job
+from elf.client import AsyncClient, Job, JobEndedError
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 
 AGENTS = 3
@@ -104,6 +104,23 @@ def test_a_query_over_what_the_logs_hold_is_that_of_elf_local(socket: Path, tmp_
         "query", "--once", "--output", "json", f"{TOTALS} WINDOWING 20 SECONDS", socket=socket
     ).out.splitlines()]  # fmt: skip
     assert [window["events"] for window in windows] == [20, 20, 20]
+
+
+def test_groups_beyond_the_limit_are_told_of_or_end_the_job(socket: Path) -> None:
+    limited = ("query", "--output", "json", "--max-groups", "3", TOTALS)
+    window = json.loads(ask(*limited, socket=socket).out)
+    other = window["other"]
+    assert (len(window["rows"]), other["kept"], other["relative_error"]) == (3, 3, None)
+    assert sum(row["n"] for row in window["rows"]) + other["values"]["n"] == len(PAST)
+    failed = ask(*limited, "--beyond-groups", "error", socket=socket)
+    assert (failed.code, failed.out) == (1, "")
+    assert "failed: the result has more groups than the 3 it may have" in failed.err
+    with (
+        elf.connect_sync(socket) as client,
+        client.query(LIVE, max_groups=1, beyond_groups="error") as job,
+        pytest.raises(JobEndedError, match=r"failed: the window from .* has more groups than the 1 it may have"),
+    ):
+        list(job)
 
 
 def test_whoever_is_asked_answers(fleet: AgentFleet) -> None:
