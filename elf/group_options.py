@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent.control.messages import GROUPS_DEFAULT, GROUPS_MAX, BeyondGroups
-
-__all__ = ["BeyondGroups", "beyond_groups_option", "max_groups_option"]
+from agent.control.messages import GROUPS_DEFAULT, GROUPS_MAX
 
 max_groups_option = click.option(
     "--max-groups", metavar="N", type=click.IntRange(1, GROUPS_MAX), default=GROUPS_DEFAULT,

@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 import query
+from agent.control.messages import BeyondGroups
 from agent.parsing import parse_time
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
-from elf.group_options import BeyondGroups, beyond_groups_option, max_groups_option
+from elf.group_options import beyond_groups_option, max_groups_option
 from elf.output import result_writer
 from elf.terminal import printable, tell
 

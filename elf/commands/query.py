@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from agent.control.messages import BeyondGroups
 from elf.asking import (
     asking,
     command_line,
@@ -19,7 +20,7 @@ from elf.asking import (
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.errors import UsageError
-from elf.group_options import BeyondGroups, beyond_groups_option, max_groups_option
+from elf.group_options import beyond_groups_option, max_groups_option
 from elf.terminal import printable, tell
 
 STOP_TIMEOUT_S = 3.0

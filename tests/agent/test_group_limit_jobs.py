@@ -16,6 +16,7 @@ from agent import Ended, Result
 from agent.control import messages as control
 from agent.parsing import Parsed
 from agent.runtime import worker
+from agent.runtime.function import JobFunction
 from agent.runtime.other_groups import OtherGroups
 
 PRICES = (
@@ -113,10 +114,19 @@ def test_what_an_agent_seals_is_folded_piece_by_piece(monkeypatch: pytest.Monkey
     """A pane of far more groups than fit a run comes out as one within the limit, and so does the next pane."""
     monkeypatch.setattr(worker, "ROWS_PER_RUN", 10)
     monkeypatch.setattr(cbt.CompressedBufferTree.__init__, "__kwdefaults__", small_leaves())
+    gathered: list[int] = []
+    gather = JobFunction.gather
+
+    def counted(function: JobFunction, frames: list[pl.DataFrame]) -> pl.DataFrame:
+        gathered.append(sum(frame.height for frame in frames))
+        return gather(function, frames)
+
+    monkeypatch.setattr(JobFunction, "gather", counted)
     rows = shopping(6)
     text = COUNT.replace("AS n", "AS n, SUM(price) AS total")
     cut = results(3, rows, text, max_groups=4)
     monkeypatch.undo()
+    assert 10 < max(gathered) <= 10 + 8
     assert [(list(one.rows), one.other) for one in cut] == [
         (list(one.rows), one.other) for one in results(1, rows, text, max_groups=4)
     ]

@@ -20,8 +20,10 @@ from agent.runtime.feeds_wanted import Feed
 from agent.runtime.intake import columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
+from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.post import FLEET_GROUP
+from cbt.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError
 
 APP, ROOT, CHILD = Id(77), Id(1), Id(2)
@@ -168,6 +170,16 @@ def test_a_run_may_have_the_groups_that_are_kept_and_other(groups: int, refused:
     assert root.says(state=state, counters=counters([0], events=[groups])) == refused
     (result,) = root.finish()
     assert (len(result.rows), result.missing) == (2, ["child"] * refused)
+
+
+def test_an_other_that_was_made_up_is_one() -> None:
+    root = Root(SQL[1])
+    layout = cbt.Layout([cbt.Key("k0", "any")], [cbt.Aggregate("a0", "count", None, "any")])
+    limit = GroupLimit(1, "other")
+    (_, other) = limit.apply(layout, layout.lift(pl.DataFrame({"pane": [0] * 3, "k0": ["a", "b", "c"]}))).iter_slices(1)
+    assert root.says(state=pl.concat([other, other]), counters=counters([0], events=[4])) == 0
+    (result,) = root.finish()
+    assert (len(result.rows), result.other) == (2, OtherGroups(2, 1, None, {"n": 4}))
 
 
 def test_what_nobody_contributed_is_not_counted() -> None:
