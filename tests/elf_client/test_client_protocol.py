@@ -51,7 +51,8 @@ def test_a_request_is_one_line_of_json() -> None:
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
-        "type": "query", "text": "SELECT a\nFROM web", "app": "shop", "once": False, "detach": True
+        "type": "query", "text": "SELECT a\nFROM web", "app": "shop", "once": False, "detach": True,
+        "max_groups": 1_000_000, "beyond_groups": "other",
     }  # fmt: skip
 
 

@@ -203,9 +203,10 @@ def test_an_agent_that_does_not_answer_is_given_up(socket_path: Path) -> None:
         in_trio(socket_path, ask, timeout_s=0.1)
 
 
-@pytest.mark.parametrize("reason", ["stopped", "lost"])
-def test_a_job_that_others_end_is_an_error(socket_path: Path, reason: str) -> None:
-    with ScriptedAgent(socket_path, stops_and_shows(window(1000), Ended(reason))):  # type: ignore[arg-type]
+@pytest.mark.parametrize(("reason", "failure"), [("stopped", ""), ("lost", ""), ("failed", "too many groups")])
+def test_a_job_that_ends_early_is_an_error(socket_path: Path, reason: str, failure: str) -> None:
+    ended = Ended(reason, failure)  # type: ignore[arg-type]
+    with ScriptedAgent(socket_path, stops_and_shows(window(1000), ended)):
         with elf.connect_sync(socket_path) as client, client.query(TEXT) as job:
             assert next(job).pane == 1000
             with pytest.raises(JobEndedError) as caught:
@@ -214,11 +215,11 @@ def test_a_job_that_others_end_is_an_error(socket_path: Path, reason: str) -> No
         async def ask(client: AsyncClient) -> None:
             async with client.query(TEXT) as job:
                 assert (await anext(job)).pane == 1000
-                with pytest.raises(JobEndedError):
+                with pytest.raises(JobEndedError, match=failure or reason):
                     await anext(job)
 
         in_trio(socket_path, ask)
-    assert (caught.value.reason, caught.value.app) == (reason, "shop")
+    assert (caught.value.reason, caught.value.failure, caught.value.app) == (reason, failure, "shop")
 
 
 def test_an_agent_that_ends_in_the_middle_is_an_error(socket_path: Path) -> None:
