@@ -12,17 +12,8 @@ def load_identity(config: Config) -> Identity:
     try:
         identity = Identity.load(files.ca, files.certificate, files.key, fleet=config.fleet)
     except IdentityError as error:
-        raise ConfigError([f"{config.place('identity', _blamed(config, str(error)))}: {error}"]) from None
+        raise ConfigError([f"{config.place('identity', error.part)}: {error}"]) from None
     if identity.name != config.name:
         reason = f"{config.name!r}, but the certificate {files.certificate} is that of {identity.name!r}"
         raise ConfigError([f"{config.place('name')}: {reason}"])
     return identity
-
-
-def _blamed(config: Config, message: str) -> str:
-    """The key whose file the message begins with."""
-    files = config.identity
-    for key, path in (("ca", files.ca), ("key", files.key)):
-        if message.startswith(f"{path}:"):
-            return key
-    return "certificate"

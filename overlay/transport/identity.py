@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from overlay.ids import Id, parse_id
 
@@ -28,8 +28,16 @@ _INVALID_PURPOSE = 26
 """OpenSSL's X509_V_ERR_INVALID_PURPOSE."""
 
 
+Part = Literal["ca", "certificate", "key"]
+"""Which of the three files of an identity: one file may be named as several of them."""
+
+
 class IdentityError(Exception):
-    """An identity that cannot be used; one line that names the file and what is wrong with it."""
+    """An identity that cannot be used; one line that names the file and what is wrong with it (as which `part`)."""
+
+    def __init__(self, part: Part, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+        self.part = part
 
 
 def checked_fleet(fleet: str) -> str:
@@ -101,11 +109,12 @@ class Identity:
         IdentityError when one is missing or unreadable, is not what it should be, is expired or not yet valid, when
         key or authority do not fit the certificate, or it is of another fleet than the authority (or than `fleet`).
         """
-        authorities = _read_pem(ca)
+        authorities = _read_pem("ca", ca)
         contexts = [
             _new_context(protocol, ca, authorities) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         ]
-        _load_as_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, _read_pem(certificate))
+        own = _read_pem("certificate", certificate)
+        _load_as_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "certificate", certificate, own)
         for context in contexts:
             _load_key(context, certificate, key)
         server, client = contexts
@@ -113,26 +122,26 @@ class Identity:
         try:
             claims = read_claims(presented)
         except ValueError as error:
-            raise IdentityError(f"{certificate}: not an agent's certificate: {error}") from error
+            raise IdentityError("certificate", certificate, f"not an agent's certificate: {error}") from error
         expires = _check_times(certificate, presented)
         _check_fleet(claims, client, ca, certificate, fleet)
         return cls(claims.fleet, claims.name, claims.node_id, expires, server, client)
 
 
-def _read_pem(path: Path) -> str:
+def _read_pem(part: Part, path: Path) -> str:
     """Read a file of certificates; IdentityError when that fails."""
     try:
         with path.open("rb") as file:
             return file.read(CERTIFICATE_BYTES_MAX).decode("ascii", errors="ignore")
     except OSError as error:
-        raise IdentityError(f"{path}: {error.strerror}") from error
+        raise IdentityError(part, path, str(error.strerror)) from error
 
 
-def _load_as_authority(context: ssl.SSLContext, path: Path, pem: str) -> None:
+def _load_as_authority(context: ssl.SSLContext, part: Part, path: Path, pem: str) -> None:
     try:
         context.load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
-        raise IdentityError(f"{path}: not a certificate (PEM)") from error
+        raise IdentityError(part, path, "not a certificate (PEM)") from error
 
 
 def _new_context(protocol: int, ca: Path, authorities: str) -> ssl.SSLContext:
@@ -143,9 +152,9 @@ def _new_context(protocol: int, ca: Path, authorities: str) -> ssl.SSLContext:
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     if protocol == ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0  # sessions are never resumed
-    _load_as_authority(context, ca, authorities)
+    _load_as_authority(context, "ca", ca, authorities)
     if not context.get_ca_certs():
-        raise IdentityError(f"{ca}: not the certificate of an authority")
+        raise IdentityError("ca", ca, "not the certificate of an authority")
     return context
 
 
@@ -161,12 +170,14 @@ def _load_key(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
             context.load_cert_chain(certificate, key, no_password)
     except ssl.SSLError as error:
         if asked:
-            raise IdentityError(f"{key}: is protected by a password, which nobody could type at an agent") from error
+            raise IdentityError(
+                "key", key, "is protected by a password, which nobody could type at an agent"
+            ) from error
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise IdentityError(f"{key}: does not belong to the certificate {certificate}") from error
-        raise IdentityError(f"{key}: not a private key (PEM)") from error
+            raise IdentityError("key", key, f"does not belong to the certificate {certificate}") from error
+        raise IdentityError("key", key, "not a private key (PEM)") from error
     except OSError as error:
-        raise IdentityError(f"{key}: {error.strerror}") from error
+        raise IdentityError("key", key, str(error.strerror)) from error
 
 
 def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certificate: Path) -> dict[str, Any]:
@@ -190,10 +201,12 @@ def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certifica
         return ends[1].getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
         if error.verify_code == _INVALID_PURPOSE:
-            raise IdentityError(f"{certificate}: not an agent's certificate") from error
-        raise IdentityError(f"{certificate}: not signed by the authority {ca} ({error.verify_message})") from error
+            raise IdentityError("certificate", certificate, "not an agent's certificate") from error
+        raise IdentityError(
+            "certificate", certificate, f"not signed by the authority {ca} ({error.verify_message})"
+        ) from error
     except (ssl.SSLError, ValueError) as error:
-        raise IdentityError(f"{certificate}: cannot be used for TLS 1.3: {error}") from error
+        raise IdentityError("certificate", certificate, f"cannot be used for TLS 1.3: {error}") from error
     finally:
         server.verify_flags = client.verify_flags = flags
 
@@ -205,16 +218,19 @@ def _check_times(certificate: Path, presented: Mapping[str, Any]) -> datetime:
     )
     now = datetime.now(UTC)
     if now > end:
-        raise IdentityError(f"{certificate}: expired at {end:%Y-%m-%d %H:%M} UTC")
+        raise IdentityError("certificate", certificate, f"expired at {end:%Y-%m-%d %H:%M} UTC")
     if now < start:
-        raise IdentityError(f"{certificate}: not valid before {start:%Y-%m-%d %H:%M} UTC; is the clock right?")
+        raise IdentityError(
+            "certificate", certificate, f"not valid before {start:%Y-%m-%d %H:%M} UTC; is the clock right?"
+        )
     return end
 
 
 def _check_fleet(claims: Claims, context: ssl.SSLContext, ca: Path, certificate: Path, fleet: str | None) -> None:
-    own = f"{certificate}: of fleet {claims.fleet!r}"
+    own = f"of fleet {claims.fleet!r}"
     if fleet is not None and claims.fleet != fleet:
-        raise IdentityError(f"{own}, not {fleet!r}")
+        raise IdentityError("certificate", certificate, f"{own}, not {fleet!r}")
     fleets = {uri for authority in context.get_ca_certs() for uri in _uris(authority)}
     if fleets and f"{ID_SCHEME}://{claims.fleet}" not in fleets:
-        raise IdentityError(f"{own}, but the authority {ca} says {min(fleets)!r}")
+        what = f"{own}, but the authority {ca} says {min(fleets)!r}"
+        raise IdentityError("certificate", certificate, what)

@@ -89,6 +89,12 @@ def test_the_port_is_in_use(agent: AgentProcess) -> None:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
+        ("a key as certificate", "agent.toml:8: identity.certificate: {folder}/agent.key: not a certificate (PEM)"),
+        ("a certificate as key", "agent.toml:9: identity.key: {folder}/agent.pem: not a private key (PEM)"),
+        (
+            "the authority as agent",
+            "agent.toml:8: identity.certificate: {folder}/ca/ca.pem: not an agent's certificate",
+        ),
         ("missing", "identity.certificate: {folder}/agent.pem: No such file or directory"),
         ("garbage", "identity.certificate: {folder}/agent.pem: not a certificate (PEM)"),
         ("key of another", "identity.key: {folder}/agent.key: does not belong to the certificate"),
@@ -105,6 +111,14 @@ def test_certificates_that_will_not_do(agent: AgentProcess, fault: str, words: s
     folder = agent.folder
     now = datetime.now(UTC)
     match fault:
+        case "a key as certificate":
+            agent.change('"agent.pem"', '"agent.key"')
+        case "a certificate as key":
+            agent.change('"agent.key"', '"agent.pem"')
+        case "the authority as agent":
+            AUTHORITY.save(folder / "ca")
+            agent.change('"ca.pem"', '"ca/ca.pem"').change('"agent.pem"', '"ca/ca.pem"')
+            agent.change('"agent.key"', '"ca/ca.key"')
         case "missing":
             (folder / "agent.pem").unlink()
         case "garbage":
