@@ -157,9 +157,9 @@ def _text(path: Path) -> str:
     if len(content) > CONFIG_BYTES_MAX:
         raise ConfigError([f"{path}: is larger than {CONFIG_BYTES_MAX:,} bytes: that is no configuration"])
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")  # some editors put a byte order mark before the text
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError([f"{path}:{line}: is not UTF-8 text"]) from None
 
 

@@ -67,6 +67,13 @@ def test_memory_is_said_in_binary_units(tmp_path: Path, text: str, size: int) ->
     assert loaded(tmp_path, f'job_memory = "{text}"\n{GOOD}').job_memory_bytes == size
 
 
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    mark = "\ufeff"
+    assert loaded(tmp_path, mark + GOOD).fleet == "shop"
+    assert faults(tmp_path, mark + GOOD.replace("seeds", "seed")) == [":4: seed: unknown key (did you mean seeds?)"]
+    assert faults(tmp_path, f'{mark}a = 1\nb = "'.encode() + b"\xff")[0].startswith(":2: is not UTF-8 text")
+
+
 def test_addresses_are_spelled_one_way(tmp_path: Path) -> None:
     text = GOOD.replace(":7705", ":07705").replace('"[::1]:7702"', '"localhost:07701", "127.0.0.1:07701"', 1)
     config = loaded(tmp_path, text)
