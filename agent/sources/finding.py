@@ -1,4 +1,4 @@
-"""Which files the patterns of a stream name right now."""
+"""Which files the patterns of a stream name right now, and which folders may not be looked into for them."""
 
 import glob
 import os
@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 FILES_MAX = 1024
+FOLDERS_MAX = 1024
+"""Of those where a pattern that matches nothing may have ended, so many are looked into."""
 NAMES_MAX = 16 * FILES_MAX
 """Names looked at in one go; what a pattern matches beyond that is told and left alone."""
 
@@ -42,12 +44,21 @@ class Found:
 
 
 def find_files(patterns: Sequence[str]) -> Found:
-    """What glob patterns (`**` for any depth) match now. A file with several names is found once."""
+    """What glob patterns (`**` for any depth) match now. A file with several names is found once.
+
+    Where a pattern matches nothing, folders that may not be looked into are told: they may be the reason.
+    """
     found = Found()
-    names = sorted(set(islice(_names(patterns), NAMES_MAX + 1)))
-    if len(names) > NAMES_MAX:
-        found.refused[" ".join(patterns)] = f"matches more than {NAMES_MAX:,} names: the others are not looked at"
-    for path in names[:NAMES_MAX]:
+    names: set[str] = set()
+    for pattern in patterns:
+        matched = list(islice(_names(pattern), NAMES_MAX + 1))
+        names.update(matched)
+        if not matched:
+            found.refused.update(_barred(pattern))
+        if len(names) > NAMES_MAX:
+            found.refused[" ".join(patterns)] = f"matches more than {NAMES_MAX:,} names: the others are not looked at"
+            break
+    for path in sorted(names)[:NAMES_MAX]:
         try:
             status = os.stat(path)  # noqa: PTH116 (every second for up to a thousand files: a Path takes thrice as long)
         except FileNotFoundError:
@@ -72,7 +83,32 @@ def words_of(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _names(patterns: Sequence[str]) -> Iterator[str]:
-    for pattern in patterns:
-        if "\0" not in pattern:  # no file has such a name, and the operating system will not even look
-            yield from glob.iglob(pattern, recursive=True)  # noqa: PTH207 (a Path's glob takes no absolute pattern)
+def _names(pattern: str) -> Iterator[str]:
+    if "\0" in pattern:  # no file has such a name, and the operating system will not even look
+        return iter(())
+    return glob.iglob(pattern, recursive=True)  # noqa: PTH207 (a Path's glob takes no absolute pattern)
+
+
+def _barred(pattern: str) -> dict[str, str]:
+    """The folders at which the way of a pattern ends because nobody may look into them."""
+    way = Path(pattern)
+    for parent, name in zip(way.parents, reversed(way.parts), strict=False):
+        if folders := list(islice(_names(str(parent)), FOLDERS_MAX)):
+            is_deep = parent.name == "**"
+            return {folder: why for folder in folders if (why := _bar(folder, name, is_deep=is_deep))}
+    return {}
+
+
+def _bar(folder: str, name: str, *, is_deep: bool) -> str | None:
+    """Why nobody may look for a name, or a pattern, in a folder (`is_deep`: and in those within)."""
+    is_pattern = glob.has_magic(name)
+    try:
+        if is_pattern or is_deep:
+            os.scandir(folder).close()
+        if not is_pattern:
+            (Path(folder) / name).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return f"cannot be looked into: {words_of(error)}"
+    return None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,8 @@ import pytest
 from agent.parsing import Format
 from agent.sources.pieces import Piece
 from agent.sources.tail import Tail
+
+NOBODY = 65534
 
 
 def as_lines(head: bytes, file: str) -> Format:  # noqa: ARG001
@@ -53,6 +58,34 @@ class Follower:
     @property
     def overlong(self) -> int:
         return sum(piece.block.overlong for piece in self.pieces)
+
+
+@pytest.fixture
+def barred_folder() -> Iterator[Path]:
+    """A folder with `access.log` and `deep/access.log`, into which whoever runs the test may not look."""
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "shop"
+        (folder / "deep").mkdir(parents=True)
+        for log in (folder / "access.log", folder / "deep" / "access.log"):
+            log.write_bytes(b"line\n")
+        Path(top).chmod(0o755)
+        folder.chmod(0)
+        with without_privileges():
+            yield folder
+        folder.chmod(0o700)
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """What root may do, nobody else may: for a while this process is nobody."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 @pytest.fixture

@@ -283,6 +283,18 @@ def test_what_is_no_file_is_refused_once(follow: Follow, tmp_path: Path) -> None
     assert follower.tail.statistics().unreadable == 4
 
 
+@pytest.mark.parametrize(
+    "pattern", ["access.log", "*.log", "*/access.log", "deep/*.log", "**/*.log", "**/access.log", "../*/access.log"]
+)
+def test_a_folder_that_may_not_be_looked_into_is_told(follow: Follow, barred_folder: Path, pattern: str) -> None:
+    follower = follow(os.path.normpath(barred_folder / pattern))
+    follower.poll(3, later=LOOK_S)
+    assert [fault.replace("/:", ":") for fault in follower.faults] == [
+        f"{barred_folder}: cannot be looked into: permission denied"
+    ]
+    assert follower.tail.statistics().unreadable == 1
+
+
 @pytest.mark.parametrize("read_from", ["end", "beginning"])
 def test_a_file_that_becomes_readable_is_read(follow: Follow, log: Path, read_from: str) -> None:
     append(log, b"old\n")
