@@ -50,15 +50,16 @@ if TYPE_CHECKING:
     from overlay.transport.authority import Authority, AuthorityError, Credentials
     from overlay.transport.identity import Identity, IdentityError
     from overlay.transport.limits import TransportLimits
+    from overlay.transport.refusals import ConnectError, UnknownHostError
     from overlay.transport.sockets import ListenError
     from overlay.transport.statistics import Connection, TransportStatistics
-    from overlay.transport.transport import ConnectError, Receiver, Transport
+    from overlay.transport.transport import Receiver, Transport
 else:
     # Loaded when first used: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _HOMES = {
         "Authority": "overlay.transport.authority",
         "AuthorityError": "overlay.transport.authority",
-        "ConnectError": "overlay.transport.transport",
+        "ConnectError": "overlay.transport.refusals",
         "Connection": "overlay.transport.statistics",
         "Credentials": "overlay.transport.authority",
         "Identity": "overlay.transport.identity",
@@ -68,6 +69,7 @@ else:
         "Transport": "overlay.transport.transport",
         "TransportLimits": "overlay.transport.limits",
         "TransportStatistics": "overlay.transport.statistics",
+        "UnknownHostError": "overlay.transport.refusals",
     }
 
     def __getattr__(name: str) -> object:
@@ -118,6 +120,7 @@ __all__ = [
     "TransportLimits",
     "TransportStatistics",
     "UniformLatency",
+    "UnknownHostError",
     "WireError",
     "app_id",
     "closer",

@@ -15,7 +15,7 @@ import trio
 
 from agent import log
 from agent.daemon.pump import Pump
-from overlay import ConnectError, Peer, RandomSource
+from overlay import ConnectError, Peer, RandomSource, UnknownHostError
 
 LONELY_S = 2.0
 """A seed that nobody answers begins the overlay after this long."""
@@ -63,6 +63,7 @@ class Seeds:
         self._identify = identify
         self._random = random
         self._is_first = False
+        self._unknown: set[str] = set()  # seeds whose names were not found: said already
 
     async def run(self) -> None:
         """Joins, and then meets seeds that have become strangers; returns only if there are none."""
@@ -132,8 +133,13 @@ class Seeds:
             peer = await self._identify(address)
         except ConnectError as error:
             attempts.failures[address] = str(error)
+            if isinstance(error, UnknownHostError) and address not in self._unknown:
+                # Most likely misspelt: time alone will not mend it, so this is said at once.
+                self._unknown.add(address)
+                log.warn("the host name of a seed is not found", seed=address)
             return None
         attempts.failures.pop(address, None)
+        self._unknown.discard(address)
         if peer.node_id != self._own.node_id:
             return peer
         # It is this agent itself, under a name of which it did not know.

@@ -57,6 +57,14 @@ _SYSTEM_REASONS = {
 }
 
 
+class ConnectError(Exception):
+    """An address could not be reached, or no agent of the fleet is there; one line that says which and why."""
+
+
+class UnknownHostError(ConnectError):
+    """The address has a host name that the system cannot turn into an address."""
+
+
 class LinkError(Exception):
     """A connection did not come about or came to a bad end. `reason` is one of a few words to count it under."""
 

@@ -15,6 +15,9 @@ USER_TIMEOUT_MS = 20_000
 ADDRESSES_MAX = 4
 """Of the addresses a host name has, so many are tried."""
 
+HOST_NOT_FOUND = "host name not found"
+"""The reason of a LinkError."""
+
 _LISTEN_FAULTS = {
     errno.EADDRINUSE: "the port is in use",
     errno.EACCES: "not permitted (ports below 1024 are the system's)",
@@ -85,8 +88,8 @@ async def connect(address: str) -> socket.socket:
     except ValueError as error:
         raise LinkError("not an address", str(error)) from error
     except OSError as error:
-        raise LinkError("host name not found", str(error.strerror)) from error
-    failure: Exception = LinkError("host name not found")
+        raise LinkError(HOST_NOT_FOUND, str(error.strerror)) from error
+    failure: Exception = LinkError(HOST_NOT_FOUND)
     for family, kind, protocol, _, name in found[:ADDRESSES_MAX]:
         try:
             return await _connected(family, kind, protocol, name)

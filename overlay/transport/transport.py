@@ -20,16 +20,12 @@ from overlay.transport.identity import Identity
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link import Link, LinkCounters
 from overlay.transport.reception import Reception
-from overlay.transport.refusals import LinkError, Refusals, ViolationError
-from overlay.transport.sockets import listen
+from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
+from overlay.transport.sockets import HOST_NOT_FOUND, listen
 from overlay.transport.statistics import Connection, TransportStatistics
 
 INCARNATIONS_MAX = 16_384
 CLOSE_POLL_S = 0.01
-
-
-class ConnectError(Exception):
-    """An address could not be reached, or no agent of the fleet is there; one line that says which and why."""
 
 
 class Receiver(Protocol):
@@ -148,7 +144,8 @@ class Transport:
         try:
             link, peer = await self._open(address, None)
         except LinkError as error:
-            raise ConnectError(f"{address}: {error}") from error
+            kind = UnknownHostError if error.reason == HOST_NOT_FOUND else ConnectError
+            raise kind(f"{address}: {error}") from error
         if self._is_closing:
             link.close()
             raise ConnectError(closed)

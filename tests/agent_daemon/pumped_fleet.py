@@ -8,9 +8,11 @@ import trio
 
 from agent.daemon.pump import Pump
 from agent.runtime.notices import Notice
-from overlay import ConnectError, Event, Node, Peer
+from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
 DELAY_S = 0.001
+UNKNOWN_HOST = "unknown."
+"""What the names of hosts that nobody knows begin with."""
 
 
 class IdleCore:
@@ -65,6 +67,8 @@ class MemoryFleet:
         """As the transport's: who is at an address."""
         self.dialled.append(address)
         await trio.sleep(DELAY_S)
+        if address.startswith(UNKNOWN_HOST):
+            raise UnknownHostError(f"{address}: host name not found")
         if address not in self.members:
             raise ConnectError(f"{address}: connection refused")
         return self.members[address].node.peer

@@ -71,6 +71,22 @@ async def test_silent_seeds_are_asked_for_ever_and_more_rarely(
         nursery.cancel_scope.cancel()
 
 
+async def test_a_seed_whose_name_is_not_found_is_told_at_once_and_once(
+    autojump_clock: trio.testing.MockClock,  # noqa: ARG001
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        fleet = MemoryFleet(nursery)
+        seek(fleet, nursery, B, A, "unknown.host:1")
+        await trio.sleep(0.1)
+        (told,) = caplog.records
+        assert told.message == "the host name of a seed is not found"
+        assert told.fields["seed"] == "unknown.host:1"  # type: ignore[attr-defined]
+        await trio.sleep(600)
+        assert [record.message for record in caplog.records].count(told.message) == 1
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_seed_that_nobody_answers_begins_after_two_seconds(autojump_clock: trio.testing.MockClock) -> None:  # noqa: ARG001
     async with trio.open_nursery() as nursery:
         fleet = MemoryFleet(nursery)

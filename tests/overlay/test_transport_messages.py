@@ -9,7 +9,7 @@ import pytest
 import trio
 from transport_fleet import LOCAL, Fleet, Recorder, bounded, until
 
-from overlay import ConnectError, ListenError, Peer, Transport
+from overlay import ConnectError, ListenError, Peer, Transport, UnknownHostError
 from overlay.transport.framing import FRAME_BYTES_MAX
 
 MEBIBYTE = 1 << 20
@@ -147,18 +147,21 @@ async def test_asking_again_keeps_one_link(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "complaint"),
+    ("address", "kind", "complaint"),
     [
-        ("127.0.0.1:1", "127.0.0.1:1: connection refused"),
-        ("nowhere", "nowhere: not an address"),
-        ("no-such-host.invalid:7", "no-such-host.invalid:7: host name not found"),
+        ("127.0.0.1:1", ConnectError, "127.0.0.1:1: connection refused"),
+        ("nowhere", ConnectError, "nowhere: not an address"),
+        ("no-such-host.invalid:7", UnknownHostError, "no-such-host.invalid:7: host name not found"),
     ],
 )
 @bounded
-async def test_an_address_where_nobody_is_says_so(fleet: Fleet, address: str, complaint: str) -> None:
+async def test_an_address_where_nobody_is_says_so(
+    fleet: Fleet, address: str, kind: type[ConnectError], complaint: str
+) -> None:
     one = await fleet.start(1)
     with pytest.raises(ConnectError) as caught:
         await one.transport.identify(address)
+    assert type(caught.value) is kind
     assert str(caught.value).startswith(complaint)
     assert "\n" not in str(caught.value)
 
