@@ -20,6 +20,8 @@ def orderly_end() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)  # whoever handles Ctrl-C, trio for one, knows when it is safe to
 
     previous: dict[signal.Signals, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    if previous[signal.SIGINT] == signal.SIG_IGN:  # as in the background of a script, where SIGTERM is to work too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in _SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             previous[number] = signal.signal(number, interrupt)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.demo.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
+from elf.demo.interruption import orderly_end
 from elf.demo.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
 from elf.demo.pages import Site
 from elf.demo.shopper import FLASH_BEGIN, FLASH_END, Kind, Shopper
@@ -154,3 +156,15 @@ def test_products_follow_zipf_and_the_crowd_comes_and_goes() -> None:
     top = [count for _, count in before.most_common()]
     assert 0.12 < top[0] / before.total() < 0.2
     assert len(top) > 200
+
+
+@pytest.mark.parametrize("at_ctrl_c", [signal.default_int_handler, signal.SIG_IGN])
+def test_sigterm_ends_it_also_where_ctrl_c_is_ignored(at_ctrl_c: signal.Handlers) -> None:
+    before = signal.signal(signal.SIGINT, at_ctrl_c)
+    try:
+        with pytest.raises(SystemExit) as ended, orderly_end():
+            signal.raise_signal(signal.SIGTERM)
+        assert ended.value.code == 128 + signal.SIGTERM
+        assert signal.getsignal(signal.SIGINT) == at_ctrl_c
+    finally:
+        signal.signal(signal.SIGINT, before)
