@@ -19,7 +19,7 @@ from overlay import (
     closest,
 )
 
-Seed = pytest.mark.parametrize("seed", [1, 2])
+Seed = pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 
 
 class Deliveries:
