@@ -34,6 +34,7 @@ from agent.control.messages import (
 )
 from overlay import Authority
 
+pytestmark = pytest.mark.live
 AUTHORITY = Authority.create("shop")
 ANSWER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 PER_PRODUCT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product"

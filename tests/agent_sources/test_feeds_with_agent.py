@@ -23,7 +23,7 @@ from agent.feeding.stream_schema import stream_schema
 from elf.local import LocalOptions, LocalRun, Source
 from overlay import Node, Peer, app_id
 
-pytestmark = pytest.mark.trio
+pytestmark = [pytest.mark.trio, pytest.mark.live]
 BEGIN_MS = 1_767_225_600_000
 HOUR_MS = 3_600_000
 COUNT = "SELECT product, COUNT(*) AS n, SUM(number) AS total FROM web GROUP BY product ORDER BY product"

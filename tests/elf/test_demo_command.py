@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from terminal_process import TerminalProcess
 
+pytestmark = pytest.mark.live
 COMMAND = [sys.executable, "-m", "elf", "demo"]
 WHOLE_DEMO_S = 90.0
 """On two cores that have nothing else to do."""

@@ -18,6 +18,7 @@ import elf
 from elf.client import AsyncClient, Job, JobEndedError
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 
+pytestmark = pytest.mark.live
 AGENTS = 3
 PAST = [{"time": f"2026-01-01T00:00:{n:02d}Z", "product": f"p{n % 4}", "clicks": n} for n in range(60)]
 TOTALS = "SELECT product, SUM(clicks) AS clicks, COUNT(*) AS n FROM past GROUP BY product"

@@ -19,7 +19,10 @@ import elf
 from elf.demo import DemoError
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in")
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in"),
+]
 DEADLINE_S = 60.0
 COUNT = "SELECT COUNT(*) FROM web WINDOWING 1 SECOND"
 

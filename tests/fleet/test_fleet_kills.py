@@ -20,6 +20,7 @@ from agent.control.messages import JobStatus
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from overlay import app_id
 
+pytestmark = pytest.mark.live
 AGENTS = 20
 NAMES = [f"agent-{number}" for number in range(1, AGENTS + 1)]
 QUERY = "SELECT agent, COUNT(*) AS events, SUM(n) AS total FROM web GROUP BY agent WINDOWING 1 SECOND"

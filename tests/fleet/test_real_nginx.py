@@ -20,7 +20,7 @@ from watching import Watch, submit
 
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="nginx is not installed")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(PROGRAM is None, reason="nginx is not installed")]
 ROTATIONS = 5
 REQUESTS_BETWEEN = 400
 WINDOWS_TIMEOUT_S = 60.0

@@ -18,6 +18,7 @@ from elf.client import Result
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.local import LocalOptions, LocalRun, Source
 
+pytestmark = pytest.mark.live
 AGENTS = 8
 TIMEOUT_S = 180.0
 NAMES = [f"agent-{number}" for number in range(1, AGENTS + 1)]

@@ -64,6 +64,7 @@ async def test_a_killed_process_is_disconnected_then_unreachable(fleet: Fleet) -
         process.send_signal(signal.SIGKILL)
         await until(lambda: one.recorder.events)
         assert one.recorder.events == [("disconnected", 2)]
+        await process.wait()  # its listening socket may close a little after the connections
         one.transport.send(peer, b"still there?")
         await until(lambda: len(one.recorder.events) == 2)
         assert one.recorder.events == [("disconnected", 2), ("unreachable", 2)]

@@ -122,7 +122,7 @@ OPERATORS = ["+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
 
 
 def is_number(node):
-    return isinstance(node, ast.Literal) and node.type in ("integer", "number") and not str(node.value).startswith("-")
+    return isinstance(node, ast.Literal) and node.type in ("integer", "number") and node.value >= 0
 
 
 def compound(inner):
