@@ -14,6 +14,7 @@ tree holds all open panes of a job; buffers are exactly as large as what is in t
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -63,9 +64,11 @@ class CompressedBufferTree:
 
     `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
     the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
-    keys. Inner nodes have at most `fanout` children. With a `memory_limit_bytes`, `memory_bytes` stays
-    within it by means of files in a directory that is made in `spill_directory`. Raises ValueError for limits that are
-    too small and for one of these two without the other, and SpillError if nothing may be written there.
+    keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, a full root buffer is
+    sorted there while what came before goes down the tree; what goes wrong with its rows is raised by a later call
+    then. With a `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a directory that is made in
+    `spill_directory`. Raises ValueError for limits that are too small and for one of these two without the other, and
+    SpillError if nothing may be written there.
 
     >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
     >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
@@ -86,6 +89,7 @@ class CompressedBufferTree:
         leaf_rows: int = 2**16,
         memory_limit_bytes: int | None = None,
         spill_directory: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
     ) -> None:
         if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
             raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
@@ -95,7 +99,7 @@ class CompressedBufferTree:
             raise ValueError(f"memory_limit_bytes is at least 1, not {memory_limit_bytes}")
         self.layout = Layout(keys, aggregates, seed, functions)
         self._limits = Limits(buffer_rows, fanout, leaf_rows)
-        self._buffer = RootBuffer(self.layout)
+        self._buffer = RootBuffer(self.layout, executor if memory_limit_bytes is None else None)
         self._root_bytes = BUFFER_BYTES
         self._spilling: Spilling | None = None
         if memory_limit_bytes is not None and spill_directory is not None:
@@ -182,6 +186,7 @@ class CompressedBufferTree:
             self._buffer.clear()
             self._trunk = self._new_trunk()
             return
+        self._land()
         self._buffer.forget(panes)
         self._trunk.forget(panes)
 
@@ -260,7 +265,7 @@ class CompressedBufferTree:
         spilled = [leaf for leaf in leaves if isinstance(leaf, SpilledLeaf)]
         fragments = [fragment for node in nodes for fragment in node.fragments]
         return TreeStatistics(
-            buffered_rows=self._buffer.rows,
+            buffered_rows=self._buffer.rows + self._buffer.rows_ahead,
             stored_rows=self._trunk.stored_rows,
             levels=root.levels,
             nodes=len(nodes) + len(leaves),
@@ -288,11 +293,18 @@ class CompressedBufferTree:
         for batches in self._buffer.drain():
             self._trunk.add(batches)
 
+    def _land(self) -> None:
+        """Waits for the block that is being lifted, and takes it."""
+        for batches in self._buffer.drain_ahead():
+            self._trunk.add(batches)
+
     def _frames(self, panes: Panes) -> Iterator[pl.DataFrame]:
         """All PAOs of some panes, in order, in frames of any size."""
+        self._land()
         if not self._trunk.root.holds(panes):
             return self._buffer.lifted(panes)
         self._empty_root_buffer()
+        self._land()
         self._trunk.settle()
         return (leaf.frame() for leaf in self._trunk.root.leaves() if panes[0] <= leaf.pane <= panes[1])
 

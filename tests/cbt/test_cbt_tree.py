@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -45,6 +46,8 @@ KEY_PARTS = st.sampled_from(
 VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-999, 999).map(lambda cents: cents / 100)
 ROWS = st.lists(st.tuples(PANES, KEY_PARTS, st.sampled_from([None, "", "b"]), VALUES), min_size=1, max_size=25)
 
+OTHER_THREAD = ThreadPoolExecutor(1)
+
 ModelKey = tuple[int, str | None, str | None]
 
 
@@ -73,15 +76,18 @@ class TreeMachine(RuleBasedStateMachine):
         self.directory.cleanup()
         cbt.layout.key_hash = REAL_HASH
 
-    @initialize(limits=LIMITS)
-    def plant(self, limits: dict[str, int]) -> None:
+    @initialize(limits=LIMITS, on_two_threads=st.booleans())
+    def plant(self, limits: dict[str, int], on_two_threads: bool) -> None:
+        self.executor = OTHER_THREAD if on_two_threads else None
         self.tree = self._new(limits)
         self.model: dict[ModelKey, Group] = {}
 
     def _new(self, limits: dict[str, int]) -> CompressedBufferTree:
         self.limits = limits
         directory = self.directory.name if "memory_limit_bytes" in limits else None
-        return CompressedBufferTree(KEYS, AGGREGATES, seed=1, spill_directory=directory, **limits)
+        return CompressedBufferTree(
+            KEYS, AGGREGATES, seed=1, spill_directory=directory, executor=self.executor, **limits
+        )
 
     @rule(rows=ROWS)
     def insert(self, rows: list[tuple[int, object, str | None, float | None]]) -> None:
@@ -351,3 +357,24 @@ def test_empty_frames_and_wrong_ones() -> None:
         tree.insert(pl.DataFrame({"pane": [0], "k": ["a"]}))
     with pytest.raises(ValueError, match="leaf_rows >= 2"):
         counting(leaf_rows=1)
+
+
+def test_a_block_that_is_sorted_by_another_thread_is_in_every_answer() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        tree = CompressedBufferTree(
+            [Key("k", "integer")], [Aggregate("n", "count", None, "any")], buffer_rows=100, executor=executor
+        )
+        tree.insert(keys(0, 150))
+        statistics = tree.statistics()
+        assert (statistics.buffered_rows, statistics.stored_rows) == (150, 0)
+        assert tree.memory_bytes >= 150 * 16
+        tree.insert(keys(0, 10, pane=7))
+        tree.empty(7)
+        assert counts(tree) == dict.fromkeys(range(150), 1)
+        tree.insert(keys(0, 100))
+        other = counting()
+        other.restore(tree.snapshot())
+        assert counts(other) == counts(tree) == {k: 2 if k < 100 else 1 for k in range(150)}
+        tree.insert(keys(0, 100))
+        tree.empty()
+        assert (counts(tree), tree.memory_bytes) == ({}, 0)
