@@ -12,7 +12,8 @@ demo: $(READY)
 	@$(BIN)/elf demo
 
 test: $(READY_TO_TEST)
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow and not live" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow and live"
 
 check: $(READY_TO_TEST)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check
