@@ -1,7 +1,10 @@
 """What machines that drive trees share: limits so small that a few rows make deep trees, and hashes that collide."""
 
+from tempfile import TemporaryDirectory
+
 import polars as pl
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
 
 import cbt.layout
 
@@ -16,3 +19,18 @@ REAL_HASH = cbt.layout.key_hash
 def colliding_hash(keys: list[pl.Series], seed: int) -> pl.Series:
     """Three hashes for all keys."""
     return (REAL_HASH(keys, seed) % 3).alias("hash")
+
+
+class MachineWithDisk(RuleBasedStateMachine):
+    """Drives a tree that may write to `directory`, with keys hashed by `hashing`."""
+
+    hashing = staticmethod(REAL_HASH)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = TemporaryDirectory()
+        cbt.layout.key_hash = self.hashing
+
+    def teardown(self) -> None:
+        self.directory.cleanup()
+        cbt.layout.key_hash = REAL_HASH

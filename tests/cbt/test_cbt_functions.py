@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from every_function import Spread
 
 from cbt import (
     Aggregate,
@@ -31,20 +32,6 @@ EVENTS = pl.DataFrame(
         "s": ["x", "yy", "", None, "z"],
     }
 )
-
-
-class Spread(ColumnFunction):
-    argument_type, result_type = "number", "number"
-    state: Mapping[str, pl.DataType] = {"low": pl.Float64(), "high": pl.Float64()}
-
-    def lift(self, values: pl.Expr) -> Mapping[str, pl.Expr]:
-        return {"low": values.min(), "high": values.max()}
-
-    def combine(self, states: Mapping[str, pl.Expr]) -> Mapping[str, pl.Expr]:
-        return {"low": states["low"].min(), "high": states["high"].max()}
-
-    def lower(self, states: Mapping[str, pl.Expr]) -> pl.Expr:
-        return states["high"] - states["low"]
 
 
 class Letters(ValueFunction):

@@ -2,34 +2,21 @@
 
 from collections import Counter
 from contextlib import suppress
-from tempfile import TemporaryDirectory
 
 import polars as pl
 from full_disk import full_disk
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from small_trees import REAL_HASH, colliding_hash
+from hypothesis.stateful import initialize, invariant, rule
+from small_trees import MachineWithDisk, colliding_hash
 
-import cbt.layout
 from cbt import Aggregate, CompressedBufferTree, Key, SpillError
 
 PANES = st.integers(0, 1)
 STARTS = st.integers(0, 30)
 
 
-class SpillMachine(RuleBasedStateMachine):
-    hashing = staticmethod(REAL_HASH)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.directory = TemporaryDirectory()
-        cbt.layout.key_hash = self.hashing
-
-    def teardown(self) -> None:
-        self.directory.cleanup()
-        cbt.layout.key_hash = REAL_HASH
-
+class SpillMachine(MachineWithDisk):
     @initialize(
         limit_bytes=st.sampled_from([1, 300, 1500, 4000]),
         buffer_rows=st.integers(1, 40),

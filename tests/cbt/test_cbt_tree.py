@@ -6,15 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
 from full_disk import full_disk
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from small_trees import LIMITS, PANES, REAL_HASH, colliding_hash
+from hypothesis.stateful import initialize, invariant, precondition, rule
+from small_trees import LIMITS, PANES, MachineWithDisk, colliding_hash
 
 import cbt.layout
 from cbt import Aggregate, CompressedBufferTree, Key, SpillError, canonical_json
@@ -64,18 +63,7 @@ class Group:
         return self.n, float(sum(map(Fraction, self.values))), float(max(self.values, key=Fraction))
 
 
-class TreeMachine(RuleBasedStateMachine):
-    hashing = staticmethod(REAL_HASH)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.directory = TemporaryDirectory()
-        cbt.layout.key_hash = self.hashing
-
-    def teardown(self) -> None:
-        self.directory.cleanup()
-        cbt.layout.key_hash = REAL_HASH
-
+class TreeMachine(MachineWithDisk):
     @initialize(limits=LIMITS, on_two_threads=st.booleans())
     def plant(self, limits: dict[str, int], on_two_threads: bool) -> None:
         self.executor = OTHER_THREAD if on_two_threads else None

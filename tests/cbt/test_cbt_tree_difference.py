@@ -1,15 +1,13 @@
 """What came between two flushes of a tree is the later one without the earlier, to the last bit."""
 
 from collections import Counter
-from tempfile import TemporaryDirectory
 
 import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from small_trees import LIMITS, PANES, REAL_HASH, colliding_hash
+from hypothesis.stateful import initialize, invariant, rule
+from small_trees import LIMITS, PANES, MachineWithDisk, colliding_hash
 
-import cbt.layout
 from cbt import Aggregate, CompressedBufferTree, Key
 from cbt.windows.subtraction import subtract_frames
 
@@ -19,18 +17,7 @@ KEY_PARTS = st.none() | st.integers(0, 12)
 VALUES = st.none() | st.integers(-9, 9) | st.sampled_from([2**63 - 1, -(2**63)])
 
 
-class DifferenceMachine(RuleBasedStateMachine):
-    hashing = staticmethod(REAL_HASH)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.directory = TemporaryDirectory()
-        cbt.layout.key_hash = self.hashing
-
-    def teardown(self) -> None:
-        self.directory.cleanup()
-        cbt.layout.key_hash = REAL_HASH
-
+class DifferenceMachine(MachineWithDisk):
     @initialize(limits=LIMITS)
     def plant(self, limits: dict[str, int]) -> None:
         directory = self.directory.name if "memory_limit_bytes" in limits else None
