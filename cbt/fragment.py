@@ -32,7 +32,12 @@ class Fragment:
 
     def unpack(self, schema: pl.Schema) -> pl.DataFrame:
         """The run itself. O(bytes)."""
-        return decode_frame(self.data, schema, bytes_max=_UNLIMITED)
+        return unpacked(self.data, schema)
+
+
+def unpacked(data: bytes, schema: pl.Schema) -> pl.DataFrame:
+    """The run that a fragment's bytes hold. O(bytes)."""
+    return decode_frame(data, schema, bytes_max=_UNLIMITED)
 
 
 def panes_of(pane: int | None, upto: int | None) -> Panes:

@@ -97,10 +97,14 @@ class ItemRows:
         return groups.is_in(groups.filter(frame[PART].is_null()).filter(chosen).implode())
 
 
+def upper_halves(frame: pl.DataFrame) -> np.ndarray[Any, Any]:
+    """What the hashes of a group's rows agree in. O(n)."""
+    return frame["hash"].to_numpy() >> _HALF_BITS
+
+
 def group_numbers(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """The number of each row's group, UInt32, in the order in which groups appear. O(n)."""
-    half = pl.Series("hash", frame["hash"].to_numpy() >> _HALF_BITS)
-    groups = frame.select("pane", half, *keys)
+    groups = frame.select("pane", pl.Series("hash", upper_halves(frame)), *keys)
     pane, upper = pl.col("pane"), pl.col("hash")
     marks = groups.select(
         begins=changed(["pane", "hash"]),

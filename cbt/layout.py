@@ -8,10 +8,11 @@ import polars as pl
 from cbt.columns import Aggregate, Key, changed, check_physical, check_whole, stored
 from cbt.functions import pao_of
 from cbt.hashing import key_hash
+from cbt.identities import Rows
 from cbt.item_rows import PART, ItemRows
 from cbt.items import ItemPao, lift_items
 from cbt.pao import CountRows, Lifted, Pao
-from cbt.state_arrays import Arrays, Rows, SumColumn
+from cbt.state_arrays import Arrays, SumColumn
 from cbt.states import StateColumns, run_numbers
 from cbt.user_defined import UserDefinedPao, UserFunctions, attempt
 

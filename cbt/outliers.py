@@ -40,10 +40,6 @@ class Sums(NamedTuple):
             return math.inf
         return -math.inf if self.negative_infinities else None
 
-    @property
-    def not_finite(self) -> int:
-        return self.nans + self.infinities + self.negative_infinities
-
 
 class Outliers:
     """The state column `column`, with the sums of the first `powers` powers."""

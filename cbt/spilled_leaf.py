@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cbt.fragment import Bound, Fragment
-from cbt.frames import decode_frame
+from cbt.fragment import Bound, Fragment, unpacked
 from cbt.layout import Layout
 from cbt.leaf import Leaf
 from cbt.spill_files import SpillFile, SpillFiles
@@ -82,7 +81,7 @@ class SpilledLeaf:
     def read(self) -> pl.DataFrame:
         """The rows of all pieces, unmerged. O(bytes). Raises SpillError if a file cannot be read."""
         schema = self._layout.schema
-        runs = [decode_frame(run.file.read(), schema, bytes_max=2**63 - 1) for run in self._runs]
+        runs = [unpacked(run.file.read(), schema) for run in self._runs]
         return pl.concat([*runs, *(fragment.unpack(schema) for fragment in self._late)])
 
     def frame(self) -> pl.DataFrame:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-Rows = npt.NDArray[np.intp]
+from cbt.identities import Rows
+
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
 """By part, all of one length; parts that are neutral in all rows may be missing."""
@@ -114,7 +115,7 @@ class SumColumn(ArrayColumn):
         total = pl.Series(self.name, [0], dtype=self.dtype).new_from_index(0, count)
         for place, part in enumerate(self.parts):
             if part in arrays:
-                unit = pl.Series([_LIMB**place % 2**127], dtype=pl.Int128).cast(self.dtype, wrap_numerical=True)
+                unit = pl.Series([_LIMB**place], dtype=self.dtype)
                 values = pl.Series(self.name, arrays[part], dtype=pl.Int64).cast(self.dtype)
                 total = total + (values * unit if place else values)
         return total

@@ -9,8 +9,9 @@ import polars as pl
 from polars.dataframe.group_by import GroupBy
 
 from cbt.extremes import extreme
+from cbt.identities import Rows
 from cbt.pao import StateAlgebra
-from cbt.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, Rows, SumColumn
+from cbt.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, SumColumn
 from cbt.user_code import attempt
 
 _SETTLED_ROWS_MIN = 1024
@@ -27,9 +28,9 @@ class StateColumns:
         self.types = {name: dtype for pao in paos for name, dtype in pao.state.items()}
         self._paos = paos
         merging = [expression for pao in paos for expression in pao.combine()]
-        self.merging = dict(zip(self.types, merging, strict=True))
-        looked_at = {root for name, one in self.merging.items() for root in one.meta.root_names() if root != name}
-        columns = [_array_column(name, self.types[name], one) for name, one in self.merging.items()]
+        self._merging = dict(zip(self.types, merging, strict=True))
+        looked_at = {root for name, one in self._merging.items() for root in one.meta.root_names() if root != name}
+        columns = [_array_column(name, self.types[name], one) for name, one in self._merging.items()]
         self.arrays = {column.name: column for column in columns if column and column.name not in looked_at}
         self._dense = [name for pao in paos for name in pao.state if name not in self.arrays and name not in pao.sparse]
         self._sparse = [name for name in self.types if name not in self.arrays and name not in self._dense]
@@ -71,7 +72,7 @@ class StateColumns:
 
         def merged(paos: Sequence[StateAlgebra]) -> pl.DataFrame:
             names = [name for pao in paos for name in pao.state if name in wanted]
-            return groups.agg(*others, *(self.merging[name] for name in names))
+            return groups.agg(*others, *(self._merging[name] for name in names))
 
         return attempt(self._paos, "combine", merged)
 

@@ -85,14 +85,16 @@ class Trunk:
             self._pour(self.root, LOWEST, of_frame(self._layout, frame))
         self._grow()
         self._shrink()
-        self.stored_rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
+        self.stored_rows = self._count_rows()
         self._compact_rows = min(self._compact_rows, self.stored_rows)
 
     def check(self) -> None:
         """Asserts every invariant. Decompresses everything."""
         check_tree(self.root, self._layout, *self._limits)
-        rows = sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
-        assert self.stored_rows == rows, "rows are counted"
+        assert self.stored_rows == self._count_rows(), "rows are counted"
+
+    def _count_rows(self) -> int:
+        return sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
 
     def _compact(self) -> None:
         """Shrinks all sketches: what a block brought was compacted for itself alone."""

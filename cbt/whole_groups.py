@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from cbt.identities import Rows
+from cbt.item_rows import upper_halves
 from cbt.layout import Layout
-
-Rows = npt.NDArray[np.intp]
-_HALF_BITS = np.uint64(32)
 
 
 def whole_groups(layout: Layout, frames: Iterable[pl.DataFrame], rows_max: int) -> Iterator[pl.DataFrame]:
@@ -44,11 +42,11 @@ def whole_groups(layout: Layout, frames: Iterable[pl.DataFrame], rows_max: int) 
 
 def _begins(frame: pl.DataFrame, before: pl.DataFrame | None) -> Rows:
     """The rows of a frame at which another group begins than the row before is of."""
-    panes, halves = frame["pane"].to_numpy(), frame["hash"].to_numpy() >> _HALF_BITS
+    panes, halves = frame["pane"].to_numpy(), upper_halves(frame)
     begins = np.ones(len(panes), dtype=bool)
     np.logical_or(panes[1:] != panes[:-1], halves[1:] != halves[:-1], out=begins[1:])
     if before is not None and len(panes):
-        begins[0] = (panes[0], halves[0]) != (before["pane"][-1], np.uint64(before["hash"][-1]) >> _HALF_BITS)
+        begins[0] = (panes[0], halves[0]) != (before["pane"][-1], upper_halves(before.tail(1))[0])
     return np.flatnonzero(begins)
 
 

@@ -17,6 +17,7 @@ import polars as pl
 
 import query
 from agent import EmbeddedFleet, Result, SpillRoom, Submit
+from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.parsing import Format, Parsed, Parser, parser, sniff
 from agent.sources import Block, SourceError
@@ -28,7 +29,7 @@ APP = "local"
 BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
 BLOCKS_AHEAD = 4
-JOB_MEMORY_BYTES = 256 << 20
+JOB_MEMORY_BYTES = memory_bytes(JOB_MEMORY)
 """What each embedded agent holds of a job in memory, as `job_memory` of other agents; the rest goes to disk."""
 _KINDS_OF_VALUES = {
     "number": "a number", "integer": "an integer", "string": "a string", "boolean": "true or false",

@@ -19,6 +19,7 @@ import msgspec
 from agent.configuration.faults import RULE, Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
     EVERY_INTERFACE,
+    JOB_MEMORY,
     check_address,
     check_name,
     check_path,
@@ -70,7 +71,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     advertise: Seed | None = None
     seeds: Annotated[list[Seed], msgspec.Meta(max_length=64)] = []
     control_socket: PathText | None = None
-    job_memory: Memory = "256 MiB"
+    job_memory: Memory = JOB_MEMORY
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
 

@@ -7,6 +7,8 @@ import re
 from overlay import parse_address
 
 MEMORY_BYTES_MIN = 1 << 20
+JOB_MEMORY = "256 MiB"
+"""What each job may take unless something else is said."""
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
