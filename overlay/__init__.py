@@ -39,10 +39,10 @@ from overlay.node import PAYLOAD_BYTES_MAX, Node
 from overlay.pastry.join import ProtocolError
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
-from overlay.simulation.latency import Latency, PlaneLatency, UniformLatency
+from overlay.simulation.latency import Latency, LatencyMatrixError, MatrixLatency, PlaneLatency, UniformLatency
 from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
 from overlay.simulation.simulator import Simulator
-from overlay.statistics import Statistics
+from overlay.statistics import Statistics, Traffic
 from overlay.transport.addresses import format_address, parse_address
 from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
 
@@ -100,8 +100,10 @@ __all__ = [
     "IdentityError",
     "Joined",
     "Latency",
+    "LatencyMatrixError",
     "LeafSetChanged",
     "ListenError",
+    "MatrixLatency",
     "MemoryNetwork",
     "MessageReceived",
     "MulticastReceived",
@@ -116,6 +118,7 @@ __all__ = [
     "Receiver",
     "Simulator",
     "Statistics",
+    "Traffic",
     "Transport",
     "TransportLimits",
     "TransportStatistics",

@@ -11,6 +11,7 @@ from overlay.ids import DIGIT_VALUES, DIGITS, Id
 from overlay.pastry.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.neighbourhood import NEIGHBOURHOOD_SIZE
 from overlay.peer import Peer
+from overlay.statistics import Traffic
 
 HOPS_MAX = 64
 PATH_LENGTH_MAX = 64
@@ -188,3 +189,27 @@ OverlayMessage = (
     | Leaving
     | Absent
 )
+
+TRAFFIC: dict[type[OverlayMessage], Traffic] = {
+    JoinRequest: Traffic.JOIN,
+    JoinReply: Traffic.JOIN,
+    LeafSetProbe: Traffic.REPAIR,
+    LeafSetAnswer: Traffic.REPAIR,
+    Announcement: Traffic.JOIN,
+    RowRequest: Traffic.REPAIR,
+    RowAnswer: Traffic.REPAIR,
+    Route: Traffic.ROUTE,
+    Direct: Traffic.DIRECT,
+    Publish: Traffic.MULTICAST,
+    Disseminate: Traffic.MULTICAST,
+    GroupJoin: Traffic.TREE,
+    GroupJoined: Traffic.TREE,
+    GroupRefused: Traffic.TREE,
+    GroupLeave: Traffic.TREE,
+    GroupDigest: Traffic.TREE,
+    Ping: Traffic.DETECTOR,
+    Pong: Traffic.DETECTOR,
+    Leaving: Traffic.JOIN,
+    Absent: Traffic.JOIN,
+}
+"""What every message counts as in the statistics."""

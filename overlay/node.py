@@ -34,7 +34,7 @@ from overlay.messages import (
     RowAnswer,
     RowRequest,
 )
-from overlay.outbox import Outbox, decode
+from overlay.outbox import CODEC, Outbox
 from overlay.pastry.forwarding import Forwarding
 from overlay.pastry.join import ProtocolError
 from overlay.pastry.leaf_set import LeafSet
@@ -53,6 +53,9 @@ from overlay.wire import WIRE_BYTES_MAX, WireError
 PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 12)
 
 Handler = Callable[[Peer, Any, float], None]
+
+_HEARD_WHEN_IDLE = (LeafSetProbe, Ping)
+_GOODBYES = (Leaving, Absent)
 
 
 class Node:
@@ -77,6 +80,7 @@ class Node:
         # Of the parts' changes, which have been acted upon: see `_settle`.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
+        self._timers = tuple(part.next_timer for part in (self._membership, self._repair, self._scribe, self._watch))
         self._handlers: dict[type[OverlayMessage], Handler] = {
             JoinRequest: self._forwarding.handle_join_request,
             JoinReply: self._membership.handle_join_reply,
@@ -180,14 +184,14 @@ class Node:
             counters.refused += 1
             return
         try:
-            message = decode(data)
+            message = CODEC.decode(data)
         except WireError:
             counters.malformed += 1
             return
-        if self._membership.is_idle and not isinstance(message, LeafSetProbe | Ping):
+        if self._membership.is_idle and not isinstance(message, _HEARD_WHEN_IDLE):
             counters.refused += 1
             return
-        if not isinstance(message, Leaving | Absent):
+        if not isinstance(message, _GOODBYES):
             self._presence.hear(sender, now)
         self._handlers[type(message)](sender, message, now)
         self._settle(now)
@@ -214,8 +218,12 @@ class Node:
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` wants to be called; None: not at all."""
-        parts = (self._membership, self._repair, self._scribe, self._watch)
-        return min((timer for part in parts if (timer := part.next_timer()) is not None), default=None)
+        earliest = None
+        for part_timer in self._timers:
+            timer = part_timer()
+            if timer is not None and (earliest is None or timer < earliest):
+                earliest = timer
+        return earliest
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling too early does nothing."""

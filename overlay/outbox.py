@@ -3,23 +3,12 @@
 from collections.abc import Iterable
 
 from overlay.events import Event
-from overlay.messages import OverlayMessage, Ping, Pong
+from overlay.messages import TRAFFIC, OverlayMessage
 from overlay.peer import Peer
 from overlay.statistics import Counters
 from overlay.wire import Codec
 
 CODEC: Codec[OverlayMessage] = Codec(OverlayMessage)
-
-# Most of what idle nodes say to each other is one of these few messages: they are written and read once.
-_ENCODED = {message: CODEC.encode(message) for message in (Ping(wants_digest=False), Ping(wants_digest=True), Pong())}
-_DECODED = {data: message for message, data in _ENCODED.items()}
-_SHORT_BYTES_MAX = max(map(len, _DECODED))
-
-
-def decode(data: bytes) -> OverlayMessage:
-    """Read one message; WireError when it is none."""
-    message = _DECODED.get(bytes(data)) if len(data) <= _SHORT_BYTES_MAX else None
-    return CODEC.decode(data) if message is None else message
 
 
 class Outbox:
@@ -32,15 +21,17 @@ class Outbox:
 
     def send(self, peer: Peer, message: OverlayMessage) -> None:
         """Queue a message to one peer."""
-        self.send_all((peer,), message)
+        data = CODEC.encode(message)
+        self._messages.append((peer, data))
+        self.counters.count_sent(TRAFFIC[type(message)], 1, len(data))
 
     def send_all(self, peers: Iterable[Peer], message: OverlayMessage) -> None:
         """Queue one message to several peers; it is encoded once and its bytes are shared."""
-        data = _ENCODED[message] if isinstance(message, Ping | Pong) else CODEC.encode(message)
-        for peer in peers:
-            self._messages.append((peer, data))
-            self.counters.sent += 1
-            self.counters.sent_bytes += len(data)
+        data = CODEC.encode(message)
+        before = len(self._messages)
+        self._messages.extend((peer, data) for peer in peers)
+        count = len(self._messages) - before
+        self.counters.count_sent(TRAFFIC[type(message)], count, count * len(data))
 
     def emit(self, event: Event) -> None:
         """Queue an event."""

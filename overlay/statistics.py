@@ -1,6 +1,19 @@
 """Counters of one node."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Traffic(StrEnum):
+    """What messages are for: the overlay itself (join, detector, repair), its trees, or payloads."""
+
+    JOIN = "join"
+    DETECTOR = "detector"
+    REPAIR = "repair"
+    TREE = "tree"
+    ROUTE = "route"
+    MULTICAST = "multicast"
+    DIRECT = "direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +23,21 @@ class Statistics:
     sent: int
     """Messages handed to the transport."""
     sent_bytes: int
+    sent_join: int
+    """The same by what the messages are for; see `Traffic`."""
+    sent_join_bytes: int
+    sent_detector: int
+    sent_detector_bytes: int
+    sent_repair: int
+    sent_repair_bytes: int
+    sent_tree: int
+    sent_tree_bytes: int
+    sent_route: int
+    sent_route_bytes: int
+    sent_multicast: int
+    sent_multicast_bytes: int
+    sent_direct: int
+    sent_direct_bytes: int
     received: int
     """Messages taken from the transport, whatever became of them."""
     received_bytes: int
@@ -38,14 +66,28 @@ class Statistics:
 class Counters:
     """The same counters while they count."""
 
-    __slots__ = tuple(Statistics.__dataclass_fields__)
+    __slots__ = (
+        "_bytes",
+        "_messages",
+        *(name for name in Statistics.__dataclass_fields__ if not name.startswith("sent")),
+    )
 
     def __init__(self) -> None:
-        self.sent = self.sent_bytes = self.received = self.received_bytes = 0
+        self._messages = dict.fromkeys(Traffic, 0)
+        self._bytes = dict.fromkeys(Traffic, 0)
+        self.received = self.received_bytes = 0
         self.malformed = self.refused = self.duplicates = self.dropped = 0
         self.routed = self.delivered = self.delivered_hops = 0
         self.rerouted = self.failed = self.returned = 0
 
+    def count_sent(self, traffic: Traffic, messages: int, size: int) -> None:
+        """Count messages handed to the transport, and their bytes."""
+        self._messages[traffic] += messages
+        self._bytes[traffic] += size
+
     def snapshot(self) -> Statistics:
         """Return the counts so far."""
-        return Statistics(**{name: getattr(self, name) for name in self.__slots__})
+        sent = {f"sent_{traffic.value}": count for traffic, count in self._messages.items()}
+        sent |= {f"sent_{traffic.value}_bytes": count for traffic, count in self._bytes.items()}
+        others = {name: getattr(self, name) for name in self.__slots__ if not name.startswith("_")}
+        return Statistics(sent=sum(self._messages.values()), sent_bytes=sum(self._bytes.values()), **sent, **others)

@@ -1,10 +1,14 @@
 """How long simulated messages take."""
 
-from math import hypot
+from math import hypot, isfinite
+from pathlib import Path
 from typing import Protocol
 
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
+
+MATRIX_PLACES_MAX = 4096
+DELAY_MIN_S = 0.0001
 
 
 class Latency(Protocol):
@@ -48,3 +52,72 @@ class PlaneLatency:
         if peer.node_id not in self._places:
             self._places[peer.node_id] = (self._random.random(), self._random.random())
         return self._places[peer.node_id]
+
+
+class LatencyMatrixError(ValueError):
+    """A text is no latency matrix; says in which line, and why."""
+
+
+class MatrixLatency:
+    """Measured delays between places, one way; every message has up to 10% on top.
+
+    A peer gets its place when it is first seen: each place one peer, then each a second one, and so on.
+
+    The text has a line for each place and in it the milliseconds to every place, between commas or blanks; empty
+    lines, and what follows a #, do not count. No message takes less than a tenth of a millisecond.
+
+    >>> import random
+    >>> matrix = MatrixLatency("0 40\\n60 0", random.Random(1))
+    >>> peers = Peer(1, "a"), Peer(2, "b"), Peer(3, "in the place of a")
+    >>> [round(matrix.delay_s(peers[0], peer), 2) for peer in peers], round(matrix.delay_s(peers[1], peers[2]), 2)
+    ([0.0, 0.04, 0.0], 0.06)
+    """
+
+    def __init__(self, text: str, random: RandomSource) -> None:
+        self._delays_s = _read_matrix(text)
+        self._random = random
+        self._places: dict[int, int] = {}
+
+    @classmethod
+    def from_file(cls, path: Path, random: RandomSource) -> "MatrixLatency":
+        """Read the matrix from a file; OSError or LatencyMatrixError when there is none in it."""
+        try:
+            return cls(path.read_text(encoding="utf-8"), random)
+        except (LatencyMatrixError, UnicodeDecodeError) as error:
+            raise LatencyMatrixError(f"{path}: {error}") from error
+
+    def delay_s(self, sender: Peer, receiver: Peer) -> float:
+        """Return the delay between the two places."""
+        delay_s = self._delays_s[self._place(sender)][self._place(receiver)]
+        return delay_s * (1 + 0.1 * self._random.random())
+
+    def _place(self, peer: Peer) -> int:
+        place = self._places.get(peer.node_id)
+        if place is None:
+            place = self._places[peer.node_id] = len(self._places) % len(self._delays_s)
+        return place
+
+
+def _read_matrix(text: str) -> list[list[float]]:
+    lines = [(number, line.split("#")[0]) for number, line in enumerate(text.splitlines(), start=1)]
+    lines = [(number, line) for number, line in lines if line.strip()]
+    if not 0 < len(lines) <= MATRIX_PLACES_MAX:
+        raise LatencyMatrixError(f"a matrix has 1 to {MATRIX_PLACES_MAX} lines of delays, not {len(lines)}")
+    return [_read_row(number, line, len(lines)) for number, line in lines]
+
+
+def _read_row(number: int, line: str, places: int) -> list[float]:
+    cells = line.replace(",", " ").split()
+    if len(cells) != places:
+        raise LatencyMatrixError(f"line {number}: {len(cells)} delays, while there are {places} places")
+    return [_read_delay_s(number, cell) for cell in cells]
+
+
+def _read_delay_s(number: int, cell: str) -> float:
+    try:
+        delay_ms = float(cell)
+    except ValueError:
+        delay_ms = -1.0
+    if not (isfinite(delay_ms) and delay_ms >= 0):
+        raise LatencyMatrixError(f"line {number}: {cell[:40]!r} is not a number of milliseconds")
+    return max(DELAY_MIN_S, delay_ms / 1000)

@@ -1,61 +1,44 @@
 """A network in virtual time: the production nodes, one queue of events, nothing that a seed does not fix.
 
-Every message gets a delay from the latency model and may get lost; links do not keep order. The same random
-source in the same state, and the same calls, make the same run: `trace_hash` tells two runs apart by every
-message delivered, its time, sender, receiver and bytes.
+Every message gets a delay from the latency model; it may get lost, come twice, or come late, and links do not keep
+order. The same random source in the same state, and the same calls, make the same run: `trace_hash` tells two runs
+apart by every message delivered, its time, sender, receiver and bytes.
 
-Processes may crash, restart under the same id and stand still (SIGSTOP), and the network may be cut in parts.
-What nodes are told of it is what a transport on sockets could tell: that a peer is `unreachable` (a message to
-it finds no process at that address) or `restarted` (another process answers); of a cut, and of a process that
-stands still, nothing.
+Links may be cut, in one direction or both, or clogged: what is sent over them then comes later, all at once. Processes
+may crash, restart under the same id and stand still (SIGSTOP); their clocks may jump, and run fast or slow. What nodes
+are told of it is what a transport on sockets could tell: that a peer is `unreachable` (a message to it finds no process
+at that address) or `restarted` (another process answers); of a cut, and of a process that stands still, nothing.
 """
 
 import hashlib
 import heapq
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from typing import Any
 
 from overlay.events import Event
 from overlay.node import Node
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
+from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
+from overlay.simulation.links import NEVER, Links
+from overlay.simulation.process import Process
 
 STEPS_MAX = 100_000_000
+TRACE_BLOCK_BYTES = 1 << 16
+CLOCK_ERROR_S = 1e-6
+"""A timer is due when a clock other than the true one is so near to it: their times are floats."""
 
-
-@dataclass(slots=True)
-class _Process:
-    """One node's process, or what is left of it; `met`: the incarnation of every peer it has a link with."""
-
-    node: Node
-    incarnation: int
-    is_up: bool = True
-    stalled_until: float = 0.0
-    timer: float | None = None
-    met: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    sender: Peer
-    incarnation: int
-    receiver: Peer
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class _Unreachable:
-    peer: Peer
-    incarnation: int
+_pack_time = struct.Struct(">d").pack
 
 
 class Simulator:
     """Runs nodes against a virtual clock.
 
-    `loss` is the probability that a message gets lost. `on_event(now, node, event)` is called with each event
-    of every node as it happens; without it events are dropped.
+    `loss`, `duplication` and `reordering` are the probabilities that a message gets lost, comes twice, and takes up
+    to `reordering_s` longer than the link does; all may be changed between runs. `on_event(now, node, event)` is
+    called with each event of every node as it happens; without it events are dropped.
 
     >>> import random
     >>> simulator = Simulator(random.Random(7))
@@ -72,21 +55,30 @@ class Simulator:
         *,
         latency: Latency | None = None,
         loss: float = 0.0,
+        duplication: float = 0.0,
+        reordering: float = 0.0,
+        reordering_s: float = 1.0,
         on_event: Callable[[float, Node, Event], None] | None = None,
     ) -> None:
         self.now = 0.0
         self.loss = loss
+        self.duplication = duplication
+        self.reordering = reordering
+        self.reordering_s = reordering_s
+        self.on_event = on_event
         self.delivered = 0
         self.lost = 0
         self._random = random
         self._latency = latency or UniformLatency(random)
-        self.on_event = on_event
-        self._processes: dict[int, _Process] = {}
-        # (time, sequence, node id, what; None for a timer): the sequence makes the order total.
-        self._queue: list[tuple[float, int, int, _Message | _Unreachable | None]] = []
+        self._links = Links()
+        self._has_blocked_links = False
+        self._processes: dict[int, Process] = {}
+        self._added = 0
+        # (time, sequence, handler, its argument): the sequence makes the order total.
+        self._queue: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._sequence = 0
-        self._cuts: list[tuple[frozenset[int], frozenset[int]]] = []
         self._trace = hashlib.blake2b(digest_size=16)
+        self._trail = bytearray()
 
     @property
     def nodes(self) -> Iterable[Node]:
@@ -98,11 +90,12 @@ class Simulator:
         identifier = self._random.getrandbits(128) if node_id is None else node_id
         if identifier in self._processes:
             raise ValueError(f"there is already a node {identifier:032x}")
-        node = Node(Peer(identifier, f"sim-{len(self._processes)}"), random=self._random)
-        self._processes[identifier] = _Process(node, incarnation=1)
+        node = Node(Peer(identifier, f"sim-{self._added}"), random=self._random)
+        self._added += 1
+        self._processes[identifier] = Process(node, incarnation=1)
         return node
 
-    # What goes wrong.
+    # What goes wrong with processes.
 
     def crash(self, node: Node) -> None:
         """End a node's process (SIGKILL). Messages to it vanish, and whoever sent one is told `unreachable`."""
@@ -120,125 +113,196 @@ class Simulator:
         if old.is_up:
             raise ValueError(f"{node.peer} has not crashed")
         fresh = Node(Peer(node.peer.node_id, address or node.peer.address), random=self._random)
-        self._processes[node.peer.node_id] = _Process(fresh, old.incarnation + 1)
+        self._processes[node.peer.node_id] = Process(fresh, old.incarnation + 1, clock=old.clock)
         return fresh
+
+    def forget(self, node: Node) -> None:
+        """Keep nothing of a crashed node, which will not be restarted: long churn would fill the memory."""
+        if self._process(node).is_up:
+            raise ValueError(f"{node.peer} has not crashed")
+        del self._processes[node.peer.node_id]
 
     def stall(self, node: Node, until: float) -> None:
         """Make a node's process stand still (SIGSTOP): its timers and what is sent to it wait until that time."""
         process = self._process(node)
         self._collect(process)
         process.stalled_until = until
-        process.timer = until
-        self._push(until, node.peer.node_id, None)
+        self._arm(process, until)
 
-    def cut(self, one_side: Iterable[Node], other_side: Iterable[Node]) -> None:
-        """Lose, without a word, everything sent between two sets of nodes from now on, in either direction."""
-        sides = [frozenset(node.peer.node_id for node in side) for side in (one_side, other_side)]
-        self._cuts.append((sides[0], sides[1]))
+    def change_clock(self, node: Node, *, jump_s: float = 0.0, rate: float | None = None) -> None:
+        """Put a node's clock forward or back; let it go by `rate` seconds a second. The node lives by `clock` then."""
+        process = self._process(node)
+        self._collect(process)
+        process.clock = process.clock or Clock()
+        process.clock.change(self.now, jump_s=jump_s, rate=rate)
+        if self.now >= process.stalled_until:
+            process.timer = None
+            self._collect(process)
+
+    def clock(self, node: Node) -> float:
+        """Return what a node's clock shows: the `now` of calls to it, `self.now` unless it was changed."""
+        return self._process(node).local(self.now)
+
+    # What goes wrong with links.
+
+    def cut(self, one_side: Iterable[Node], other_side: Iterable[Node], *, one_way: bool = False) -> None:
+        """Lose, without a word, everything sent between two sets of nodes from now on.
+
+        One way: only what the one side sends to the other.
+        """
+        self._block(one_side, other_side, NEVER, one_way=one_way)
+
+    def clog(
+        self, one_side: Iterable[Node], other_side: Iterable[Node], until: float, *, one_way: bool = False
+    ) -> None:
+        """Hold back what is sent between two sets of nodes from now on, and let all of it go at that time."""
+        self._block(one_side, other_side, until, one_way=one_way)
 
     def heal(self) -> None:
-        """Take back every cut."""
-        self._cuts.clear()
+        """Take back every cut and clog."""
+        self._links.clear()
+        self._has_blocked_links = False
+
+    def _block(self, one_side: Iterable[Node], other_side: Iterable[Node], until: float, *, one_way: bool) -> None:
+        one, other = ([node.peer.node_id for node in side] for side in (one_side, other_side))
+        self._links.block(one, other, until)
+        if not one_way:
+            self._links.block(other, one, until)
+        self._has_blocked_links = True
 
     # The run.
 
     def run(self, until: float, *, stop: Callable[[], bool] | None = None) -> None:
         """Run up to a virtual time, or until `stop()`, which is asked before every step, is true."""
+        # Their owners may have called any of the nodes: O(nodes), each as costly as a tenth of a message.
         for process in self._processes.values():
             self._collect(process)
+        queue = self._queue
         for _ in range(STEPS_MAX):
             if stop is not None and stop():
                 return
-            if not self._queue or self._queue[0][0] > until:
+            if not queue or queue[0][0] > until:
                 self.now = max(self.now, until)
                 return
-            self._step()
+            self.now, _, handler, argument = heapq.heappop(queue)
+            handler(argument)
         raise RuntimeError(f"the simulation did not reach {until} s within {STEPS_MAX} events")
 
     def trace_hash(self) -> str:
         """Return a digest of every message delivered so far."""
+        self._trace.update(self._trail)
+        self._trail.clear()
         return self._trace.hexdigest()
 
-    def _process(self, node: Node) -> _Process:
+    def _process(self, node: Node) -> Process:
         process = self._processes[node.peer.node_id]
         if process.node is not node:
             raise ValueError(f"{node.peer} has been restarted: this is the node it was before")
         return process
 
-    def _step(self) -> None:
-        self.now, _, node_id, what = heapq.heappop(self._queue)
-        process = self._processes.get(node_id)
-        if process is not None and process.is_up and self.now < process.stalled_until:
-            if what is not None:
-                self._push(process.stalled_until, node_id, what)
-        elif isinstance(what, _Message):
-            self._deliver(process, what)
-        elif process is not None and process.is_up:
-            self._wake(process, what)
-
-    def _wake(self, process: _Process, what: _Unreachable | None) -> None:
-        """Tell a node that a peer is not there, or that its timer is due."""
-        if what is None:
-            if process.timer != self.now:
-                return
-            process.timer = None
-            process.node.handle_timer(self.now)
-        elif what.incarnation == process.incarnation:
-            process.node.unreachable(what.peer, self.now)
-        self._collect(process)
-
-    def _deliver(self, process: _Process | None, message: _Message) -> None:
-        """Hand a message over, with what the link it came by tells both its ends."""
-        sender = self._processes[message.sender.node_id]
-        if process is None or not process.is_up or process.node.peer != message.receiver:
-            self.lost += 1
-            if not self._is_cut(message.receiver, message.sender):
-                self._push(self.now, message.sender.node_id, _Unreachable(message.receiver, message.incarnation))
-            return
-        if message.incarnation < process.met.get(message.sender.node_id, 0):
-            self.lost += 1
-            return
-        if sender.incarnation == message.incarnation and sender.is_up and self.now >= sender.stalled_until:
-            self._introduce(sender, process.node.peer, process.incarnation)
-        self._introduce(process, message.sender, message.incarnation)
-        self.delivered += 1
-        self._trace.update(struct.pack(">d", self.now))
-        self._trace.update(message.sender.node_id.to_bytes(16, "big") + message.receiver.node_id.to_bytes(16, "big"))
-        self._trace.update(message.data)
-        process.node.receive(message.sender, message.data, self.now)
-        self._collect(process)
-
-    def _introduce(self, process: _Process, peer: Peer, incarnation: int) -> None:
-        """Say `restarted` to a node whose link to a peer was one to an earlier process."""
-        known = process.met.get(peer.node_id)
-        process.met[peer.node_id] = incarnation
-        if known is not None and known != incarnation:
-            process.node.restarted(peer, self.now)
-            self._collect(process)
-
-    def _collect(self, process: _Process) -> None:
+    def _collect(self, process: Process) -> None:
         """Put what a node wants onto the queue: its messages and its next timer."""
         if not process.is_up or self.now < process.stalled_until:
             return
         node = process.node
         for receiver, data in node.messages_to_send():
-            if self._is_cut(node.peer, receiver) or (self.loss and self._random.random() < self.loss):
-                self.lost += 1
-                continue
-            arrival = self.now + self._latency.delay_s(node.peer, receiver)
-            self._push(arrival, receiver.node_id, _Message(node.peer, process.incarnation, receiver, data))
-        timer = node.next_timer()
-        if timer is not None and timer != process.timer:
-            process.timer = max(timer, self.now)
-            self._push(process.timer, node.peer.node_id, None)
+            self._send(process, receiver, data)
+        timer = process.timer_at(self.now)
+        if timer is not None and (process.timer is None or timer < process.timer):
+            self._arm(process, timer)
         for event in node.events():
             if self.on_event is not None:
                 self.on_event(self.now, node, event)
 
-    def _is_cut(self, sender: Peer, receiver: Peer) -> bool:
-        pair = sender.node_id, receiver.node_id
-        return any((pair[0] in a and pair[1] in b) or (pair[0] in b and pair[1] in a) for a, b in self._cuts)
+    def _send(self, process: Process, receiver: Peer, data: bytes) -> None:
+        """Decide what becomes of a message."""
+        sender, random = process.node.peer, self._random
+        leaves_at = self.now
+        if self._has_blocked_links:
+            leaves_at = self._links.opens_at(sender.node_id, receiver.node_id, self.now)
+        if leaves_at == NEVER or (self.loss and random.random() < self.loss):
+            self.lost += 1
+            return
+        copies = 2 if self.duplication and random.random() < self.duplication else 1
+        for _ in range(copies):
+            arrives_at = leaves_at + self._latency.delay_s(sender, receiver)
+            if self.reordering and random.random() < self.reordering:
+                arrives_at += self.reordering_s * random.random()
+            self._push(arrives_at, self._deliver, (process, receiver, data))
 
-    def _push(self, time: float, node_id: int, what: _Message | _Unreachable | None) -> None:
+    def _deliver(self, message: tuple[Process, Peer, bytes]) -> None:
+        """Hand a message over, with what the link it came by tells both its ends."""
+        sender, receiver, data = message
+        process = self._processes.get(receiver.node_id)
+        if process is None or not process.is_up or process.node.peer.address != receiver.address:
+            self._return(message)
+            return
+        if self.now < process.stalled_until:
+            self._push(process.stalled_until, self._deliver, message)
+            return
+        sending = sender.node.peer
+        if process.met.get(sending.node_id) != sender.incarnation or (
+            sender.met.get(receiver.node_id) != process.incarnation
+        ):
+            if sender.incarnation < process.met.get(sending.node_id, 0):
+                self.lost += 1
+                return
+            if sender.is_up and self.now >= sender.stalled_until:
+                self._introduce(sender, process)
+            self._introduce(process, sender)
+        self.delivered += 1
+        self._note(process, sender, data)
+        process.node.receive(sending, data, process.local(self.now))
+        self._collect(process)
+
+    def _return(self, message: tuple[Process, Peer, bytes]) -> None:
+        """Tell a sender that nobody is there, if that word gets through."""
+        sender, receiver, _ = message
+        self.lost += 1
+        answers_at = self._links.opens_at(receiver.node_id, sender.node.peer.node_id, self.now)
+        if answers_at != NEVER:
+            self._push(answers_at, self._tell_unreachable, (sender, receiver))
+
+    def _tell_unreachable(self, word: tuple[Process, Peer]) -> None:
+        process, peer = word
+        if not process.is_up:
+            return
+        if self.now < process.stalled_until:
+            self._push(process.stalled_until, self._tell_unreachable, word)
+            return
+        process.node.unreachable(peer, process.local(self.now))
+        self._collect(process)
+
+    def _introduce(self, process: Process, other: Process) -> None:
+        """Say `restarted` to a node whose link to a peer was one to an earlier process."""
+        peer = other.node.peer
+        known = process.met.get(peer.node_id)
+        process.met[peer.node_id] = other.incarnation
+        if known is not None and known != other.incarnation:
+            process.node.restarted(peer, process.local(self.now))
+            self._collect(process)
+
+    def _note(self, receiver: Process, sender: Process, data: bytes) -> None:
+        """Add a delivery to the trace."""
+        self._trail += b"".join((_pack_time(self.now), sender.id_bytes, receiver.id_bytes, data))
+        if len(self._trail) >= TRACE_BLOCK_BYTES:
+            self._trace.update(self._trail)
+            self._trail.clear()
+
+    def _arm(self, process: Process, timer: float) -> None:
+        process.timer = timer
+        self._push(timer, self._wake, process)
+
+    def _wake(self, process: Process) -> None:
+        """Let a node do what is due, unless this timer is one that was moved."""
+        if process.timer != self.now or not process.is_up:
+            return
+        process.timer = None
+        due, local = process.node.next_timer(), process.local(self.now)
+        if due is not None and due <= local + CLOCK_ERROR_S:
+            process.node.handle_timer(max(due, local))
+        self._collect(process)
+
+    def _push(self, time: float, handler: Callable[[Any], None], argument: object) -> None:
         self._sequence += 1
-        heapq.heappush(self._queue, (time, self._sequence, node_id, what))
+        heapq.heappush(self._queue, (time, self._sequence, handler, argument))

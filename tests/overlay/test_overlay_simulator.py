@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from math import log
+from pathlib import Path
 
 import pytest
 from overlay_oracle import check_all, leaf_set_errors, simulated_overlay
@@ -11,6 +12,8 @@ from overlay import (
     Delivered,
     Event,
     Latency,
+    LatencyMatrixError,
+    MatrixLatency,
     Node,
     PlaneLatency,
     RandomSource,
@@ -151,3 +154,37 @@ def test_ids_can_be_given_once() -> None:
     assert simulator.add_node(5).peer.node_id == 5
     with pytest.raises(ValueError, match="already a node"):
         simulator.add_node(5)
+
+
+def test_a_matrix_gives_each_place_its_delays(tmp_path: Path) -> None:
+    path = tmp_path / "delays.csv"
+    path.write_text("# places: one, two, three\n0, 10, 20\n\n30, 0, 40  # from two\n50,60,0\n")
+    source = random.Random(1)
+    latency = MatrixLatency.from_file(path, source)
+    peers = [Simulator(source).add_node().peer for _ in range(4)]
+    delays = [[latency.delay_s(a, b) * 1000 for b in peers] for a in peers]
+    expected = [[0.1, 10, 20, 0.1], [30, 0.1, 40, 30], [50, 60, 0.1, 50], [0.1, 10, 20, 0.1]]
+    for row, expected_row in zip(delays, expected, strict=True):
+        assert all(want <= delay <= 1.1 * want for delay, want in zip(row, expected_row, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "1 to 4096 lines of delays, not 0"),
+        (b"# nothing\n\n", "1 to 4096 lines"),
+        (b"0 1\n", "line 1: 2 delays, while there are 1 places"),
+        (b"# x\n0 1\n0\n", "line 3: 1 delays, while there are 2 places"),
+        (b"0 x\n1 0", "line 1: 'x' is not a number of milliseconds"),
+        (b"0 1\n-1 0", "line 2: '-1' is not"),
+        (b"0 nan\n1 0", "line 1: 'nan' is not"),
+        (b"0 1\n1e999 0", "line 2: '1e999' is not"),
+        (b"\xff\xfe", "can't decode"),
+    ],
+)
+def test_what_is_no_matrix_is_told_with_its_file_and_line(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "delays.csv"
+    path.write_bytes(data)
+    with pytest.raises(LatencyMatrixError, match=reason) as raised:
+        MatrixLatency.from_file(path, random.Random(1))
+    assert str(path) in str(raised.value)

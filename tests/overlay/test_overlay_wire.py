@@ -1,5 +1,6 @@
 import tracemalloc
 from contextlib import suppress
+from typing import get_args
 
 import msgpack
 import msgspec
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Codec, Id, Peer, WireError
-from overlay.messages import GroupDigest, LeafSetProbe, OverlayMessage, Route
+from overlay.messages import TRAFFIC, GroupDigest, GroupRefused, LeafSetProbe, OverlayMessage, Route
 
 ids = st.integers(0, 2**128 - 1).map(Id)
 peers = st.builds(Peer, ids, st.text("abc:.0123", min_size=1, max_size=20))
@@ -74,6 +75,33 @@ def test_mutated_messages_are_messages_or_wire_errors(data: st.DataObject) -> No
     cut = data.draw(st.integers(0, len(whole)))
     with suppress(WireError):
         CODEC.decode(bytes(whole[:cut]))
+
+
+def read(data: bytes) -> OverlayMessage | None:
+    try:
+        return CODEC.decode(data)
+    except WireError:
+        return None
+
+
+@pytest.mark.fuzz
+@given(st.one_of(st.binary(max_size=60), st.tuples(st.integers(0, 20), json_like).map(msgpack.packb), st.data()))
+def test_short_and_long_frames_are_read_alike(source: bytes | st.DataObject) -> None:
+    if isinstance(source, bytes):
+        data = source
+    else:
+        message = GroupRefused(group=Id(5), redirect=Peer(2**127, "there:1"))
+        whole = bytearray(CODEC.encode(message))
+        whole[source.draw(st.integers(0, len(whole) - 1))] = source.draw(st.integers(0, 255))
+        data = bytes(whole)
+    as_short = read(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("overlay.wire.SHORT_FRAME_BYTES_MAX", -1)
+        assert read(data) == as_short
+
+
+def test_all_messages_are_counted_as_something() -> None:
+    assert set(TRAFFIC) == set(get_args(OverlayMessage))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""One simulated process: a node, or what is left of it."""
+
+from dataclasses import dataclass, field
+
+from overlay.ids import id_to_bytes
+from overlay.node import Node
+from overlay.simulation.clock import Clock
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """A node with what its operating system knows of it.
+
+    `incarnation`: how many processes of this node there were. `timer`: the true time of its next timer in the
+    queue. `met`: the incarnation of every peer it has a link with. `clock`: None while it is right.
+    """
+
+    node: Node
+    incarnation: int
+    is_up: bool = True
+    stalled_until: float = 0.0
+    timer: float | None = None
+    clock: Clock | None = None
+    met: dict[int, int] = field(default_factory=dict)
+    id_bytes: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.id_bytes = id_to_bytes(self.node.peer.node_id)
+
+    def local(self, now: float) -> float:
+        """Return what its clock shows."""
+        return now if self.clock is None else self.clock.read(now)
+
+    def timer_at(self, now: float) -> float | None:
+        """Return the true time at which the node wants to be woken, not before now; None: not at all."""
+        timer = self.node.next_timer()
+        if timer is None:
+            return None
+        return max(now, timer if self.clock is None else self.clock.when(timer))
