@@ -6,14 +6,17 @@ READY := $(VENV)/.ready
 READY_TO_TEST := $(VENV)/.ready-to-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test check bench fuzz clean
+.PHONY: demo test test-net check bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
 
 test: $(READY_TO_TEST)
-	@$(BIN)/python -m pytest -m "not slow and not live" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "not slow and live"
+	@$(BIN)/python -m pytest -m "not slow and not live and not net" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow and live and not net"
+
+test-net: $(READY_TO_TEST)
+	@$(BIN)/python -m pytest -m net
 
 check: $(READY_TO_TEST)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/check

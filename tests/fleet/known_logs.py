@@ -18,10 +18,11 @@ TICK_S = 0.05
 class KnownLogs:
     """`with KnownLogs(folder, names) as logs:` writes to `logs.path(name)` all the time, for every name alike."""
 
-    def __init__(self, folder: Path, names: Sequence[str], *, per_tick: int = 2) -> None:
+    def __init__(self, folder: Path, names: Sequence[str], *, tick_s: float = TICK_S, per_tick: int = 2) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._files = {name: (folder / f"{name}.json").open("ab", buffering=0) for name in names}
         self._folder = folder
+        self._tick_s = tick_s
         self._per_tick = per_tick
         self._written: dict[str, list[int]] = {name: [] for name in names}
         self._stop = threading.Event()
@@ -48,7 +49,7 @@ class KnownLogs:
             file.close()
 
     def _write(self) -> None:
-        while not self._stop.wait(TICK_S):
+        while not self._stop.wait(self._tick_s):
             for name, file in self._files.items():
                 now_ms = time.time_ns() // 1_000_000
                 moment = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
