@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from network import Host, Network
+from watching import patience
 
 import elf
 from elf.demo.agent_process import AgentProcess
@@ -123,7 +124,7 @@ def expected_leaf_sets(agents: Sequence[NetAgent]) -> list[tuple[NetAgent, set[s
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + patience(timeout_s)
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what()}"
         time.sleep(POLL_S)
