@@ -140,6 +140,17 @@ def group_id(name: str) -> Id:
     return _hash_fields(name.encode())
 
 
+def address_id(address: str) -> Id:
+    """Return the paper's node id of an agent: the first 16 bytes of the SHA-1 of its address.
+
+    Whoever chooses an address chooses a place on the ring: it is for fleets whose addresses are not the agents' own.
+
+    >>> format_id(address_id("10.0.0.1:7700"))
+    'ba7e0259938844c4f09e0f0220624203'
+    """
+    return id_from_bytes(hashlib.sha1(address.encode(), usedforsecurity=False).digest()[:ID_BYTES])
+
+
 def _hash_fields(*fields: bytes) -> Id:
     """Hash fields with their lengths in front: no two different lists of fields hash the same bytes."""
     hashed = hashlib.sha1(usedforsecurity=False)
