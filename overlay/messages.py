@@ -23,6 +23,7 @@ Rows = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=DIGITS * (DIGIT_VALUE
 Row = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=DIGIT_VALUES)]
 Leaves = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=LEAF_SET_SIZE)]
 Neighbours = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=NEIGHBOURHOOD_SIZE)]
+Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 Groups = Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 GroupPaths = Annotated[tuple[tuple[Id, int], ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
@@ -167,6 +168,18 @@ class Absent(_Tagged, frozen=True, tag=20):
     """To who takes the sender for a member: it is none, or not yet; the one of its id that was one is no more."""
 
 
+class Echo(_Tagged, frozen=True, tag=40):
+    """To be sent back at once, so that the sender learns how far away the receiver is."""
+
+    token: Token
+
+
+class EchoReply(_Tagged, frozen=True, tag=41):
+    """The answer to an echo."""
+
+    token: Token
+
+
 OverlayMessage = (
     JoinRequest
     | JoinReply
@@ -188,6 +201,8 @@ OverlayMessage = (
     | Pong
     | Leaving
     | Absent
+    | Echo
+    | EchoReply
 )
 
 TRAFFIC: dict[type[OverlayMessage], Traffic] = {

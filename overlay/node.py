@@ -16,6 +16,8 @@ from overlay.messages import (
     Announcement,
     Direct,
     Disseminate,
+    Echo,
+    EchoReply,
     GroupDigest,
     GroupJoin,
     GroupJoined,
@@ -42,6 +44,7 @@ from overlay.pastry.membership import Membership
 from overlay.pastry.presence import Presence
 from overlay.pastry.repair import Repair
 from overlay.pastry.routing_table import RoutingTable
+from overlay.pastry.survey import Survey
 from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
@@ -69,11 +72,14 @@ class Node:
         self._random = random
         self._outbox = Outbox()
         self._watch = Watch(peer, self._outbox, random)
-        self._tables = Tables(peer, self._watch.suspects)
+        self._tables = Tables(peer, self._watch.suspects, random)
         self._membership = Membership(self._tables, self._watch, self._outbox, random)
-        self._repair = Repair(self._tables, self._membership, self._watch, self._outbox, random)
+        self._repair = Repair(self._tables, self._membership, self._outbox, random)
+        self._survey = Survey(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._membership, self._outbox, random)
-        self._forwarding = Forwarding(self._membership, self._watch, self._scribe.multicast, self._outbox)
+        self._forwarding = Forwarding(
+            self._tables, self._membership, self._survey, self._watch, self._scribe.multicast, self._outbox
+        )
         self._presence = Presence(
             self._tables, self._watch, self._membership, self._repair, self._scribe, self._forwarding, self._outbox
         )
@@ -87,8 +93,8 @@ class Node:
             LeafSetProbe: self._membership.handle_probe,
             LeafSetAnswer: self._membership.handle_answer,
             Announcement: self._membership.handle_announcement,
-            RowRequest: self._repair.handle_row_request,
-            RowAnswer: self._repair.handle_row_answer,
+            RowRequest: self._survey.handle_row_request,
+            RowAnswer: self._survey.handle_row_answer,
             Route: self._forwarding.handle_route,
             Direct: self._handle_direct,
             Publish: self._forwarding.handle_publish,
@@ -102,6 +108,8 @@ class Node:
             Pong: self._presence.handle_pong,
             Leaving: self._presence.handle_leaving,
             Absent: self._presence.handle_absent,
+            Echo: self._survey.handle_echo,
+            EchoReply: self._survey.handle_echo_reply,
         }
 
     # The owner's calls.
@@ -229,6 +237,7 @@ class Node:
         """Do what is due. Calling too early does nothing."""
         self._presence.handle_timer(now)
         self._repair.handle_timer(now)
+        self._survey.handle_timer(now)
         self._scribe.handle_timer(now)
         self._settle(now)
 
@@ -292,7 +301,8 @@ class Node:
 
     def check(self) -> None:
         """Assert every invariant of every part."""
-        for part in (self._tables, self._membership, self._repair, self._scribe, self._watch, self._forwarding):
+        pastry = (self._tables, self._membership, self._repair, self._survey, self._watch, self._forwarding)
+        for part in (*pastry, self._scribe):
             part.check()
         if self.is_active:
             self._presence.check()
@@ -309,6 +319,7 @@ class Node:
         self._settled_revision = revision
         if have_tables_changed:
             self._repair.tables_changed(now)
+            self._survey.tables_changed(now)
             self._scribe.tables_changed(now)
             if self.is_active:
                 self._become_settled(now)

@@ -1,6 +1,9 @@
 """Randomness as the cores see it: an argument, so that a seed replays a run."""
 
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
 
 
 class RandomSource(Protocol):
@@ -16,3 +19,13 @@ class RandomSource(Protocol):
 def jittered(period_s: float, random: RandomSource) -> float:
     """Return the period shortened or stretched by at most a quarter, so that nodes do not act in step."""
     return period_s * (0.75 + 0.5 * random.random())
+
+
+def shuffled(items: Iterable[Item], random: RandomSource) -> list[Item]:
+    """Return the items in random order."""
+    return [item for _, _, item in sorted((random.random(), place, item) for place, item in enumerate(items))]
+
+
+def one_of(items: Sequence[Item], random: RandomSource) -> Item:
+    """Return one of the items."""
+    return items[int(random.random() * len(items))]

@@ -8,6 +8,8 @@ from overlay.outbox import Outbox
 from overlay.pastry.held import Held
 from overlay.pastry.in_flight import InFlight
 from overlay.pastry.membership import Membership
+from overlay.pastry.survey import Survey
+from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.recent import RecentIds
@@ -17,8 +19,18 @@ from overlay.scribe.multicast import Multicast
 class Forwarding:
     """One node's part in routing. Until the node is active it knows too little, and holds what comes."""
 
-    def __init__(self, membership: Membership, watch: Watch, multicast: Multicast, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        membership: Membership,
+        survey: Survey,
+        watch: Watch,
+        multicast: Multicast,
+        outbox: Outbox,
+    ) -> None:
+        self._tables = tables
         self._membership = membership
+        self._survey = survey
         self._watch = watch
         self._multicast = multicast
         self._outbox = outbox
@@ -40,7 +52,7 @@ class Forwarding:
             return
         hop = self._membership.next_hop(message.key)
         if hop is not None:
-            self._pass_on(hop, message, now)
+            self._pass_on(hop, message.key, message, now)
         elif self._recent.add(message.message_id):
             self._outbox.counters.delivered += 1
             self._outbox.counters.delivered_hops += message.hops
@@ -55,7 +67,7 @@ class Forwarding:
             return
         hop = self._membership.next_hop(message.group)
         if hop is not None:
-            self._pass_on(hop, message, now)
+            self._pass_on(hop, message.group, message, now)
         else:
             self._multicast.publish(message)
 
@@ -83,10 +95,12 @@ class Forwarding:
         self._held.clear()
         self._in_flight.clear()
 
-    def _pass_on(self, hop: Peer, message: Route | Publish, now: float) -> None:
+    def _pass_on(self, hop: Peer, key: int, message: Route | Publish, now: float) -> None:
         if message.hops >= HOPS_MAX:
             self._outbox.counters.refused += 1
             return
+        if self._tables.lacks_cell(key):
+            self._survey.row_wanted(key, hop, now)
         self._outbox.counters.routed += 1
         self._watch.rely_on(hop, now)
         self._in_flight.add(hop.node_id, message, now)

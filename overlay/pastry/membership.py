@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from overlay.events import Joined
-from overlay.ids import DIGIT_VALUES, DIGITS, shared_prefix_length
+from overlay.ids import DIGIT_VALUES, DIGITS, clockwise, shared_prefix_length
 from overlay.messages import (
     HOPS_MAX,
     Absent,
@@ -30,6 +30,7 @@ from overlay.pastry.join import (
     ProtocolError,
     next_state,
 )
+from overlay.pastry.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
@@ -62,6 +63,7 @@ class Membership:
         self._state_revision = 0
         self._contact = tables.peer
         self._probes: dict[int, _Probe] = {}
+        self._kept_out: dict[int, Peer] = {}
         self._retry_at: float | None = None
 
     @property
@@ -105,6 +107,7 @@ class Membership:
         """Be idle. Telling others is the caller's."""
         self._move(JoinEvent.LEAVE_CALLED)
         self._probes.clear()
+        self._kept_out.clear()
         self._retry_at = None
 
     def _move(self, event: JoinEvent) -> None:
@@ -187,7 +190,7 @@ class Membership:
             return
         probe = self._probes.pop(sender.node_id, None)
         if probe is not None and probe.attempts == 1:
-            self._tables.neighbourhood.observe(sender, now - probe.sent_at)
+            self._tables.observe(sender, now - probe.sent_at)
         self._tables.meet(sender)
         self.probe_candidates(message.leaves, now)
         self._settle_probes(now)
@@ -195,7 +198,7 @@ class Membership:
     def handle_announcement(self, sender: Peer, _message: Announcement, _now: float) -> None:
         """Learn of a node that has become active."""
         if self.state is not JoinState.JOINING:
-            self._tables.meet(sender)
+            self._tables.meet(sender, is_new=True)
 
     def handle_ping(self, sender: Peer, _message: Ping, _now: float) -> None:
         """Learn of an active node, and be one."""
@@ -221,15 +224,35 @@ class Membership:
         """Take a peer out of every table and wait for it no longer; return whether it was known."""
         known = self._tables.forget(node_id)
         if self._probes.pop(node_id, None) is not None:
+            kept_out, self._kept_out = self._kept_out, {}
+            self.probe_candidates(kept_out.values(), now)
             self._settle_probes(now)
         return known
 
     def probe_candidates(self, peers: Iterable[Peer], now: float) -> None:
-        """Probe the peers that would stand in the leaf set if they are what others say they are."""
+        """Probe the peers that would stand in the leaf set if they, and those probed already, are there.
+
+        While a probe is open, those it keeps out are remembered: they are wanted should it stay unanswered.
+        """
         for peer in peers:
-            wanted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
-            if wanted and len(self._probes) < PROBES_MAX and not self._tables.departed.is_buried(peer, now):
+            admitted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
+            if not admitted or self._tables.departed.is_buried(peer, now):
+                continue
+            if self._has_nearer(peer):
+                if len(self._kept_out) < PROBES_MAX:
+                    self._kept_out[peer.node_id] = peer
+            elif len(self._probes) < PROBES_MAX:
                 self._send_probe(peer, now, attempts=1)
+
+    def _has_nearer(self, peer: Peer) -> bool:
+        """Say whether members and peers that are being probed would fill the leaf set without a peer."""
+        own_id, node_id = self.peer.node_id, peer.node_id
+        nearer = {*self._probes, *(member.node_id for member in self._tables.leaf_set)}
+        above, below = clockwise(own_id, node_id), clockwise(node_id, own_id)
+        return (
+            sum(clockwise(own_id, other) < above for other in nearer) >= LEAF_SET_SIZE // 2
+            and sum(clockwise(other, own_id) < below for other in nearer) >= LEAF_SET_SIZE // 2
+        )
 
     def probe(self, peer: Peer, now: float) -> None:
         """Probe a peer whatever its place, until it answers or has been silent for too long."""
@@ -256,6 +279,7 @@ class Membership:
     def _settle_probes(self, now: float) -> None:
         if self._probes or self.state is JoinState.JOINING:
             return
+        self._kept_out.clear()
         self._retry_at = None
         if self.state is not JoinState.PROBING:
             return
@@ -268,14 +292,15 @@ class Membership:
     def _activate(self, event: JoinEvent, _now: float) -> None:
         self._move(event)
         tables = self._tables
-        known = {peer.node_id: peer for peer in chain(tables.routing_table, tables.neighbourhood)}
-        strangers = [peer for node_id, peer in known.items() if node_id not in tables.leaf_set]
+        strangers = [peer for peer in tables.routing_table if peer.node_id not in tables.leaf_set]
         self._outbox.send_all(strangers, Announcement())
         self._outbox.emit(Joined())
 
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self._probes) <= PROBES_MAX
+        assert len(self._kept_out) <= PROBES_MAX
+        assert self._probes or not self._kept_out
         assert self.peer.node_id not in self._probes
         assert self._retry_at is not None or not (self._probes or self.state is JoinState.JOINING)
         assert self._probes or self.state is not JoinState.PROBING

@@ -9,24 +9,19 @@ there, what is left is the whole ring.
 By the same exchanges two rings grow together that have met at one place: the news spreads both ways round,
 half a leaf set a time.
 
-About every EXCHANGE_PERIOD_S some peer is asked for a row of its routing table; that it answers shows that it is
-alive, which nobody else asks of the far entries.
-
 One of the gone peers (`overlay.pastry.departed`) is tried every MEET_PERIOD_S. When one of them is back, the partition
 it was behind may be over, and the others are tried in quick succession.
 """
 
-from overlay.messages import LeafSetProbe, RowAnswer, RowRequest
+from overlay.messages import LeafSetProbe
 from overlay.outbox import Outbox
 from overlay.pastry.membership import Membership
 from overlay.pastry.tables import Tables
-from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered
 
 EXCHANGE_PERIOD_S = 5.0
 EXCHANGE_SOON_S = 1.0
-ROW_PERIOD_S = 0.7 * EXCHANGE_PERIOD_S
 MEET_PERIOD_S = 15.0
 MEET_SOON_S = 0.2
 BEYOND_PROBED = 2
@@ -36,18 +31,13 @@ QUIET_ROUNDS = 2
 class Repair:
     """The periodic work of one active node."""
 
-    def __init__(
-        self, tables: Tables, membership: Membership, watch: Watch, outbox: Outbox, random: RandomSource
-    ) -> None:
+    def __init__(self, tables: Tables, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
         self._tables = tables
         self._membership = membership
-        self._watch = watch
         self._outbox = outbox
         self._random = random
-        self._row_asked_of: int | None = None
         self._seen_revision = 0
         self._exchanged_at = 0.0
-        self._row_asked_at = 0.0
         self._seen_losses = 0
         self._quiet_rounds = 0
         self._exchange_at: float | None = None
@@ -56,7 +46,7 @@ class Repair:
     def tables_changed(self, now: float) -> None:
         """Begin the exchange when the node has become active; have the next one soon when the leaf set changed."""
         if not self._membership.is_active:
-            self._exchange_at = self._meet_at = self._row_asked_of = None
+            self._exchange_at = self._meet_at = None
         elif self._exchange_at is None:
             self._seen_revision = self._tables.leaf_set_revision
             self._exchanged_at = now
@@ -95,20 +85,8 @@ class Repair:
         at = now + jittered(MEET_SOON_S if soon else MEET_PERIOD_S, self._random)
         self._meet_at = at if self._meet_at is None else min(self._meet_at, at)
 
-    def handle_row_request(self, sender: Peer, message: RowRequest, _now: float) -> None:
-        """Give a row of the routing table."""
-        self._outbox.send(sender, RowAnswer(peers=self._tables.routing_table.row(message.row)))
-
-    def handle_row_answer(self, sender: Peer, message: RowAnswer, now: float) -> None:
-        """Fill empty cells from a row that was asked for."""
-        if sender.node_id != self._row_asked_of:
-            self._outbox.counters.refused += 1
-            return
-        self._row_asked_of = None
-        self._tables.hear_of(message.peers, now)
-
     def _exchange(self, now: float) -> None:
-        """Compare leaf sets with the neighbours, and ask some peer for a routing row."""
+        """Compare leaf sets with the neighbours."""
         leaf_set, revision = self._tables.leaf_set, self._tables.leaf_set_revision
         is_quiet = revision == self._seen_revision and not self._membership.is_probing
         self._quiet_rounds = self._quiet_rounds + 1 if is_quiet else 0
@@ -123,8 +101,6 @@ class Repair:
         if leaf_set.is_short:
             self._exchange_at = now + jittered(EXCHANGE_SOON_S, self._random)
             self._complete_leaf_set(now)
-        if now - self._row_asked_at >= ROW_PERIOD_S:
-            self._ask_for_row(now)
 
     def _complete_leaf_set(self, now: float) -> None:
         """Look for members outside the leaf set; with nobody left there, what is left is the whole ring."""
@@ -136,16 +112,6 @@ class Repair:
         self._membership.probe_candidates(beyond, now)
         if not beyond and self._quiet_rounds >= QUIET_ROUNDS:
             self._tables.close_ring()
-
-    def _ask_for_row(self, now: float) -> None:
-        row = int(self._random.random() * max(1, self._tables.routing_table.row_count))
-        peers = self._tables.routing_table.row(row)
-        self._row_asked_at = now
-        if peers:
-            asked = peers[int(self._random.random() * len(peers))]
-            self._row_asked_of = asked.node_id
-            self._outbox.send(asked, RowRequest(row=row))
-            self._watch.rely_on(asked, now)
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -20,8 +20,8 @@ def next_hop(
     if leaf_set.covers(key):
         nearest = leaf_set.closest(key, avoid)
         return None if nearest.node_id == owner.node_id else nearest
-    hop = routing_table.next_hop(key)
-    if hop is not None and hop.node_id not in avoid:
+    hop = routing_table.next_hop(key, avoid)
+    if hop is not None:
         return hop
     shared = shared_prefix_length(owner.node_id, key)
     nearer = {

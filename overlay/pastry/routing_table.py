@@ -1,71 +1,126 @@
-"""The routing table of Pastry: one peer for every prefix that leaves one's own id at one digit."""
+"""The routing table of Pastry: two near peers for every prefix that leaves one's own id at one digit.
 
-from collections.abc import Iterator
+Theory. Pastry keeps one peer a cell. Of two, a message goes to the one whose id is closer to its key, which
+sometimes shares a digit more or is its destination: routes are shorter by a quarter of a hop (docs/overlay.md has
+the numbers). Besides, keys spread over more peers, and a peer that fails leaves another in its place.
+
+A full cell takes another peer for its farthest one, where the difference in proximity is clear. Where it is not, all
+that is known in favour of those in the cell is that they came first. If that decided, every node would fill its
+cells with the first nodes of all, which all rows name. So then chance decides.
+"""
+
+from collections.abc import Container, Iterator
+from math import inf
 
 from overlay.ids import DIGIT_VALUES, DIGITS, digit, shared_prefix_length
+from overlay.pastry.proximity import Proximity
 from overlay.peer import Peer
+from overlay.random_source import RandomSource
+
+CELL_PEERS_MAX = 2
+TURNOVER = 0.25
 
 
 class RoutingTable:
-    """32 rows of 16 columns: row r, column c holds a peer that shares r digits with the owner, then has c.
+    """32 rows of 16 columns: row r, column c holds peers that share r digits with the owner, then have c.
 
-    The cell of the owner's own digit stays empty, so a row has at most 15 peers. Rows are made when first
-    used: among N nodes about log16(N) of them are.
+    The cell of the owner's own digit stays empty. Rows are made when first used: among N nodes about log16(N) of
+    them are.
 
-    >>> table = RoutingTable(Peer(0x0A << 120, "me"))
+    >>> import random
+    >>> table = RoutingTable(Peer(0x0A << 120, "me"), Proximity(), random.Random(1))
     >>> table.offer(Peer(0x0B << 120, "sibling"))
     True
     >>> table.next_hop(0x0BFF << 112).address, table.next_hop(0xFF << 120)
     ('sibling', None)
     """
 
-    def __init__(self, owner: Peer) -> None:
+    def __init__(self, owner: Peer, proximity: Proximity, random: RandomSource) -> None:
         self._owner = owner
-        self._rows: list[list[Peer | None]] = []
+        self._proximity = proximity
+        self._random = random
+        self._rows: list[list[tuple[Peer, ...]]] = []
 
-    def offer(self, peer: Peer) -> bool:
-        """Fill the peer's cell if empty, or renew the same peer's address; return whether it was empty."""
+    def offer(self, peer: Peer, *, by_chance: bool = False) -> bool:
+        """Take a peer in if its cell has room, or a peer that is clearly farther; return whether it was.
+
+        `by_chance`: sometimes also for one that is not known to be nearer. A known peer's address is renewed.
+        """
         row = shared_prefix_length(self._owner.node_id, peer.node_id)
         if row == DIGITS:
             return False
         while len(self._rows) <= row:
-            self._rows.append([None] * DIGIT_VALUES)
+            self._rows.append([()] * DIGIT_VALUES)
         column = digit(peer.node_id, row)
-        present = self._rows[row][column]
-        if present is None or present.node_id == peer.node_id:
-            self._rows[row][column] = peer
-        return present is None
+        cell = self._rows[row][column]
+        if any(present.node_id == peer.node_id for present in cell):
+            self._rows[row][column] = tuple(peer if present.node_id == peer.node_id else present for present in cell)
+            return False
+        if len(cell) >= CELL_PEERS_MAX:
+            loser = self._loser(cell, peer, by_chance=by_chance)
+            if loser is None:
+                return False
+            cell = tuple(present for present in cell if present is not loser)
+        self._rows[row][column] = (*cell, peer)
+        return True
+
+    def _loser(self, cell: tuple[Peer, ...], peer: Peer, *, by_chance: bool) -> Peer | None:
+        """Return who of a full cell has to make room for a peer, None if nobody."""
+        proximity = self._proximity
+        farthest = max(cell, key=lambda present: proximity.round_trip_s(present.node_id) or 0.0)
+        if proximity.is_clearly_nearer(peer.node_id, farthest.node_id):
+            return farthest
+        if not by_chance or self._random.random() >= TURNOVER:
+            return None
+        chosen = cell[int(self._random.random() * len(cell))]
+        measured = proximity.round_trip_s(chosen.node_id) is not None
+        is_farther = proximity.is_clearly_nearer(chosen.node_id, peer.node_id)
+        is_unknown = proximity.round_trip_s(peer.node_id) is None
+        return None if is_farther or (measured and is_unknown) else chosen
 
     def renew(self, peer: Peer) -> None:
         """Bring a peer's address up to date if the peer is in the table."""
-        row = shared_prefix_length(self._owner.node_id, peer.node_id)
-        if row < len(self._rows):
-            column = digit(peer.node_id, row)
-            present = self._rows[row][column]
-            if present is not None and present.node_id == peer.node_id:
-                self._rows[row][column] = peer
+        if self.find(peer.node_id) is not None:
+            self.offer(peer)
 
     def remove(self, node_id: int) -> bool:
         """Forget a peer; return whether it was in the table."""
+        if self.find(node_id) is None:
+            return False
         row = shared_prefix_length(self._owner.node_id, node_id)
-        if row >= len(self._rows):
-            return False
-        present = self._rows[row][digit(node_id, row)]
-        if present is None or present.node_id != node_id:
-            return False
-        self._rows[row][digit(node_id, row)] = None
+        column = digit(node_id, row)
+        self._rows[row][column] = tuple(peer for peer in self._rows[row][column] if peer.node_id != node_id)
         return True
 
-    def next_hop(self, key: int) -> Peer | None:
-        """Return the peer that shares more digits with the key than the owner does, if one is known."""
+    def row_of(self, key: int) -> int:
+        """Return in which row the peers for a key stand, one that is not the owner's id."""
+        return shared_prefix_length(self._owner.node_id, key)
+
+    def cell(self, key: int) -> tuple[Peer, ...]:
+        """Return the peers that share more digits with the key than the owner does, as many as are known."""
         row = shared_prefix_length(self._owner.node_id, key)
-        return self._rows[row][digit(key, row)] if row < len(self._rows) else None
+        return self._rows[row][digit(key, row)] if row < len(self._rows) else ()
+
+    def find(self, node_id: int) -> Peer | None:
+        """Return a peer as it stands in the table."""
+        return next((peer for peer in self.cell(node_id) if peer.node_id == node_id), None)
+
+    def next_hop(self, key: int, avoid: Container[int] = ()) -> Peer | None:
+        """Return who of the key's cell is closest to it, and none of `avoid`."""
+        best, nearest = None, inf
+        for peer in self.cell(key):
+            gap = abs(peer.node_id - key)
+            if gap < nearest and peer.node_id not in avoid:
+                best, nearest = peer, gap
+        return best
 
     def row(self, number: int) -> tuple[Peer, ...]:
         """Return the peers of one row, in column order."""
-        if number >= len(self._rows):
-            return ()
-        return tuple(peer for peer in self._rows[number] if peer is not None)
+        return tuple(peer for cell in self.cells(number) for peer in cell)
+
+    def cells(self, number: int) -> tuple[tuple[Peer, ...], ...]:
+        """Return the cells of one row that are not empty, in column order."""
+        return tuple(filter(None, self._rows[number])) if number < len(self._rows) else ()
 
     @property
     def row_count(self) -> int:
@@ -73,18 +128,19 @@ class RoutingTable:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Peer]:
-        return (peer for row in self._rows for peer in row if peer is not None)
+        return (peer for row in self._rows for cell in row for peer in cell)
 
     def __len__(self) -> int:
-        return sum(peer is not None for row in self._rows for peer in row)
+        return sum(len(cell) for row in self._rows for cell in row)
 
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self._rows) <= DIGITS
         for number, row in enumerate(self._rows):
             assert len(row) == DIGIT_VALUES
-            assert row[digit(self._owner.node_id, number)] is None
-            for column, peer in enumerate(row):
-                if peer is not None:
+            assert not row[digit(self._owner.node_id, number)]
+            for column, cell in enumerate(row):
+                assert len({peer.node_id for peer in cell}) == len(cell) <= CELL_PEERS_MAX
+                for peer in cell:
                     assert shared_prefix_length(self._owner.node_id, peer.node_id) == number
                     assert digit(peer.node_id, number) == column

@@ -1,15 +1,20 @@
 """Whom one node knows: the three tables of Pastry, and those who are not there any more."""
 
 from collections.abc import Iterable, Set
+from heapq import nsmallest
 from itertools import chain
+from math import inf
 
 from overlay.ids import clockwise, closest, distance
+from overlay.pastry.candidates import Candidates
 from overlay.pastry.departed import Departed
 from overlay.pastry.leaf_set import LeafSet
 from overlay.pastry.neighbourhood import Neighbourhood
+from overlay.pastry.proximity import Proximity
 from overlay.pastry.routing import next_hop
 from overlay.pastry.routing_table import RoutingTable
 from overlay.peer import Peer
+from overlay.random_source import RandomSource, shuffled
 
 
 class Tables:
@@ -20,9 +25,10 @@ class Tables:
     the leaf set change, `losses` when one of them is dropped.
     """
 
-    def __init__(self, peer: Peer, suspects: Set[int]) -> None:
+    def __init__(self, peer: Peer, suspects: Set[int], random: RandomSource) -> None:
         self.peer = peer
         self._suspects = suspects
+        self._random = random
         self.departed = Departed()
         self.leaf_set_revision = 0
         self.losses = 0
@@ -30,8 +36,10 @@ class Tables:
 
     def _create(self) -> None:
         self.leaf_set = LeafSet(self.peer)
-        self.routing_table = RoutingTable(self.peer)
+        self.proximity = Proximity()
+        self.routing_table = RoutingTable(self.peer, self.proximity, self._random)
         self.neighbourhood = Neighbourhood()
+        self.candidates = Candidates()
 
     def next_hop(self, key: int, *, avoid: int | None = None) -> Peer | None:
         """Return where to pass a message for the key; None when this node is closest.
@@ -45,6 +53,10 @@ class Tables:
         around = next_hop(key, self.peer, self.leaf_set, self.routing_table, {*avoided, *self._suspects})
         return around or hop
 
+    def lacks_cell(self, key: int) -> bool:
+        """Say whether the routing table has nobody for a key that is beyond the leaf set."""
+        return not self.leaf_set.covers(key) and not self.routing_table.cell(key)
+
     def closest(self, key: int) -> Peer:
         """Return the peer, or this node, that is numerically closest to the key of all that are known."""
         known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set, (self.peer,))}
@@ -55,12 +67,16 @@ class Tables:
         own_id = self.peer.node_id
         return tuple(sorted(self.leaf_set, key=lambda peer: (distance(own_id, peer.node_id), peer.node_id))[:count])
 
+    def nearest(self, peers: Iterable[Peer], count: int) -> list[Peer]:
+        """Return the nearest of some peers by round-trip time, those not measured after all others."""
+        proximity = self.proximity
+        return nsmallest(count, peers, key=lambda peer: proximity.round_trip_s(peer.node_id) or inf)
+
     def known(self, node_id: int) -> Peer | None:
         """Return a peer as it stands in the leaf set or the routing table."""
         if node_id in self.leaf_set:
             return self.leaf_set.closest(node_id)
-        cell = self.routing_table.next_hop(node_id)
-        return cell if cell is not None and cell.node_id == node_id else None
+        return self.routing_table.find(node_id)
 
     def beyond_leaf_set(self, count: int) -> list[Peer]:
         """Return the nearest peers of the routing table that are not in the leaf set, so many in each direction."""
@@ -70,24 +86,48 @@ class Tables:
         below = sorted(others, key=lambda peer: clockwise(peer.node_id, own_id))[:count]
         return [*above, *(peer for peer in below if peer not in above)]
 
-    def meet(self, peer: Peer) -> None:
-        """Take in a peer that has spoken for itself."""
-        self.routing_table.offer(peer)
+    def meet(self, peer: Peer, *, is_new: bool = False) -> None:
+        """Take in a peer that has spoken for itself; a newcomer to the overlay also in place of others."""
+        self.routing_table.offer(peer, by_chance=is_new)
+        self._consider(peer)
         if self.leaf_set.offer(peer):
             self.leaf_set_revision += 1
 
     def hear_of(self, peers: Iterable[Peer], now: float) -> None:
-        """Fill empty cells of the routing table with peers that others named, if they are not known better here."""
-        for peer in peers:
-            empty = self.routing_table.next_hop(peer.node_id) is None
+        """Give room in the routing table to peers that others named, in random order; the rest are to be measured."""
+        for peer in shuffled(peers, self._random):
             departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer, now)
-            if empty and not departed and peer.node_id != self.peer.node_id:
+            if departed or peer.node_id in self._suspects or peer.node_id == self.peer.node_id:
+                continue
+            if self.known(peer.node_id) is None:
                 self.routing_table.offer(peer)
+                self._consider(peer)
+
+    def _consider(self, peer: Peer) -> None:
+        if self.proximity.round_trip_s(peer.node_id) is None:
+            self.candidates.add(peer)
+
+    def next_candidate(self, now: float) -> Peer | None:
+        """Return a peer that should be measured, None when there is none."""
+        while (peer := self.candidates.pop()) is not None:
+            departed = self.departed.is_gone(peer.node_id) or self.departed.is_buried(peer, now)
+            if not departed and peer.node_id not in self._suspects:
+                return peer
+        return None
+
+    def observe(self, peer: Peer, round_trip_s: float) -> None:
+        """Note the round-trip time just measured to a peer, which has spoken for itself."""
+        is_first = self.proximity.round_trip_s(peer.node_id) is None
+        self.neighbourhood.observe(peer, self.proximity.observe(peer, round_trip_s))
+        self.candidates.remove(peer.node_id)
+        self.routing_table.offer(peer, by_chance=is_first)
 
     def forget(self, node_id: int) -> bool:
         """Take a peer out of every table; return whether it was in one that messages are routed by."""
         routed = self.routing_table.remove(node_id)
         self.neighbourhood.remove(node_id)
+        self.proximity.forget(node_id)
+        self.candidates.remove(node_id)
         if not self.leaf_set.remove(node_id):
             return routed
         self.leaf_set_revision += 1
@@ -117,6 +157,8 @@ class Tables:
         self.leaf_set.check()
         self.routing_table.check()
         self.neighbourhood.check()
+        self.proximity.check()
+        self.candidates.check()
         self.departed.check()
         for peer in chain(self.leaf_set, self.routing_table, self.neighbourhood):
             assert not self.departed.is_gone(peer.node_id)

@@ -112,11 +112,11 @@ def test_an_active_node_fills_its_table_from_the_rows_of_others() -> None:
     node.start(0.0)
     tell(node, peer, Announcement())
     sent(node)
-    node.handle_timer(6.5)
+    node.handle_timer(1.5)
     assert (peer, RowRequest(row=0)) in sent(node)
-    tell(node, peer, RowAnswer(peers=(unknown, peer, node.peer)), 6.5)
+    tell(node, peer, RowAnswer(peers=(unknown, peer, node.peer)), 1.5)
     assert set(node.routing_table) == {peer, unknown}
-    tell(node, unknown, RowRequest(row=0), 6.5)
+    tell(node, unknown, RowRequest(row=0), 1.5)
     assert sent(node) == [(unknown, RowAnswer(peers=(peer, unknown)))]
 
 
