@@ -20,6 +20,9 @@ from overlay.events import (
     ParentChanged,
     PeerFailed,
     PeerLeft,
+    Requested,
+    RequestFailed,
+    Responded,
 )
 from overlay.ids import (
     ID_BITS,
@@ -37,12 +40,14 @@ from overlay.ids import (
     shared_prefix_length,
 )
 from overlay.node import PAYLOAD_BYTES_MAX, Node
+from overlay.pastry.forwarding import OnForward
 from overlay.pastry.join import ProtocolError
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
 from overlay.simulation.latency import Latency, LatencyMatrixError, MatrixLatency, PlaneLatency, UniformLatency
 from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
 from overlay.simulation.simulator import Simulator
+from overlay.simulation.whole_ring import build_tables, route_path
 from overlay.statistics import Statistics, Traffic
 from overlay.transport.addresses import format_address, parse_address
 from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
@@ -109,6 +114,7 @@ __all__ = [
     "MessageReceived",
     "MulticastReceived",
     "Node",
+    "OnForward",
     "ParentChanged",
     "Peer",
     "PeerFailed",
@@ -117,6 +123,9 @@ __all__ = [
     "ProtocolError",
     "RandomSource",
     "Receiver",
+    "RequestFailed",
+    "Requested",
+    "Responded",
     "Simulator",
     "Statistics",
     "Traffic",
@@ -128,6 +137,7 @@ __all__ = [
     "WireError",
     "address_id",
     "app_id",
+    "build_tables",
     "closer",
     "closest",
     "digit",
@@ -137,5 +147,6 @@ __all__ = [
     "group_id",
     "parse_address",
     "parse_id",
+    "route_path",
     "shared_prefix_length",
 ]

@@ -21,6 +21,36 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True)
+class Requested:
+    """A request was routed to a key and this is the closest node: to be answered with `Node.respond`.
+
+    Raised once a request, as long as its id is remembered; a closest node that comes after this one may raise it too.
+    """
+
+    key: Id
+    payload: bytes
+    origin: Peer
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Responded:
+    """A request of this node was answered."""
+
+    ticket: int
+    payload: bytes
+    responder: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """A request of this node was given up. It may have been applied all the same."""
+
+    ticket: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageReceived:
     """A payload was sent to this node itself."""
 
@@ -92,6 +122,9 @@ class LeafSetChanged:
 Event = (
     Joined
     | Delivered
+    | Requested
+    | Responded
+    | RequestFailed
     | MessageReceived
     | MulticastReceived
     | Attached

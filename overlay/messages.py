@@ -80,13 +80,14 @@ class RowAnswer(_Tagged, frozen=True, tag=7):
 
 
 class Route(_Tagged, frozen=True, tag=8):
-    """A payload on its way to the node closest to a key."""
+    """A payload on its way to the node closest to a key, which its origin may want to answer it."""
 
     message_id: MessageId
     key: Id
     origin: Peer
     hops: Hops
     payload: bytes
+    wants_response: bool
 
 
 class Direct(_Tagged, frozen=True, tag=9):
@@ -180,6 +181,13 @@ class EchoReply(_Tagged, frozen=True, tag=41):
     token: Token
 
 
+class Response(_Tagged, frozen=True, tag=42):
+    """The answer to a routed message that wanted one; the ticket is that message's id."""
+
+    ticket: MessageId
+    payload: bytes
+
+
 OverlayMessage = (
     JoinRequest
     | JoinReply
@@ -203,6 +211,7 @@ OverlayMessage = (
     | Absent
     | Echo
     | EchoReply
+    | Response
 )
 
 TRAFFIC: dict[type[OverlayMessage], Traffic] = {
@@ -226,5 +235,8 @@ TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     Pong: Traffic.DETECTOR,
     Leaving: Traffic.JOIN,
     Absent: Traffic.JOIN,
+    Echo: Traffic.REPAIR,
+    EchoReply: Traffic.REPAIR,
+    Response: Traffic.ROUTE,
 }
 """What every message counts as in the statistics."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from overlay.events import Event, LeafSetChanged, MessageReceived
+from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
 from overlay.ids import Id, checked_id
 from overlay.messages import (
     Absent,
@@ -32,17 +32,19 @@ from overlay.messages import (
     Ping,
     Pong,
     Publish,
+    Response,
     Route,
     RowAnswer,
     RowRequest,
 )
 from overlay.outbox import CODEC, Outbox
-from overlay.pastry.forwarding import Forwarding
+from overlay.pastry.forwarding import Forwarding, OnForward
 from overlay.pastry.join import ProtocolError
 from overlay.pastry.leaf_set import LeafSet
 from overlay.pastry.membership import Membership
 from overlay.pastry.presence import Presence
 from overlay.pastry.repair import Repair
+from overlay.pastry.requests import Requests
 from overlay.pastry.routing_table import RoutingTable
 from overlay.pastry.survey import Survey
 from overlay.pastry.tables import Tables
@@ -64,10 +66,11 @@ _GOODBYES = (Leaving, Absent)
 class Node:
     """A node: its tables, its trees, and what others may ask of them.
 
-    `random` is a seeded `random.Random` or anything like it.
+    `random` is a seeded `random.Random` or anything like it. `on_forward` is called with every routed message that
+    this node is about to pass on, its own too (and once more when one has to be sent another way): see `OnForward`.
     """
 
-    def __init__(self, peer: Peer, *, random: RandomSource) -> None:
+    def __init__(self, peer: Peer, *, random: RandomSource, on_forward: OnForward | None = None) -> None:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
@@ -77,8 +80,16 @@ class Node:
         self._repair = Repair(self._tables, self._membership, self._outbox, random)
         self._survey = Survey(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._membership, self._outbox, random)
+        self._requests = Requests(self._membership, self._outbox, random)
         self._forwarding = Forwarding(
-            self._tables, self._membership, self._survey, self._watch, self._scribe.multicast, self._outbox
+            self._tables,
+            self._membership,
+            self._survey,
+            self._requests,
+            self._watch,
+            self._scribe.multicast,
+            self._outbox,
+            on_forward,
         )
         self._presence = Presence(
             self._tables, self._watch, self._membership, self._repair, self._scribe, self._forwarding, self._outbox
@@ -86,7 +97,8 @@ class Node:
         # Of the parts' changes, which have been acted upon: see `_settle`.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
-        self._timers = tuple(part.next_timer for part in (self._membership, self._repair, self._scribe, self._watch))
+        timed = (self._membership, self._repair, self._survey, self._requests, self._scribe, self._watch)
+        self._timers = tuple(part.next_timer for part in timed)
         self._handlers: dict[type[OverlayMessage], Handler] = {
             JoinRequest: self._forwarding.handle_join_request,
             JoinReply: self._membership.handle_join_reply,
@@ -110,6 +122,7 @@ class Node:
             Absent: self._presence.handle_absent,
             Echo: self._survey.handle_echo,
             EchoReply: self._survey.handle_echo_reply,
+            Response: self._requests.handle_response,
         }
 
     # The owner's calls.
@@ -142,18 +155,36 @@ class Node:
         self._watch.clear()
         self._tables.clear()
         self._forwarding.clear()
+        self._requests.clear()
         self._settle(now)
 
     def route(self, key: int, payload: bytes, now: float) -> None:
         """Send a payload to the node numerically closest to the key, which raises `Delivered`."""
-        message = Route(
+        self._forwarding.handle_route(self.peer, self._new_route(key, payload, wants_response=False), now)
+
+    def request(self, key: int, payload: bytes, timeout_s: float, now: float) -> int:
+        """Route a payload to the node closest to the key, which raises `Requested` and is to answer it.
+
+        Return a ticket: one `Responded` or `RequestFailed` with that ticket follows.
+        """
+        message = self._new_route(key, payload, wants_response=True)
+        if self._requests.open(message, timeout_s, now):
+            self._forwarding.handle_route(self.peer, message, now)
+        return message.message_id
+
+    def respond(self, requested: Requested, payload: bytes, now: float) -> None:  # noqa: ARG002 - as every call
+        """Answer a request."""
+        self._requests.respond(requested.origin, requested.ticket, _checked_payload(payload))
+
+    def _new_route(self, key: int, payload: bytes, *, wants_response: bool) -> Route:
+        return Route(
             message_id=self._random.getrandbits(64),
             key=checked_id(key),
             origin=self.peer,
             hops=0,
             payload=_checked_payload(payload),
+            wants_response=wants_response,
         )
-        self._forwarding.handle_route(self.peer, message, now)
 
     def send(self, peer: Peer, payload: bytes, now: float) -> None:
         """Send a payload straight to a peer, which raises `MessageReceived`."""
@@ -238,6 +269,8 @@ class Node:
         self._presence.handle_timer(now)
         self._repair.handle_timer(now)
         self._survey.handle_timer(now)
+        for message in self._requests.handle_timer(now):
+            self._forwarding.handle_route(self.peer, message, now)
         self._scribe.handle_timer(now)
         self._settle(now)
 
@@ -279,9 +312,9 @@ class Node:
         """Return the peer numerically closest to the key, as far as this node knows. It may be itself."""
         return self._tables.closest(checked_id(key))
 
-    def replicas(self, count: int) -> tuple[Peer, ...]:
+    def neighbours(self, count: int) -> tuple[Peer, ...]:
         """Return the numerically nearest peers of the leaf set, the nearest first."""
-        return self._tables.replicas(count)
+        return self._tables.neighbours(count)
 
     def is_attached(self, group: int) -> bool:
         """Say whether the node has an acknowledged path to the group's root, or is the root."""
@@ -302,7 +335,7 @@ class Node:
     def check(self) -> None:
         """Assert every invariant of every part."""
         pastry = (self._tables, self._membership, self._repair, self._survey, self._watch, self._forwarding)
-        for part in (*pastry, self._scribe):
+        for part in (*pastry, self._requests, self._scribe):
             part.check()
         if self.is_active:
             self._presence.check()

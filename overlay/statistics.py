@@ -55,6 +55,8 @@ class Statistics:
     """Routed messages delivered here."""
     delivered_hops: int
     """Hops those took, summed."""
+    stopped: int
+    """Routed messages that this node's owner did not let pass."""
     rerouted: int
     """Routed messages sent again, as the hop they were given to has failed."""
     failed: int
@@ -78,7 +80,7 @@ class Counters:
         self.received = self.received_bytes = 0
         self.malformed = self.refused = self.duplicates = self.dropped = 0
         self.routed = self.delivered = self.delivered_hops = 0
-        self.rerouted = self.failed = self.returned = 0
+        self.stopped = self.rerouted = self.failed = self.returned = 0
 
     def count_sent(self, traffic: Traffic, messages: int, size: int) -> None:
         """Count messages handed to the transport, and their bytes."""

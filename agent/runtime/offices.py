@@ -124,7 +124,7 @@ class Offices:
     @property
     def is_vacant(self) -> bool:
         """Whether no master is left here that another agent could be instead."""
-        return not self._node.replicas(1) or all(office.ended for office in self._offices.values())
+        return not self._node.neighbours(1) or all(office.ended for office in self._offices.values())
 
     def close(self, app_id: Id) -> None:
         """The job of a master here is over for the tree; the master stays a little to answer followers."""

@@ -78,7 +78,7 @@ class Replication:
         return nearest[(self._attempts - 1) % len(nearest)] if nearest else None
 
     def _nearest(self) -> tuple[Peer, ...]:
-        return self._node.replicas(self._wanted)
+        return self._node.neighbours(self._wanted)
 
     def _give(self, now: float) -> None:
         self._revision += 1

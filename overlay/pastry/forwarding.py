@@ -1,19 +1,27 @@
 """Messages that are passed on from hop to hop towards a key, and what is done with them at its end."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from overlay.events import Delivered
+from overlay.ids import Id
 from overlay.messages import HOPS_MAX, JoinRequest, Publish, Route
 from overlay.outbox import Outbox
 from overlay.pastry.held import Held
 from overlay.pastry.in_flight import InFlight
 from overlay.pastry.membership import Membership
+from overlay.pastry.requests import Requests
 from overlay.pastry.survey import Survey
 from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.recent import RecentIds
 from overlay.scribe.multicast import Multicast
+
+OnForward = Callable[[Id, bytes, Peer], bytes | None]
+"""The owner's word on a message that is about to be passed on: its key, its payload and the next hop. It returns the
+payload to pass on, the same or another, or None to let the message end here."""
 
 
 class Forwarding:
@@ -24,13 +32,17 @@ class Forwarding:
         tables: Tables,
         membership: Membership,
         survey: Survey,
+        requests: Requests,
         watch: Watch,
         multicast: Multicast,
         outbox: Outbox,
+        on_forward: OnForward | None,
     ) -> None:
         self._tables = tables
         self._membership = membership
         self._survey = survey
+        self._requests = requests
+        self._on_forward = on_forward
         self._watch = watch
         self._multicast = multicast
         self._outbox = outbox
@@ -52,13 +64,24 @@ class Forwarding:
             return
         hop = self._membership.next_hop(message.key)
         if hop is not None:
-            self._pass_on(hop, message.key, message, now)
+            self._forward(hop, message, now)
+        elif message.wants_response:
+            self._requests.arrived(message)
         elif self._recent.add(message.message_id):
             self._outbox.counters.delivered += 1
             self._outbox.counters.delivered_hops += message.hops
             self._outbox.emit(Delivered(message.key, message.payload, message.origin))
         else:
             self._outbox.counters.duplicates += 1
+
+    def _forward(self, hop: Peer, message: Route, now: float) -> None:
+        payload = message.payload if self._on_forward is None else self._on_forward(message.key, message.payload, hop)
+        if payload is None:
+            self._outbox.counters.stopped += 1
+            return
+        if payload is not message.payload:
+            message = msgspec.structs.replace(message, payload=payload)
+        self._pass_on(hop, message.key, message, now)
 
     def handle_publish(self, sender: Peer, message: Publish, now: float) -> None:
         """Send a multicast down its tree if this node is the root; else pass it on."""

@@ -12,24 +12,31 @@ Routed = JoinRequest | Route | Publish
 
 
 class Held:
-    """Keeps messages in the order they came; what finds no room is counted and gone."""
+    """Keeps messages in the order they came, one request of each joiner; what finds no room is counted and gone."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._messages: list[tuple[Peer, Routed]] = []
         self._bytes = 0
+        self._joiners: set[int] = set()
 
     def keep(self, sender: Peer, message: Routed, payload_bytes: int) -> None:
         """Keep a message if there is room for it."""
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + payload_bytes > HELD_BYTES_MAX:
             self._outbox.counters.dropped += 1
             return
+        if isinstance(message, JoinRequest):
+            if message.joiner.node_id in self._joiners:
+                self._outbox.counters.duplicates += 1
+                return
+            self._joiners.add(message.joiner.node_id)
         self._messages.append((sender, message))
         self._bytes += payload_bytes
 
     def drain(self) -> list[tuple[Peer, Routed]]:
         """Return what was kept, and keep it no longer."""
         messages, self._messages, self._bytes = self._messages, [], 0
+        self._joiners.clear()
         return messages
 
     def clear(self) -> None:
@@ -43,3 +50,4 @@ class Held:
         """Assert every invariant."""
         assert len(self._messages) <= HELD_MESSAGES_MAX
         assert self._bytes <= HELD_BYTES_MAX
+        assert len(self._joiners) <= len(self._messages)

@@ -22,6 +22,10 @@ from overlay.messages import (
 )
 from overlay.outbox import Outbox
 from overlay.pastry.join import (
+    JOIN_BACK_OFF,
+    JOIN_REQUESTS_BURST,
+    JOIN_REQUESTS_PER_S,
+    JOIN_RETRY_MAX_S,
     JOIN_RETRY_S,
     PROBE_ATTEMPTS_MAX,
     PROBE_RETRY_S,
@@ -31,6 +35,7 @@ from overlay.pastry.join import (
     next_state,
 )
 from overlay.pastry.leaf_set import LEAF_SET_SIZE
+from overlay.pastry.rate import Rate
 from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
@@ -55,6 +60,8 @@ class Membership:
 
     def __init__(self, tables: Tables, watch: Watch, outbox: Outbox, random: RandomSource) -> None:
         self.peer = tables.peer
+        self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
+        self._join_attempts = 0
         self.state = JoinState.IDLE
         self._tables = tables
         self._watch = watch
@@ -100,6 +107,7 @@ class Membership:
             raise ProtocolError("a node cannot join through itself: call start() for the first node")
         self._move(JoinEvent.JOIN_CALLED)
         self._contact = contact
+        self._join_attempts = 0
         if self.state is JoinState.JOINING:
             self._request_join(now)
 
@@ -130,7 +138,10 @@ class Membership:
 
     def _request_join(self, now: float) -> None:
         self.seek(self._contact)
-        self._retry_at = now + jittered(JOIN_RETRY_S, self._random)
+        self._retry_at = now + jittered(
+            min(JOIN_RETRY_S * JOIN_BACK_OFF**self._join_attempts, JOIN_RETRY_MAX_S), self._random
+        )
+        self._join_attempts += 1
 
     def seek(self, contact: Peer) -> None:
         """Ask for the way to one's own id in the contact's ring: who is there answers."""
@@ -140,7 +151,8 @@ class Membership:
     def handle_join_request(self, _sender: Peer, message: JoinRequest, now: float) -> None:
         """Add what the joiner can use of this node's tables, and pass the request on or answer it."""
         joiner, tables = message.joiner, self._tables
-        if joiner.node_id == self.peer.node_id or message.hops >= HOPS_MAX:
+        is_own = joiner.node_id == self.peer.node_id
+        if is_own or message.hops >= HOPS_MAX or not self._join_rate.allows(now):
             self._outbox.counters.refused += 1
             return
         shared = shared_prefix_length(self.peer.node_id, joiner.node_id)
@@ -173,6 +185,7 @@ class Membership:
             self.probe_candidates((sender, *message.leaves), now)
             return
         self._move(JoinEvent.REPLY_RECEIVED)
+        self._join_attempts = 0
         self.probe_candidates((sender, *message.leaves), now)
         self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
 

@@ -62,7 +62,7 @@ class Tables:
         known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set, (self.peer,))}
         return known[closest(key, known)]
 
-    def replicas(self, count: int) -> tuple[Peer, ...]:
+    def neighbours(self, count: int) -> tuple[Peer, ...]:
         """Return the numerically nearest peers, the nearest first."""
         own_id = self.peer.node_id
         return tuple(sorted(self.leaf_set, key=lambda peer: (distance(own_id, peer.node_id), peer.node_id))[:count])

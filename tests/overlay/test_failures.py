@@ -54,7 +54,7 @@ def test_whoever_knew_a_failed_node_says_so_once_and_forgets_it() -> None:
     for node in knew:
         assert overlay.departures(node, PeerFailed) == [dead.peer.node_id]
         assert overlay.leaf_set_changes(node) >= 1
-        assert dead.peer not in [*node.leaf_set, *node.routing_table, *node.replicas(16)]
+        assert dead.peer not in [*node.leaf_set, *node.routing_table, *node.neighbours(16)]
         assert node.closest(dead.peer.node_id) != dead.peer
 
 

@@ -26,7 +26,7 @@ NOTES: Codec[Note] = Codec(Note)
 
 @given(st.integers(0, 2**64 - 1), ids, peers, st.integers(0, 64), st.binary(max_size=100))
 def test_a_routed_message_round_trips(number: int, key: Id, origin: Peer, hops: int, payload: bytes) -> None:
-    message = Route(message_id=number, key=key, origin=origin, hops=hops, payload=payload)
+    message = Route(message_id=number, key=key, origin=origin, hops=hops, payload=payload, wants_response=False)
     data = CODEC.encode(message)
     assert CODEC.decode(data) == message
     assert key.to_bytes(16, "big") in data

@@ -47,7 +47,7 @@ def test_a_node_alone_finds_the_others_again_after_hours() -> None:
     overlay.simulator.cut(alone, [node for node in overlay.live if node not in alone])
     overlay.run(3600.0)
     assert [alone[0].is_root(key) for key in overlay.keys] == [True, True]
-    assert alone[0].replicas(3) == ()
+    assert alone[0].neighbours(3) == ()
     overlay.simulator.heal()
     healing = overlay.heal(overlay.live)
     print(f"{healing}")
