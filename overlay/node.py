@@ -300,6 +300,11 @@ class Node:
         return self._tables.routing_table
 
     @property
+    def tables(self) -> Tables:
+        """All that the node knows of others."""
+        return self._tables
+
+    @property
     def groups(self) -> tuple[Id, ...]:
         """The groups whose trees the node is in, as a member or as a forwarder."""
         return self._scribe.groups

@@ -9,6 +9,8 @@ neighbour selection*) makes the first hops of a route, which have most peers to 
 is about as long as the direct way. Differences that may be noise count for nothing, or tables would never settle.
 """
 
+from math import inf
+
 from overlay.peer import Peer
 
 ESTIMATES_MAX = 1024
@@ -27,6 +29,8 @@ class Proximity:
     (0.02, 0.03)
     >>> proximity.is_clearly_nearer(2, 1), proximity.is_clearly_nearer(1, 2), proximity.is_clearly_nearer(3, 1)
     (True, False, False)
+    >>> proximity.round_trip_s(3), proximity.is_clearly_nearer(1, 3)
+    (inf, True)
     """
 
     def __init__(self, size: int = ESTIMATES_MAX) -> None:
@@ -43,14 +47,16 @@ class Proximity:
             del self._round_trips[next(iter(self._round_trips))]
         return estimate
 
-    def round_trip_s(self, node_id: int) -> float | None:
-        """Return the estimate for a peer, None when it was not measured."""
-        return self._round_trips.get(node_id)
+    def round_trip_s(self, node_id: int) -> float:
+        """Return the estimate for a peer; who was not measured is infinitely far."""
+        return self._round_trips.get(node_id, inf)
 
     def is_clearly_nearer(self, node_id: int, other_id: int) -> bool:
-        """Say whether a peer is nearer than another by more than noise; no while one of them is not measured."""
-        here, there = self._round_trips.get(node_id), self._round_trips.get(other_id)
-        return here is not None and there is not None and here < CLEARLY * there - NOISE_S
+        """Say whether a peer is nearer than another by more than noise."""
+        return self.round_trip_s(node_id) < CLEARLY * self.round_trip_s(other_id) - NOISE_S
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._round_trips
 
     def forget(self, node_id: int) -> None:
         """Drop a peer's estimate."""

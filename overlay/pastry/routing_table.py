@@ -15,7 +15,7 @@ from math import inf
 from overlay.ids import DIGIT_VALUES, DIGITS, digit, shared_prefix_length
 from overlay.pastry.proximity import Proximity
 from overlay.peer import Peer
-from overlay.random_source import RandomSource
+from overlay.random_source import RandomSource, one_of
 
 CELL_PEERS_MAX = 2
 TURNOVER = 0.25
@@ -66,17 +66,13 @@ class RoutingTable:
 
     def _loser(self, cell: tuple[Peer, ...], peer: Peer, *, by_chance: bool) -> Peer | None:
         """Return who of a full cell has to make room for a peer, None if nobody."""
-        proximity = self._proximity
-        farthest = max(cell, key=lambda present: proximity.round_trip_s(present.node_id) or 0.0)
-        if proximity.is_clearly_nearer(peer.node_id, farthest.node_id):
+        farthest = max(cell, key=lambda present: self._proximity.round_trip_s(present.node_id))
+        if self._proximity.is_clearly_nearer(peer.node_id, farthest.node_id):
             return farthest
         if not by_chance or self._random.random() >= TURNOVER:
             return None
-        chosen = cell[int(self._random.random() * len(cell))]
-        measured = proximity.round_trip_s(chosen.node_id) is not None
-        is_farther = proximity.is_clearly_nearer(chosen.node_id, peer.node_id)
-        is_unknown = proximity.round_trip_s(peer.node_id) is None
-        return None if is_farther or (measured and is_unknown) else chosen
+        chosen = one_of(cell, self._random)
+        return None if self._proximity.is_clearly_nearer(chosen.node_id, peer.node_id) else chosen
 
     def renew(self, peer: Peer) -> None:
         """Bring a peer's address up to date if the peer is in the table."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Set
 from heapq import nsmallest
 from itertools import chain
-from math import inf
 
 from overlay.ids import clockwise, closest, distance
 from overlay.pastry.candidates import Candidates
@@ -69,8 +68,7 @@ class Tables:
 
     def nearest(self, peers: Iterable[Peer], count: int) -> list[Peer]:
         """Return the nearest of some peers by round-trip time, those not measured after all others."""
-        proximity = self.proximity
-        return nsmallest(count, peers, key=lambda peer: proximity.round_trip_s(peer.node_id) or inf)
+        return nsmallest(count, peers, key=lambda peer: self.proximity.round_trip_s(peer.node_id))
 
     def known(self, node_id: int) -> Peer | None:
         """Return a peer as it stands in the leaf set or the routing table."""
@@ -104,7 +102,7 @@ class Tables:
                 self._consider(peer)
 
     def _consider(self, peer: Peer) -> None:
-        if self.proximity.round_trip_s(peer.node_id) is None:
+        if peer.node_id not in self.proximity:
             self.candidates.add(peer)
 
     def next_candidate(self, now: float) -> Peer | None:
@@ -117,7 +115,7 @@ class Tables:
 
     def observe(self, peer: Peer, round_trip_s: float) -> None:
         """Note the round-trip time just measured to a peer, which has spoken for itself."""
-        is_first = self.proximity.round_trip_s(peer.node_id) is None
+        is_first = peer.node_id not in self.proximity
         self.neighbourhood.observe(peer, self.proximity.observe(peer, round_trip_s))
         self.candidates.remove(peer.node_id)
         self.routing_table.offer(peer, by_chance=is_first)

@@ -44,11 +44,12 @@ class PlaneLatency:
 
     def delay_s(self, sender: Peer, receiver: Peer) -> float:
         """Return the time the straight line takes, never less than a hundredth of the side's."""
-        here, there = self._place(sender), self._place(receiver)
+        here, there = self.place(sender), self.place(receiver)
         length = max(0.01, hypot(here[0] - there[0], here[1] - there[1]))
         return self._side_s * length * (1 + 0.1 * self._random.random())
 
-    def _place(self, peer: Peer) -> tuple[float, float]:
+    def place(self, peer: Peer) -> tuple[float, float]:
+        """Return where in the square a peer is, each coordinate from 0 to 1."""
         if peer.node_id not in self._places:
             self._places[peer.node_id] = (self._random.random(), self._random.random())
         return self._places[peer.node_id]

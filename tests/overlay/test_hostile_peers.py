@@ -143,7 +143,7 @@ def test_a_message_that_has_gone_round_too_long_ends() -> None:
     before = node.statistics().refused
     for message in (
         Route(message_id=1, key=Id(100), origin=Peer(4, "here"), hops=HOPS_MAX, payload=b"", wants_response=False),
-        Publish(message_id=2, group=Id(100), hops=HOPS_MAX, payload=b"", wants_response=False),
+        Publish(message_id=2, group=Id(100), hops=HOPS_MAX, payload=b""),
     ):
         node.receive(Peer(4, "here"), CODEC.encode(message), 0.0)
     assert node.statistics().refused == before + 2
@@ -152,7 +152,9 @@ def test_a_message_that_has_gone_round_too_long_ends() -> None:
 
 def test_a_routed_message_is_delivered_once() -> None:
     node = node_in("active")
-    data = CODEC.encode(Route(message_id=9, key=Id(5), origin=Peer(4, "here"), hops=1, payload=b"x", wants_response=False))
+    data = CODEC.encode(
+        Route(message_id=9, key=Id(5), origin=Peer(4, "here"), hops=1, payload=b"x", wants_response=False)
+    )
     for _ in range(3):
         node.receive(Peer(4, "here"), data, 0.0)
     assert [event for event in node.events() if isinstance(event, Delivered)] == [
