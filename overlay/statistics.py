@@ -41,6 +41,8 @@ class Statistics:
     received: int
     """Messages taken from the transport, whatever became of them."""
     received_bytes: int
+    join_messages: int
+    """Of all those, what it took to join: what was sent and received until the node was active, and announcements."""
     malformed: int
     """Received bytes that were no message."""
     refused: int
@@ -77,7 +79,7 @@ class Counters:
     def __init__(self) -> None:
         self._messages = dict.fromkeys(Traffic, 0)
         self._bytes = dict.fromkeys(Traffic, 0)
-        self.received = self.received_bytes = 0
+        self.received = self.received_bytes = self.join_messages = 0
         self.malformed = self.refused = self.duplicates = self.dropped = 0
         self.routed = self.delivered = self.delivered_hops = 0
         self.stopped = self.rerouted = self.failed = self.returned = 0
@@ -86,6 +88,11 @@ class Counters:
         """Count messages handed to the transport, and their bytes."""
         self._messages[traffic] += messages
         self._bytes[traffic] += size
+
+    @property
+    def exchanged(self) -> int:
+        """Messages sent and received so far."""
+        return sum(self._messages.values()) + self.received
 
     def snapshot(self) -> Statistics:
         """Return the counts so far."""

@@ -62,6 +62,7 @@ class Membership:
         self.peer = tables.peer
         self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
         self._join_attempts = 0
+        self._exchanged_before = 0
         self.state = JoinState.IDLE
         self._tables = tables
         self._watch = watch
@@ -105,6 +106,8 @@ class Membership:
         """Join the overlay of the contact; while a request is open, by way of this contact from now on."""
         if contact.node_id == self.peer.node_id:
             raise ProtocolError("a node cannot join through itself: call start() for the first node")
+        if self.is_idle:
+            self._exchanged_before = self._outbox.counters.exchanged
         self._move(JoinEvent.JOIN_CALLED)
         self._contact = contact
         self._join_attempts = 0
@@ -307,6 +310,7 @@ class Membership:
         tables = self._tables
         strangers = [peer for peer in tables.routing_table if peer.node_id not in tables.leaf_set]
         self._outbox.send_all(strangers, Announcement())
+        self._outbox.counters.join_messages += self._outbox.counters.exchanged - self._exchanged_before
         self._outbox.emit(Joined())
 
     def check(self) -> None:

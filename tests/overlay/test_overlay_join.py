@@ -1,4 +1,6 @@
 import random
+from itertools import pairwise
+from math import log
 
 import pytest
 from overlay_oracle import check_all, leaf_set_errors, memory_overlay
@@ -29,7 +31,7 @@ from overlay.messages import (
 )
 from overlay.outbox import CODEC
 from overlay.pastry.held import HELD_MESSAGES_MAX
-from overlay.pastry.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
+from overlay.pastry.join import JOIN_REQUESTS_BURST, PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 
 
 def node_at(node_id: int) -> Node:
@@ -72,15 +74,84 @@ def test_every_key_is_delivered_at_its_closest_node_once(size: int) -> None:
         assert origins[event.key] == (event.origin, event.payload)
 
 
-def test_a_join_takes_few_messages() -> None:
-    network, nodes, source = memory_overlay(64, seed=5)
-    before = sum(node.statistics().sent for node in nodes)
+@pytest.mark.parametrize("size", [16, 64, 256])
+def test_a_join_takes_few_messages(size: int) -> None:
+    """As many as Pastry's authors count: 3·16·log16(N), everything that anyone sends because of it."""
+    network, nodes, source = memory_overlay(size, seed=5)
+    for number in range(10):
+        before = sum(node.statistics().sent for node in nodes)
+        newcomer = node_at(source.getrandbits(128))
+        network.add(newcomer)
+        newcomer.join(source.choice(nodes).peer, 0.0)
+        network.deliver_all(0.0)
+        nodes.append(newcomer)
+        cost = sum(node.statistics().sent for node in nodes) - before
+        print(f"{len(nodes)} nodes, join {number}: {cost} messages")
+        assert cost <= 3 * 16 * log(len(nodes), 16)
+        # Its own count has all but the hops between its contact and who answers.
+        assert cost - 4 <= newcomer.statistics().join_messages <= cost
+
+
+def test_a_joiner_probes_those_who_belong_in_its_leaf_set_and_hardly_anyone_else() -> None:
+    network, nodes, source = memory_overlay(60, seed=4)
     newcomer = node_at(source.getrandbits(128))
     network.add(newcomer)
     newcomer.join(nodes[0].peer, 0.0)
+    before = sum(node.statistics().sent_repair for node in nodes)
     network.deliver_all(0.0)
-    cost = sum(node.statistics().sent for node in [*nodes, newcomer]) - before
-    assert cost <= 3 * 16 * 2
+    probes = newcomer.statistics().sent_repair
+    answers = sum(node.statistics().sent_repair for node in nodes) - before
+    assert (probes, answers) == (17, 17), "the sixteen, and who had only just to go"
+
+
+def test_who_was_kept_out_by_a_nearer_peer_is_probed_when_that_one_is_silent() -> None:
+    node = node_at(1 << 127)
+    near = [Peer((1 << 127) + sign * number, f"near-{sign}-{number}") for number in range(1, 10) for sign in (1, -1)]
+    farthest = [peer for peer in near if abs(peer.node_id - node.peer.node_id) == 9]
+    node.join(near[0], 0.0)
+    tell(node, near[0], JoinReply(rows=(), neighbours=(), leaves=tuple(near[1:16])))
+    tell(node, near[0], LeafSetAnswer(leaves=tuple(near[2:])))
+    probed = {peer for peer, message in sent(node) if isinstance(message, LeafSetProbe)}
+    assert not probed & set(farthest)
+    node.unreachable(near[3], 0.1)
+    probed = {peer for peer, message in sent(node) if isinstance(message, LeafSetProbe)}
+    assert probed & set(farthest)
+    node.check()
+
+
+def test_joins_beyond_a_rate_are_refused_and_come_again() -> None:
+    node = node_at(5)
+    node.start(0.0)
+    for number in range(3 * JOIN_REQUESTS_BURST):
+        joiner = Peer(number << 100 | 1, "joiner")
+        request = JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=())
+        tell(node, joiner, request)
+    assert len(sent(node)) == JOIN_REQUESTS_BURST
+    assert node.statistics().refused == 2 * JOIN_REQUESTS_BURST
+    tell(node, joiner, request, 1.0)
+    assert len(sent(node)) == 1
+
+
+def test_a_joiner_without_an_answer_asks_less_and_less_often() -> None:
+    node, contact, now = node_at(5), Peer(6, "contact"), 0.0
+    node.join(contact, now)
+    times = [now]
+    for _ in range(12):
+        now = node.next_timer() or 0.0
+        node.handle_timer(now)
+        times.append(now)
+    assert len(sent(node)) == 13
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert 0.75 <= pauses[0] <= 1.25
+    assert all(3.0 <= pause <= 5.0 for pause in pauses[6:])
+
+
+def test_of_a_joiner_one_request_is_held() -> None:
+    node, contact, joiner = node_at(5), Peer(6, "contact"), Peer(7, "joiner")
+    node.join(contact, 0.0)
+    for second in range(100):
+        tell(node, joiner, JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=()), float(second))
+    assert (node.statistics().duplicates, node.statistics().dropped) == (99, 0)
 
 
 def test_who_is_in_a_table_knows_whose_table_it_is_in() -> None:
