@@ -42,7 +42,7 @@ class Statistics:
     """Messages taken from the transport, whatever became of them."""
     received_bytes: int
     join_messages: int
-    """Of all those, what it took to join: what was sent and received until the node was active, and announcements."""
+    """Of all those, the ones of this node's own joins: requests, replies, probes, their answers, announcements."""
     malformed: int
     """Received bytes that were no message."""
     refused: int
@@ -88,11 +88,6 @@ class Counters:
         """Count messages handed to the transport, and their bytes."""
         self._messages[traffic] += messages
         self._bytes[traffic] += size
-
-    @property
-    def exchanged(self) -> int:
-        """Messages sent and received so far."""
-        return sum(self._messages.values()) + self.received
 
     def snapshot(self) -> Statistics:
         """Return the counts so far."""

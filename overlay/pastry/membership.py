@@ -62,7 +62,6 @@ class Membership:
         self.peer = tables.peer
         self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
         self._join_attempts = 0
-        self._exchanged_before = 0
         self.state = JoinState.IDLE
         self._tables = tables
         self._watch = watch
@@ -106,8 +105,6 @@ class Membership:
         """Join the overlay of the contact; while a request is open, by way of this contact from now on."""
         if contact.node_id == self.peer.node_id:
             raise ProtocolError("a node cannot join through itself: call start() for the first node")
-        if self.is_idle:
-            self._exchanged_before = self._outbox.counters.exchanged
         self._move(JoinEvent.JOIN_CALLED)
         self._contact = contact
         self._join_attempts = 0
@@ -140,6 +137,7 @@ class Membership:
         return self._repeat_probes(now)
 
     def _request_join(self, now: float) -> None:
+        self._outbox.counters.join_messages += 1
         self.seek(self._contact)
         self._retry_at = now + jittered(
             min(JOIN_RETRY_S * JOIN_BACK_OFF**self._join_attempts, JOIN_RETRY_MAX_S), self._random
@@ -188,6 +186,7 @@ class Membership:
             self.probe_candidates((sender, *message.leaves), now)
             return
         self._move(JoinEvent.REPLY_RECEIVED)
+        self._outbox.counters.join_messages += 1
         self._join_attempts = 0
         self.probe_candidates((sender, *message.leaves), now)
         self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
@@ -205,6 +204,7 @@ class Membership:
         if self.state is JoinState.JOINING:
             return
         probe = self._probes.pop(sender.node_id, None)
+        self._outbox.counters.join_messages += probe is not None and not self.is_active
         if probe is not None and probe.attempts == 1:
             self._tables.observe(sender, now - probe.sent_at)
         self._tables.meet(sender)
@@ -277,6 +277,7 @@ class Membership:
 
     def _send_probe(self, peer: Peer, now: float, attempts: int) -> None:
         self._probes[peer.node_id] = _Probe(peer, now, attempts)
+        self._outbox.counters.join_messages += not self.is_active
         self._outbox.send(peer, LeafSetProbe(leaves=self._tables.leaf_set.members))
         if self._retry_at is None:
             self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
@@ -310,7 +311,7 @@ class Membership:
         tables = self._tables
         strangers = [peer for peer in tables.routing_table if peer.node_id not in tables.leaf_set]
         self._outbox.send_all(strangers, Announcement())
-        self._outbox.counters.join_messages += self._outbox.counters.exchanged - self._exchanged_before
+        self._outbox.counters.join_messages += len(strangers)
         self._outbox.emit(Joined())
 
     def check(self) -> None:
