@@ -28,8 +28,8 @@ A node may leave in any state; it is IDLE again then.
 from enum import Enum, auto
 
 JOIN_RETRY_S = 1.0
-JOIN_BACK_OFF = 1.5
-JOIN_RETRY_MAX_S = 4.0
+JOIN_BACK_OFF = 1.2
+JOIN_RETRY_MAX_S = 2.0
 JOIN_REQUESTS_PER_S = 50.0
 JOIN_REQUESTS_BURST = 100
 PROBE_RETRY_S = 0.5

@@ -68,7 +68,9 @@ class Survey:
         self._turn_at = now + jittered(BURST_PERIOD_S if is_burst else STEADY_PERIOD_S, self._random)
         while self._open and next(iter(self._open.values()))[1] <= now - ECHO_TIMEOUT_S:
             del self._open[next(iter(self._open))]
-        self._ask_for_some_row(now)
+        asked = self._ask_for_some_row(now)
+        if asked is not None and not is_burst:
+            self._watch.rely_on(asked, now)
         for _ in range(BURST_ECHOES if is_burst else 1):
             self._measure(now, again=not is_burst)
 
@@ -117,22 +119,23 @@ class Survey:
         self._open[peer.node_id] = (token, now)
         self._outbox.send(peer, Echo(token=token))
 
-    def _ask_for_some_row(self, now: float) -> None:
+    def _ask_for_some_row(self, now: float) -> Peer | None:
         """Ask a near peer, sometimes any, for a row; more often for one of the first, where there is more choice."""
         table = self._tables.routing_table
         row = int(self._random.random() * self._random.random() * table.row_count)
         peers = [peer for number in range(row, table.row_count) for peer in table.row(number)]
         if not peers:
-            return
+            return None
         if self._random.random() >= FAR_ASKED:
             peers = self._tables.nearest(shuffled(peers, self._random), NEAR_ASKED)
-        self._ask_for_row(one_of(peers, self._random), row, now)
+        asked = one_of(peers, self._random)
+        self._ask_for_row(asked, row, now)
+        return asked
 
     def _ask_for_row(self, peer: Peer, row: int, now: float) -> None:
         self._row_asked_at = now
         self._row_asked_of = peer.node_id
         self._outbox.send(peer, RowRequest(row=row))
-        self._watch.rely_on(peer, now)
 
     def check(self) -> None:
         """Assert every invariant."""

@@ -143,7 +143,7 @@ def test_a_joiner_without_an_answer_asks_less_and_less_often() -> None:
     assert len(sent(node)) == 13
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert 0.75 <= pauses[0] <= 1.25
-    assert all(3.0 <= pause <= 5.0 for pause in pauses[6:])
+    assert all(1.5 <= pause <= 2.5 for pause in pauses[6:])
 
 
 def test_of_a_joiner_one_request_is_held() -> None:
