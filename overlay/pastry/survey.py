@@ -5,10 +5,12 @@ to those, and mostly the ones that everyone names. It improves like gossip. A no
 for a row they share with it, for who is near to them is near to it; now and then it asks any peer, lest near nodes only
 ever speak of each other. Whoever is named and not known gets measured: a small message that is sent back at once.
 So for SURVEY_BURST_S after joining; later, one row and one measurement each STEADY_PERIOD_S find who came since, and
-whether those in the table are still there and still as near.
+whether those in the table are still there and still as near: who owes a late echo is pinged.
 
 A cell that a route had use for and was empty is asked for at once, hardly more often than once a second.
 """
+
+from dataclasses import dataclass
 
 from overlay.messages import Echo, EchoReply, RowAnswer, RowRequest
 from overlay.outbox import Outbox
@@ -29,6 +31,13 @@ NEAR_ASKED = 4
 FAR_ASKED = 0.25
 
 
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    peer: Peer
+    token: int
+    sent_at: float
+
+
 class Survey:
     """One node's measurements, and its questions for rows."""
 
@@ -40,8 +49,8 @@ class Survey:
         self._watch = watch
         self._outbox = outbox
         self._random = random
-        # By peer: the token of the echo it owes, and when that was sent. In the order of time.
-        self._open: dict[int, tuple[int, float]] = {}
+        # By peer: the echo it owes. In the order of time.
+        self._open: dict[int, _Owed] = {}
         self._row_asked_of: int | None = None
         self._row_asked_at = 0.0
         self._burst_until = 0.0
@@ -66,8 +75,7 @@ class Survey:
             return
         is_burst = now < self._burst_until
         self._turn_at = now + jittered(BURST_PERIOD_S if is_burst else STEADY_PERIOD_S, self._random)
-        while self._open and next(iter(self._open.values()))[1] <= now - ECHO_TIMEOUT_S:
-            del self._open[next(iter(self._open))]
+        self._expire(now)
         asked = self._ask_for_some_row(now)
         if asked is not None and not is_burst:
             self._watch.rely_on(asked, now)
@@ -100,24 +108,33 @@ class Survey:
 
     def handle_echo_reply(self, sender: Peer, message: EchoReply, now: float) -> None:
         """Note how long it took."""
-        token, sent_at = self._open.get(sender.node_id, (None, 0.0))
-        if token != message.token:
+        owed = self._open.get(sender.node_id)
+        if owed is None or owed.token != message.token:
             self._outbox.counters.refused += 1
             return
         del self._open[sender.node_id]
-        self._tables.observe(sender, now - sent_at)
+        self._tables.observe(sender, now - owed.sent_at)
+
+    def _expire(self, now: float) -> None:
+        """Wait no longer for echoes that are late, and find out about whom of the tables they are owed by."""
+        late = [owed.peer for owed in self._open.values() if owed.sent_at <= now - ECHO_TIMEOUT_S]
+        for peer in late:
+            del self._open[peer.node_id]
+            self._tables.neighbourhood.remove(peer.node_id)
+            if self._tables.known(peer.node_id) is not None:
+                self._watch.rely_on(peer, now)
 
     def _measure(self, now: float, *, again: bool) -> None:
         """Send an echo to a peer that was never measured, or when there is none to one of the table."""
         peer = self._tables.next_candidate(now)
         if peer is None and again and len(self._tables.routing_table):
-            peer = one_of(tuple(self._tables.routing_table), self._random)
+            peer = one_of((*self._tables.routing_table, *self._tables.neighbourhood), self._random)
         if peer is None or len(self._open) >= ECHOES_OPEN_MAX:
             return
-        token = self._random.getrandbits(32)
+        owed = _Owed(peer, self._random.getrandbits(32), now)
         self._open.pop(peer.node_id, None)
-        self._open[peer.node_id] = (token, now)
-        self._outbox.send(peer, Echo(token=token))
+        self._open[peer.node_id] = owed
+        self._outbox.send(peer, Echo(token=owed.token))
 
     def _ask_for_some_row(self, now: float) -> Peer | None:
         """Ask a near peer, sometimes any, for a row; more often for one of the first, where there is more choice."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from overlay_oracle import check_all, leaf_set_errors, memory_overlay, simulated_overlay
 
 from overlay import (
+    ID_SPACE,
     Node,
     Peer,
     PlaneLatency,
@@ -22,7 +23,7 @@ from overlay import (
     route_path,
     shared_prefix_length,
 )
-from overlay.messages import Announcement, Echo, EchoReply, JoinReply, OverlayMessage, RowAnswer, RowRequest
+from overlay.messages import Announcement, Echo, EchoReply, JoinReply, OverlayMessage, Pong, RowAnswer, RowRequest
 from overlay.outbox import CODEC
 from overlay.pastry.candidates import CANDIDATES_MAX
 from overlay.pastry.proximity import Proximity
@@ -140,6 +141,27 @@ def test_an_answer_nobody_asked_for_measures_nothing() -> None:
     assert node.statistics().refused == before + 3
 
 
+def leaves() -> list[Peer]:
+    """Sixteen peers so near that nobody else gets into the leaf set."""
+    gaps = [sign * number << 100 for sign in (1, -1) for number in range(1, 9)]
+    return [Peer(gap % ID_SPACE, f"leaf-{gap}") for gap in gaps]
+
+
+def test_an_entry_that_does_not_send_echoes_back_is_found_to_have_failed() -> None:
+    dead = Peer(1 << 127, "dead")
+    node = active_node(*leaves(), dead)
+    assert dead not in node.leaf_set
+    now = 0.0
+    while dead in node.routing_table:
+        now += 0.25
+        assert now < 300.0
+        node.handle_timer(now)
+        for peer, message in sent(node):
+            if peer != dead:
+                tell(node, peer, EchoReply(token=message.token) if isinstance(message, Echo) else Pong(), now)
+    assert set(leaves()) == set(node.leaf_set)
+
+
 def test_whoever_is_gone_is_not_measured() -> None:
     peer, other = Peer(1 << 120, "peer"), Peer(2 << 120, "other")
     node = active_node(peer, other)
@@ -149,11 +171,8 @@ def test_whoever_is_gone_is_not_measured() -> None:
 
 
 def test_an_empty_cell_that_a_message_needed_is_asked_for() -> None:
-    around = [
-        Peer((1 << 100) * sign * number % (1 << 128), f"leaf-{number}") for sign in (1, -1) for number in range(1, 9)
-    ]
     hop, found = Peer(0x70 << 120, "hop"), Peer(0x8F << 120, "found")
-    node = active_node(*around, hop)
+    node = active_node(*leaves(), hop)
     node.route(0x8E << 120, b"", 2.0)
     asked = [(peer, message) for peer, message in sent(node) if isinstance(message, RowRequest)]
     assert [message for _, message in asked] == [RowRequest(row=0)]
