@@ -29,6 +29,7 @@ ECHOES_OPEN_MAX = 64
 ROW_SOON_S = 1.0
 NEAR_ASKED = 4
 FAR_ASKED = 0.25
+AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ class Survey:
                 self._watch.rely_on(peer, now)
 
     def _measure(self, now: float, *, again: bool) -> None:
-        """Send an echo to a peer that was never measured, or when there is none to one of the table."""
-        peer = self._tables.next_candidate(now)
+        """Send an echo to a peer that was never measured; if `again`, as often to one that is known."""
+        peer = None if again and self._random.random() < AGAIN else self._tables.next_candidate(now)
         if peer is None and again and len(self._tables.routing_table):
             peer = one_of((*self._tables.routing_table, *self._tables.neighbourhood), self._random)
         if peer is None or len(self._open) >= ECHOES_OPEN_MAX:
