@@ -5,8 +5,8 @@ Theory. A node is IDLE until it is told to start an overlay of its own or to joi
 JOINING. It has sent a JoinRequest, which is routed to the joiner's own id: the node it ends at is the
 joiner's nearest neighbour to be. On the way, hops add the routing rows they share with the joiner, the
 first contact its neighbourhood set; the last hop sends all of it back with its leaf set. The reply may get
-lost, so the request is repeated until one comes, less and less often. A node handles JOIN_REQUESTS_PER_S; what is
-more is refused without a word, as if it were lost: a fleet that starts all at once gets in by its repetitions.
+lost, so the request is repeated until one comes, less and less often. A node handles JOIN_REQUESTS_PER_S in the long
+run; what is more is refused without a word, as if it were lost: too large a herd gets in by its repetitions.
 
 PROBING. What the reply says about others is hearsay: the joiner probes every node that would stand in its
 leaf set. Who is probed takes the joiner into its own leaf set *before* it answers, so once every near node
@@ -31,7 +31,8 @@ JOIN_RETRY_S = 1.0
 JOIN_BACK_OFF = 1.2
 JOIN_RETRY_MAX_S = 2.0
 JOIN_REQUESTS_PER_S = 50.0
-JOIN_REQUESTS_BURST = 100
+JOIN_REQUESTS_BURST = 1024
+"""So many agents embedded in one process join through the first of them in no time."""
 PROBE_RETRY_S = 0.5
 PROBE_ATTEMPTS_MAX = 8
 
