@@ -29,6 +29,7 @@ from overlay.pastry.candidates import CANDIDATES_MAX
 from overlay.pastry.proximity import Proximity
 from overlay.pastry.routing_table import CELL_PEERS_MAX
 from overlay.pastry.survey import BURST_ECHOES, ECHOES_OPEN_MAX, SURVEY_BURST_S
+from overlay.pastry.tables import Tables
 
 times = st.floats(0.0, 10.0)
 
@@ -168,6 +169,15 @@ def test_whoever_is_gone_is_not_measured() -> None:
     node.unreachable(peer, 0.1)
     node.handle_timer(1.5)
     assert set(echoes(node)) == {other}
+
+
+def test_a_suspect_is_no_candidate() -> None:
+    suspects, peers = {2}, [Peer(number, f"peer-{number}") for number in (1, 2, 3)]
+    tables = Tables(Peer(0, "me"), suspects, random.Random(1))
+    tables.hear_of(peers, 0.0)
+    suspects.add(3)
+    assert [tables.next_candidate(0.0), tables.next_candidate(0.0)] == [peers[0], None]
+    assert peers[1] not in tables.routing_table
 
 
 def test_an_empty_cell_that_a_message_needed_is_asked_for() -> None:
