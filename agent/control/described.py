@@ -102,8 +102,8 @@ def described_agent(
 
 def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
     """What the transport has counted, with its reasons in the names."""
-    plain = ("connections", "strangers", "waiting_bytes", "frames_in", "frames_out", "bytes_in", "bytes_out",
-             "dropped", "dialled", "broken")  # fmt: skip
+    plain = ("connections", "strangers", "waiting_bytes", "assembling_bytes", "frames_in", "frames_out", "bytes_in",
+             "bytes_out", "dropped", "dialled", "broken")  # fmt: skip
     counters = {f"transport.{name}": getattr(statistics, name) for name in plain}
     for kind in ("refused", "unreachable"):
         for reason, count in getattr(statistics, kind).items():

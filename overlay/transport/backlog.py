@@ -1,8 +1,8 @@
-"""What waits to be sent: a bounded queue per peer, and one bound on all of them together."""
+"""What waits to be sent: for each peer a bounded queue per stream, and one bound on all of them together."""
 
 from collections import deque
 
-from overlay.transport.framing import HEADER
+from overlay.transport.framing import HEADER, URGENT_BYTES_MAX
 
 MESSAGES_MAX = 8192
 BYTES_MAX = 64 << 20
@@ -76,3 +76,24 @@ class Backlog:
 
     def __len__(self) -> int:
         return len(self._payloads)
+
+
+class Queues:
+    """What waits for one peer: short messages and long ones apart, so that neither keeps the other out."""
+
+    __slots__ = ("bulk", "urgent")
+
+    def __init__(self, allowance: Allowance, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.urgent = Backlog(allowance, messages_max, bytes_max)
+        self.bulk = Backlog(allowance, messages_max, bytes_max)
+
+    def append(self, payload: bytes) -> bool:
+        """Add a payload to the queue of its stream; False when there is no room for it."""
+        return (self.urgent if len(payload) <= URGENT_BYTES_MAX else self.bulk).append(payload)
+
+    def clear(self) -> int:
+        """Forget everything; return how many payloads that were."""
+        return self.urgent.clear() + self.bulk.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self.urgent) or bool(self.bulk)

@@ -1,28 +1,72 @@
-"""Frames: how messages are told apart on a connection. No input or output.
+"""Frames: how what goes over a connection is told apart. No input or output.
 
-A frame is 4 bytes of payload length (big-endian), 1 byte of version, 8 bytes of fleet tag, and the payload. The
-first frame each way is a `Hello`; an empty frame is a goodbye: its sender sends nothing more on this connection.
+A frame is 4 bytes of body length (big-endian), 1 byte of version, 1 byte of kind, 8 bytes of fleet tag, and the body.
+Each kind has bounds of its own on the length, checked before anything of the body is kept. The first frame each way
+is a `Hello`, and only the first.
 """
 
 import hashlib
-import io
 import struct
-from collections.abc import Iterator
-from typing import Annotated
+from enum import IntEnum
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from overlay.ids import Id
 from overlay.wire import WIRE_BYTES_MAX, Codec
 
-VERSION = 1
-HEADER = struct.Struct("!IB8s")
-FRAME_BYTES_MAX = WIRE_BYTES_MAX + (1 << 12)
-"""The longest payload of a frame: any message of the overlay, and a little."""
+VERSION = 2
+HEADER = struct.Struct("!IBB8s")
+PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX + (1 << 12)
+"""The longest payload: any message of the overlay, and a little."""
 HELLO_BYTES_MAX = 2048
-PIECE_BYTES = 1 << 16
-GOODBYE = b""
-Piece = bytes | memoryview
+URGENT_BYTES_MAX = 1 << 14
+"""What is longer goes by the bulk stream, in pieces."""
+PIECE_BYTES_MAX = 1 << 16
+CREDIT = struct.Struct("!II")
+"""Bytes that may be sent more: on the urgent stream, on the bulk stream."""
+LENGTH = struct.Struct("!I")
+Body = bytes | memoryview
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 0
+    MESSAGE = 1
+    """A payload of the urgent stream, whole."""
+    OPEN = 2
+    """A payload of the bulk stream begins; its length."""
+    PIECE = 3
+    """The next bytes of that payload."""
+    ZSTD_PIECE = 4
+    """The same, compressed."""
+    CREDIT = 5
+    """The receiver has taken in so much, and agrees to hold as much again."""
+    ASK = 6
+    """I have no more use for this link; have you?"""
+    STAY = 7
+    """I have: the answer to `ASK`. Who has none says goodbye."""
+    GOODBYE = 8
+    """Its sender sends no more messages on this link."""
+    HEARD = 9
+    """The answer to `GOODBYE`: everything before it has been taken in."""
+
+
+_LENGTHS = {
+    Kind.HELLO: (1, HELLO_BYTES_MAX),
+    Kind.MESSAGE: (1, URGENT_BYTES_MAX),
+    Kind.OPEN: (LENGTH.size, LENGTH.size),
+    Kind.PIECE: (1, PIECE_BYTES_MAX),
+    Kind.ZSTD_PIECE: (1, PIECE_BYTES_MAX),
+    Kind.CREDIT: (CREDIT.size, CREDIT.size),
+    Kind.ASK: (0, 0),
+    Kind.STAY: (0, 0),
+    Kind.GOODBYE: (0, 0),
+    Kind.HEARD: (0, 0),
+}
+_PIECES = (Kind.PIECE, Kind.ZSTD_PIECE)
+_BOUNDS = tuple(_LENGTHS[kind] for kind in Kind)
 
 
 class FramingError(Exception):
@@ -55,96 +99,95 @@ def fleet_tag(fleet: str) -> bytes:
     return hashlib.blake2b(fleet.encode(), digest_size=8, person=b"elf fleet").digest()
 
 
-class FrameWriter:
-    """Turns payloads into bytes in pieces, so that a long payload is never copied whole.
+class Frame(NamedTuple):
+    """What came."""
 
-    >>> writer = FrameWriter(fleet_tag("shop"))
-    >>> [len(piece) for piece in writer.pieces(b"abc")]
-    [16]
+    kind: int
+    body: Body
+    """A view for pieces: they are copied once, to where they belong."""
+
+
+class FrameWriter:
+    """Turns bodies into frames.
+
+    >>> len(FrameWriter(fleet_tag("shop")).frame(Kind.MESSAGE, b"abc"))
+    17
     """
 
     def __init__(self, tag: bytes) -> None:
         self._tag = tag
 
-    def pieces(self, payload: bytes) -> Iterator[Piece]:
-        """Yield the frame's bytes in order, at most 64 KiB a piece (whole TLS records)."""
-        header = HEADER.pack(len(payload), VERSION, self._tag)
-        if len(payload) <= PIECE_BYTES - HEADER.size:
-            yield header + payload
-            return
-        view = memoryview(payload)
-        first = PIECE_BYTES - HEADER.size
-        yield header + view[:first]
-        for start in range(first, len(payload), PIECE_BYTES):
-            yield view[start : start + PIECE_BYTES]
+    def frame(self, kind: int, body: Body = b"") -> bytes:
+        """Return the bytes of a frame. The length is the caller's business."""
+        return HEADER.pack(len(body), VERSION, kind, self._tag) + body
 
 
 class FrameReader:
-    """Turns received bytes into payloads.
-
-    `limit` is the longest payload it takes (`first_limit` for the first one), checked before anything is kept of it.
-    What it holds of a frame is what has arrived of it, and little more.
+    """Turns received bytes into frames. What it holds of a frame is what has arrived of it.
 
     >>> tag = fleet_tag("shop")
-    >>> reader = FrameReader(tag, limit=10)
-    >>> sent = b"".join(FrameWriter(tag).pieces(b"abc"))
-    >>> reader.feed(sent[:5]), reader.feed(sent[5:] + sent)
-    ([], [b'abc', b'abc'])
+    >>> reader, writer = FrameReader(tag), FrameWriter(tag)
+    >>> hello, sent = writer.frame(Kind.HELLO, b"I am 5"), writer.frame(Kind.MESSAGE, b"abc")
+    >>> [len(reader.feed(part)) for part in (hello[:3], hello[3:] + sent[:5], sent[5:] + sent)]
+    [0, 1, 2]
     """
 
-    def __init__(self, tag: bytes, limit: int = FRAME_BYTES_MAX, first_limit: int | None = None) -> None:
-        self._limit = limit
-        self._limit_now = limit if first_limit is None else first_limit
+    def __init__(self, tag: bytes) -> None:
         self._tag = tag
-        self._rest = b""
-        """Less than a header."""
-        self._body: io.BytesIO | None = None
+        self._parts: list[bytes] = []
+        """Of the frame that has not wholly come."""
         self._missing = 0
+        """How many bytes that frame lacks at least."""
+        self._is_greeted = False
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes, return the payloads that are complete now. O(bytes).
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take bytes, return the frames that are complete now. O(bytes).
 
-        FramingError when they are no frames of this fleet and version, or one is over the limit; the connection is
-        of no use after that.
+        FramingError when they are no frames of this fleet and version, or of a length their kind never has; the
+        connection is of no use after that.
         """
+        if self._parts:
+            if len(data) < self._missing:
+                self._missing -= len(data)
+                self._parts.append(data)
+                return []
+            self._parts.append(data)
+            data = b"".join(self._parts)
+            self._parts = []
+        frames: list[Frame] = []
         position = 0
-        payloads: list[bytes] = []
-        if self._body is not None:
-            position = self._fill(data, 0, payloads)
-        elif self._rest:
-            data, self._rest = self._rest + data, b""
-        while len(data) - position >= HEADER.size:
-            length = self._read_header(data, position)
-            position += HEADER.size
-            if length <= len(data) - position:
-                payloads.append(data[position : position + length])
-                position += length
-            else:
-                self._body, self._missing = io.BytesIO(), length
-                position = self._fill(data, position, payloads)
-        self._rest = data[position:]
-        return payloads
+        while (rest := len(data) - position) >= HEADER.size:
+            length, kind = self._read_header(data, position)
+            end = position + HEADER.size + length
+            if end > len(data):
+                self._keep(data[position:], end - len(data))
+                return frames
+            body: Body = memoryview(data) if kind in _PIECES else data
+            frames.append(Frame(kind, body[position + HEADER.size : end]))
+            self._is_greeted = True
+            position = end
+        if rest:
+            self._keep(data[position:], HEADER.size - rest)
+        return frames
 
-    def _read_header(self, data: bytes, position: int) -> int:
-        length, version, tag = HEADER.unpack_from(data, position)
+    def _keep(self, part: bytes, missing: int) -> None:
+        if part:
+            self._parts.append(part)
+            self._missing = missing
+
+    def _read_header(self, data: bytes, position: int) -> tuple[int, int]:
+        length, version, kind, tag = HEADER.unpack_from(data, position)
         if version != VERSION:
             raise FramingError("not our protocol", f"frames of version {version}, not {VERSION}")
         if tag != self._tag:
             raise FramingError("another fleet", "frames of another fleet")
-        if length > self._limit_now:
-            raise FramingError("frame too long", f"a frame of {length} bytes, over the limit of {self._limit_now}")
-        self._limit_now = self._limit
-        checked: int = length
-        return checked
-
-    def _fill(self, data: bytes, position: int, payloads: list[bytes]) -> int:
-        """Add bytes to the frame under way; return where its bytes end. (BytesIO gives its bytes without a copy.)"""
-        body = self._body
-        assert body is not None
-        part = memoryview(data)[position : position + self._missing]
-        body.write(part)
-        self._missing -= len(part)
-        if not self._missing:
-            payloads.append(body.getvalue())
-            self._body = None
-        return position + len(part)
+        if kind >= len(_BOUNDS):
+            raise FramingError("not our protocol", f"a frame of kind {kind}")
+        if (kind == Kind.HELLO) is self._is_greeted:
+            raise FramingError("no hello" if kind else "second hello", f"{Kind(kind).name} is not what comes now")
+        least, most = _BOUNDS[kind]
+        if length > most:
+            raise FramingError("frame too long", f"{Kind(kind).name} of {length} bytes, over the limit of {most}")
+        if length < least:
+            raise FramingError("frame too short", f"{Kind(kind).name} of {length} bytes")
+        return length, kind

@@ -6,7 +6,7 @@ from overlay.ids import Id
 from overlay.peer import Peer
 from overlay.transport.framing import Hello, fleet_tag
 from overlay.transport.identity import Identity
-from overlay.transport.link import Link, LinkCounters, Spawn
+from overlay.transport.link import Link, LinkMeans
 from overlay.transport.refusals import LinkError, explained
 from overlay.transport.sockets import connect
 
@@ -14,11 +14,10 @@ from overlay.transport.sockets import connect
 class Greeting:
     """How this agent greets: who it is, what it says. Time limits are the callers'."""
 
-    def __init__(self, identity: Identity, hello: Hello, counters: LinkCounters, spawn: Spawn) -> None:
+    def __init__(self, identity: Identity, hello: Hello, means: LinkMeans) -> None:
         self._identity = identity
         self._hello = hello
-        self._counters = counters
-        self._spawn = spawn
+        self._means = means
         self._tag = fleet_tag(identity.fleet)
 
     async def dial(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
@@ -36,7 +35,7 @@ class Greeting:
         except (OSError, ValueError) as error:
             connection.close()
             raise explained(error) from error
-        link = Link(wrapped, self._tag, self._counters, self._spawn)
+        link = Link(wrapped, self._tag, self._means, is_inbound=is_server)
         try:
             return link, await link.greet(self._hello, self._identity.fleet, expected)
         except BaseException as error:

@@ -2,13 +2,18 @@
 
 A TLS 1.3 client ends its handshake before the server has judged its certificate, so a link is up only when the
 peer's `Hello` has come. After that both sides send frames whenever they like, straight from `pump`: a task runs only
-while the socket is full. An empty frame is a goodbye: whoever says it sends nothing more, reads on until the other
-has said it too, and closes. So a link that is closed on purpose loses nothing, and one that ends otherwise is broken.
+while the socket is full.
+
+Who says goodbye sends no more messages; the other side confirms that it has heard everything, says goodbye as well
+once the payload it is amid is whole, and when both have heard both they close. So a link that is closed on purpose
+loses nothing, what is sent elsewhere afterwards comes after what was sent here, and a link that ends otherwise is
+broken.
 """
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import trio
@@ -16,24 +21,29 @@ import trio
 from overlay.ids import Id, format_id
 from overlay.peer import Peer
 from overlay.transport.addresses import parse_address
-from overlay.transport.backlog import Backlog
+from overlay.transport.assembly import Room
+from overlay.transport.backlog import Queues
 from overlay.transport.framing import (
-    GOODBYE,
     HELLO_BYTES_MAX,
     HELLO_CODEC,
+    Body,
+    Frame,
     FrameReader,
     FrameWriter,
     FramingError,
     Hello,
-    Piece,
+    Kind,
 )
 from overlay.transport.identity import Claims, read_claims
+from overlay.transport.incoming import Incoming
+from overlay.transport.outgoing import Outgoing
 from overlay.transport.refusals import OTHER, LinkError, ViolationError, explained
 from overlay.wire import WireError
 
 RECORD_BYTES = 1 << 14
 """What one TLS record holds at most."""
 TURN_BYTES = 1 << 18
+TURN_FRAMES = 64
 """How much a link writes or reads before others get their turn."""
 ALERT_TIMEOUT_S = 0.5
 _DEPARTURE_POLL_S = 0.01
@@ -51,38 +61,54 @@ class LinkCounters:
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LinkMeans:
+    """What all links of a transport share."""
+
+    counters: LinkCounters
+    room: Room
+    spawn: Spawn
+    compress: bool
+
+
 class Link:
     """One connection to one peer. Made from a connected socket; `greet`, then `read` until it ends, then `close`.
 
-    `peer`, `incarnation` and `name` are known after `greet`. `attach` gives it the queue it sends from.
+    `peer`, `incarnation` and `name` are known after `greet`. `attach` gives it the queues it sends from.
     """
 
-    def __init__(self, connection: ssl.SSLSocket, tag: bytes, counters: LinkCounters, spawn: Spawn) -> None:
+    def __init__(self, connection: ssl.SSLSocket, tag: bytes, means: LinkMeans, *, is_inbound: bool) -> None:
+        self.is_inbound = is_inbound
+        """Whether the peer dialled."""
         self.peer: Peer | None = None
         self.incarnation = 0
         self.name = ""
         self.activity = 0
         """Grows whenever something was read or written."""
-        self.seen_activity = 0
-        self.seen_at = 0.0
-        """The activity the transport last saw, and since when it is that."""
         self.on_detached: Callable[[], None] | None = None
-        """Called once when the link has let go of its queue to say goodbye."""
+        """Called once when the peer has heard everything this link will ever send: the queues are free."""
+        self.on_asked: Callable[[], bool] | None = None
+        """Says whether this side needs the link, when the other side does not."""
+        self.outgoing = Outgoing(FrameWriter(tag), compress=means.compress)
+        self.incoming = Incoming(means.room, self._grant)
         self._connection = connection
-        self._reader = FrameReader(tag, first_limit=HELLO_BYTES_MAX)
+        self._reader = FrameReader(tag)
         self._writer = FrameWriter(tag)
-        self._counters = counters
-        self._spawn = spawn
-        self._early: list[bytes] = []
-        self._backlog: Backlog | None = None
-        self._pieces: Iterator[Piece] | None = None
-        self._piece: Piece = b""
+        self._counters = means.counters
+        self._spawn = means.spawn
+        self._early: list[Frame] = []
+        self._frame = b""
+        """What is still to be written of the frame under way."""
+        self._messages_in = self._pieces_in = 0
         self._read_bytes = 0
         """Bytes read since the socket was last empty."""
         self._is_flushing = False
         self._is_blocked = False
+        self._is_asking = False
         self._is_leaving = False
         self._has_left = False
+        self._was_heard = False
+        self._peer_has_left = False
         self._is_closed = False
         self._error: LinkError | None = None
         self._scope = trio.CancelScope()
@@ -95,7 +121,7 @@ class Link:
         try:
             await self._retried(self._connection.do_handshake)
             claims = self._certified(fleet, expected)
-            hello_frame = b"".join(self._writer.pieces(HELLO_CODEC.encode(own)))
+            hello_frame = self._writer.frame(Kind.HELLO, HELLO_CODEC.encode(own))
             await self._retried(lambda: self._connection.send(hello_frame))
             hello = await self._receive_hello()
             peer = self.peer = _checked_peer(hello, claims)
@@ -125,7 +151,7 @@ class Link:
                 raise LinkError("closed before it said who it is")
             self._early = self._reader.feed(data)
         try:
-            return HELLO_CODEC.decode(self._early.pop(0), HELLO_BYTES_MAX)
+            return HELLO_CODEC.decode(bytes(self._early.pop(0).body), HELLO_BYTES_MAX)
         except WireError as error:
             raise LinkError("no hello", str(error)) from error
 
@@ -140,20 +166,71 @@ class Link:
                 await trio.lowlevel.wait_writable(self._connection)
 
     async def read(self, deliver: Callable[[bytes], None]) -> None:
-        """Hand over every payload as it comes, until the peer says goodbye; LinkError when the link breaks."""
-        payloads, self._early = self._early, []
+        """Hand over every payload as it comes, until both sides have heard goodbye; LinkError when the link breaks."""
+        frames, self._early = self._early, []
         with self._scope:
             while True:
-                for payload in payloads:
-                    if payload == GOODBYE:
-                        return
-                    self._counters.frames_in += 1
-                    deliver(payload)
-                payloads = await self._receive_payloads()
+                for kind, body in frames:
+                    if kind == Kind.MESSAGE and not self._peer_has_left:
+                        self.incoming.message(len(body))
+                        self._messages_in += 1
+                        deliver(bytes(body))
+                        self.incoming.message_taken(len(body))
+                    elif kind == Kind.PIECE or kind == Kind.ZSTD_PIECE:
+                        self._take_piece(kind, body, deliver)
+                    else:
+                        self._take_control(kind, bytes(body))
+                if self._peer_has_left and self._was_heard:
+                    return
+                frames = await self._receive_frames()
+                if frames is None:
+                    return
         raise self._error or LinkError(OTHER)
 
-    async def _receive_payloads(self) -> list[bytes]:
-        """Wait for bytes, return the payloads they complete."""
+    def _take_piece(self, kind: int, body: Body, deliver: Callable[[bytes], None]) -> None:
+        self._pieces_in += 1
+        payload = self.incoming.piece(kind, body)
+        if payload is not None:
+            self._messages_in += 1
+            deliver(payload)
+            self.incoming.payload_taken()
+
+    def _take_control(self, kind: int, body: bytes) -> None:
+        """Handle what is no payload; ViolationError when it makes no sense now."""
+        if kind == Kind.CREDIT:
+            self.outgoing.credited(body)
+        elif kind == Kind.OPEN and not self._peer_has_left:
+            self.incoming.open(body)
+        elif kind == Kind.ASK and not self._peer_has_left:
+            self._answer()
+        elif kind == Kind.STAY and self._is_asking:
+            self._is_asking = False
+        elif kind == Kind.GOODBYE and not self._peer_has_left and not self.incoming.is_amid_payload:
+            self._peer_has_left = True
+            self.outgoing.say(Kind.HEARD)
+            self.leave()
+        elif kind == Kind.HEARD and self._has_left and not self._was_heard:
+            self._was_heard = True
+            self._detach()
+        else:
+            raise ViolationError("out of turn", Kind(kind).name)
+        self.pump()
+
+    def _answer(self) -> None:
+        """Answer the question whether this side still needs the link."""
+        if self._is_leaving:
+            return  # the goodbye is the answer
+        if self.on_asked is not None and self.on_asked():
+            self.outgoing.say(Kind.STAY)
+        else:
+            self.leave()
+
+    def _grant(self, urgent: int, bulk: int) -> None:
+        self.outgoing.give(urgent, bulk)
+        self.pump()
+
+    async def _receive_frames(self) -> list[Frame] | None:
+        """Wait for bytes, return the frames they complete; None at a proper end."""
         try:
             if not self._read_bytes:
                 await trio.lowlevel.wait_readable(self._connection)
@@ -161,40 +238,67 @@ class Link:
                 self._read_bytes = 1
                 await trio.lowlevel.checkpoint()
             data = self._connection.recv(RECORD_BYTES)
-            payloads = self._reader.feed(data)
+            frames = self._reader.feed(data)
         except ssl.SSLWantReadError:
             self._read_bytes = 0
             return []
         except OSError as error:
+            if self._has_ended:
+                return None
             raise explained(error) from error
         except FramingError as error:
             raise ViolationError(error.reason, str(error)) from error
         if not data:
+            if self._has_ended:
+                return None
             raise LinkError("closed by the peer")
         self.activity += 1
         self._counters.bytes_in += len(data)
+        self._counters.frames_in += len(frames)
         # A full record is part of a long frame, and there is more; after another there mostly is nothing.
         self._read_bytes = self._read_bytes + len(data) if len(data) == RECORD_BYTES else 0
-        return payloads
+        if len(frames) > TURN_FRAMES:
+            self._read_bytes = TURN_BYTES + 1
+        return frames
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether both sides have said goodbye: then the connection may end."""
+        return self._peer_has_left and self._has_left
+
+    @property
+    def messages(self) -> int:
+        """How many messages have gone over the link, both ways."""
+        return self._messages_in + self.outgoing.messages
+
+    @property
+    def pieces(self) -> int:
+        """How many parts of long ones have, both ways."""
+        return self._pieces_in + self.outgoing.bulk_written
+
+    @property
+    def is_amid_frame(self) -> bool:
+        """Whether the socket has not taken all of a frame yet."""
+        return bool(self._frame)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the other side was asked if it needs the link, and has not said it does."""
+        return self._is_asking
 
     @property
     def is_leaving(self) -> bool:
-        """Whether a goodbye was said here, or will be after the frame under way."""
+        """Whether a goodbye was said here, or will be after the payload under way."""
         return self._is_leaving
-
-    @property
-    def has_left(self) -> bool:
-        """Whether our goodbye is on its way."""
-        return self._has_left
 
     @property
     def is_broken(self) -> bool:
         """Whether the link is of no more use."""
         return self._error is not None or self._is_closed
 
-    def attach(self, backlog: Backlog) -> None:
-        """Send from this queue from now on. Whoever adds to it calls `pump`."""
-        self._backlog = backlog
+    def attach(self, queues: Queues) -> None:
+        """Send from these queues from now on. Whoever adds to them calls `pump`."""
+        self.outgoing.queues = queues
         self.pump()
 
     def pump(self) -> None:
@@ -204,14 +308,20 @@ class Link:
         self._is_flushing = True
         self._spawn(self._flush)
 
+    def ask(self) -> None:
+        """Ask the other side whether it needs the link; it says goodbye if it does not."""
+        self._is_asking = True
+        self.outgoing.say(Kind.ASK)
+        self.pump()
+
     def leave(self) -> None:
-        """Say goodbye after the frame under way, and send nothing more."""
+        """Say goodbye after the payload under way, and send no more of them."""
         self._is_leaving = True
         self.pump()
 
     async def departed(self) -> None:
-        """Wait until the goodbye is written; the caller sets the time limit."""
-        while not self.is_broken and (self._piece or not self._has_left):
+        """Wait until everything is written, the goodbye too; the caller sets the time limit."""
+        while not self.is_broken and (self._frame or not self._has_left or self.outgoing.control):
             await trio.sleep(_DEPARTURE_POLL_S)
 
     def break_off(self, error: LinkError) -> None:
@@ -224,7 +334,8 @@ class Link:
         """Close the socket; nothing is sent any more."""
         if not self._is_closed:
             self._is_closed = True
-            self._backlog = None
+            self.outgoing.queues = None
+            self.incoming.close()
             trio.lowlevel.notify_closing(self._connection)
             self._connection.close()
 
@@ -261,11 +372,11 @@ class Link:
         written = 0
         self._is_blocked = False
         try:
-            while not self.is_broken and (self._piece or self._next_piece()):
+            while not self.is_broken and (self._frame or self._next_frame()):
                 if written >= TURN_BYTES:
                     return False
-                count = self._connection.send(self._piece)
-                self._piece = self._piece[count:]
+                count = self._connection.send(self._frame)
+                self._frame = self._frame[count:]
                 written += count
         except ssl.SSLWantWriteError:
             self._is_blocked = True
@@ -277,30 +388,21 @@ class Link:
             self.activity += written > 0
         return True
 
-    def _next_piece(self) -> bool:
-        """Make the next piece to write the current one; False when there is none."""
-        if self._pieces is not None:
-            self._piece = next(self._pieces, b"")
-            if self._piece:
-                return True
-            self._pieces = None
-            if self._backlog is not None and not self._has_left:
-                self._backlog.popleft()  # only now: what is not wholly sent still waits
-                self._counters.frames_out += 1
-        if self._has_left:
-            return False
-        if self._is_leaving:
+    def _next_frame(self) -> bool:
+        """Make the next frame the one under way, when the one before is written; False when there is none."""
+        outgoing = self.outgoing
+        outgoing.written()
+        self._frame = outgoing.next_frame(is_leaving=self._is_leaving)
+        if not self._frame:
+            if not self._is_leaving or self._has_left or outgoing.is_amid_payload:
+                return False
             self._has_left = True
-            self._detach()
-            self._pieces = self._writer.pieces(GOODBYE)
-        elif self._backlog:
-            self._pieces = self._writer.pieces(self._backlog.oldest)
-        else:
-            return False
-        return self._next_piece()
+            self._frame = self._writer.frame(Kind.GOODBYE)
+        self._counters.frames_out += 1
+        return True
 
     def _detach(self) -> None:
-        self._backlog = None
+        self.outgoing.queues = None
         if self.on_detached is not None:
             detached, self.on_detached = self.on_detached, None
             detached()

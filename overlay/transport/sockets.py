@@ -12,6 +12,8 @@ from overlay.transport.refusals import LinkError, explained
 LISTEN_QUEUE = 512
 USER_TIMEOUT_MS = 20_000
 """Sent bytes nobody acknowledges for this long end a connection: else a cut cable holds it for a quarter of an hour."""
+UNSENT_BYTES = 1 << 17
+"""What a socket holds that is not on its way yet: what is urgent would have to wait behind it."""
 ADDRESSES_MAX = 4
 """Of the addresses a host name has, so many are tried."""
 
@@ -75,6 +77,8 @@ def prepared(connection: socket.socket) -> socket.socket:
     """Set what every connection needs: no blocking, no waiting for more to send, an end to silence."""
     connection.setblocking(False)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
     return connection

@@ -8,7 +8,7 @@ from overlay.peer import Peer
 
 @dataclass(frozen=True, slots=True)
 class TransportStatistics:
-    """What a transport has done since it was made; `connections`, `strangers` and `waiting_bytes` are of now."""
+    """What a transport has done since it was made; the first four numbers are of now."""
 
     connections: int
     """Links that are up."""
@@ -16,6 +16,8 @@ class TransportStatistics:
     """Inbound connections that have not yet said who they are."""
     waiting_bytes: int
     """In the queues of all peers."""
+    assembling_bytes: int
+    """The length of the long messages that are coming in and need room."""
     frames_in: int
     frames_out: int
     bytes_in: int

@@ -12,19 +12,22 @@ import trio
 
 from overlay.ids import Id, format_id
 from overlay.peer import Peer
-from overlay.transport.backlog import Allowance, Backlog
+from overlay.transport.assembly import Room
+from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.destination import Destination
-from overlay.transport.framing import FRAME_BYTES_MAX, Hello
+from overlay.transport.framing import PAYLOAD_BYTES_MAX, Hello
 from overlay.transport.greeting import Greeting
 from overlay.transport.identity import Identity
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link import Link, LinkCounters
+from overlay.transport.link import Link, LinkCounters, LinkMeans
 from overlay.transport.reception import Reception
 from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
 from overlay.transport.sockets import HOST_NOT_FOUND, listen
 from overlay.transport.statistics import Connection, TransportStatistics
+from overlay.transport.usage import Usage
 
 INCARNATIONS_MAX = 16_384
+LINKS_PER_PEER_MAX = 4
 CLOSE_POLL_S = 0.01
 
 
@@ -32,7 +35,7 @@ class Receiver(Protocol):
     """Whom the transport tells, synchronously and in the trio thread. What these raise ends the transport."""
 
     def received(self, peer: Peer, data: bytes) -> None:
-        """A message came from this peer. In the order they were sent, per link."""
+        """A message came from this peer: short ones in the order they were sent, and long ones in theirs."""
 
     def unreachable(self, peer: Peer, reason: str) -> None:
         """The peer could not be dialled; what waited for it is gone. Once per attempt."""
@@ -48,9 +51,9 @@ class Transport:
     """An agent's end of all its links.
 
     `listen` is the address to bind, `advertise` the one others are told to dial (without it: the bound one). Messages
-    are opaque bytes, 1 to `FRAME_BYTES_MAX` long. `bind`, then `serve` in a nursery; `send` from anywhere in the trio
-    thread. ListenError from `bind` or `serve`, ConnectError from `identify`; nothing else a peer or the network does
-    raises here.
+    are opaque bytes, 1 to `PAYLOAD_BYTES_MAX` long; `compress` sends long ones with zstd where they shrink. `bind`,
+    then `serve` in a nursery; `send` from anywhere in the trio thread. ListenError from `bind` or `serve`,
+    ConnectError from `identify`; nothing else a peer or the network does raises here.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Transport:
         incarnation: int,
         receiver: Receiver,
         limits: TransportLimits | None = None,
+        compress: bool = False,
     ) -> None:
         self._identity = identity
         self._listen = listen
@@ -72,9 +76,12 @@ class Transport:
         self._refused = Refusals()
         self._unreachable = Refusals()
         self._allowance = Allowance(self._limits.all_queues_bytes)
+        self._room = Room(self._limits.all_assemblies_bytes)
+        self._compress = compress
         self._reception = Reception(self._limits, self._refused, self._make_room, self._admit)
         self._destinations: dict[int, Destination] = {}
         self._links: dict[Link, Destination] = {}
+        self._usage: dict[Link, Usage] = {}
         self._incarnations: dict[int, int] = {}
         self._counters = LinkCounters()
         self._dropped = self._dialled = self._broken = self._opening = 0
@@ -119,13 +126,13 @@ class Transport:
         Never blocks and never fails: what finds no room in the peer's queue, or no peer, is dropped and counted.
         ValueError when the message is empty or longer than any frame.
         """
-        if not 0 < len(data) <= FRAME_BYTES_MAX:
-            raise ValueError(f"a message is 1 to {FRAME_BYTES_MAX} bytes, not {len(data)}")
+        if not 0 < len(data) <= PAYLOAD_BYTES_MAX:
+            raise ValueError(f"a message is 1 to {PAYLOAD_BYTES_MAX} bytes, not {len(data)}")
         if self._is_closing or peer.node_id == self._identity.node_id:
             self._dropped += 1
             return
         destination = self._destination(peer)
-        if not destination.backlog.append(data):
+        if not destination.queues.append(data):
             self._dropped += 1
         elif destination.sending is not None:
             destination.sending.pump()
@@ -155,7 +162,7 @@ class Transport:
                 return self.peer
             raise ConnectError(f"{address}: another agent there has our id: two of them use the same certificate")
         self._start_link(link, peer)
-        if len(self._destination(peer).links) > 1:
+        if self._destination(peer).has_other_own(link):
             link.leave()
         return peer
 
@@ -166,7 +173,7 @@ class Transport:
         with trio.move_on_after(timeout_s):
             while self._links or any(known.is_dialling and not known.failures for known in self._destinations.values()):
                 for link, destination in list(self._links.items()):
-                    if not link.is_leaving and not (destination.sending is link and destination.backlog):
+                    if not link.is_leaving and not (destination.sending is link and destination.queues):
                         link.leave()
                 await trio.sleep(CLOSE_POLL_S)
         if self._nursery is None:
@@ -182,6 +189,7 @@ class Transport:
             connections=len(self._links),
             strangers=len(self._reception),
             waiting_bytes=self._allowance.used,
+            assembling_bytes=self._room.used,
             frames_in=self._counters.frames_in,
             frames_out=self._counters.frames_out,
             bytes_in=self._counters.bytes_in,
@@ -204,8 +212,9 @@ class Transport:
     def _destination(self, peer: Peer) -> Destination:
         destination = self._destinations.get(peer.node_id)
         if destination is None:
-            backlog = Backlog(self._allowance, self._limits.queue_messages, self._limits.queue_bytes)
-            destination = self._destinations[peer.node_id] = Destination(peer, backlog)
+            queues = Queues(self._allowance, self._limits.queue_messages, self._limits.queue_bytes)
+            destination = Destination(peer, queues, own_id=self._identity.node_id)
+            self._destinations[peer.node_id] = destination
         return destination
 
     def _start_link(self, link: Link, peer: Peer) -> None:
@@ -224,9 +233,13 @@ class Transport:
             self._drop_links(destination)
         destination.links.append(link)
         self._links[link] = destination
-        link.seen_at = now
+        self._usage[link] = Usage(link, now)
         link.on_detached = partial(self._detached, link, destination)
+        link.on_asked = partial(self._needs, link, destination)
         self._nursery.start_soon(self._run_link, link, peer, destination)
+        if len(destination.links) > LINKS_PER_PEER_MAX:
+            destination.links[0].break_off(LinkError("too many links to one peer"))
+        destination.keep_one()
         destination.choose_link()
         if has_restarted:
             self._receiver.restarted(peer)
@@ -234,7 +247,7 @@ class Transport:
     def _drop_links(self, destination: Destination) -> None:
         """Break the links to a process that is gone; what waited on them was meant for it."""
         if destination.links:
-            self._dropped += destination.backlog.clear()
+            self._dropped += destination.queues.clear()
         for link in list(destination.links):
             destination.remove(link)
             link.break_off(LinkError("restarted"))
@@ -250,7 +263,7 @@ class Transport:
             reason = error
         finally:
             was_in_use = link in destination.links
-            del self._links[link]
+            del self._links[link], self._usage[link]
             destination.remove(link)
             link.close()
         if reason is not None and was_in_use:
@@ -263,7 +276,7 @@ class Transport:
             self._refused.count(reason.reason)
             self._refused.log(reason.reason, f"closed the link to {_shown(peer)}: {reason}", trio.current_time())
         if not destination.links:
-            self._dropped += destination.backlog.clear()
+            self._dropped += destination.queues.clear()
             if not self._is_closing:
                 self._receiver.disconnected(peer)
 
@@ -275,7 +288,7 @@ class Transport:
     def _carry_on(self, destination: Destination) -> None:
         """See that what waits is sent: by another link, or by dialling."""
         destination.choose_link()
-        if destination.sending is None and destination.backlog and not destination.is_dialling and self._nursery:
+        if destination.sending is None and destination.queues and not destination.is_dialling and self._nursery:
             destination.is_dialling = True
             self._nursery.start_soon(self._dial, destination)
 
@@ -299,7 +312,7 @@ class Transport:
         destination.dial_failed(now)
         destination.is_dialling = False
         if destination.sending is None:
-            self._dropped += destination.backlog.clear()
+            self._dropped += destination.queues.clear()
             self._receiver.unreachable(peer, str(error))
 
     async def _open(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
@@ -321,7 +334,8 @@ class Transport:
     def _greeting(self) -> Greeting:
         assert self._nursery is not None
         hello = Hello(self.peer.node_id, self.peer.address, self._incarnation, self._identity.name)
-        return Greeting(self._identity, hello, self._counters, self._nursery.start_soon)
+        means = LinkMeans(self._counters, self._room, self._nursery.start_soon, self._compress)
+        return Greeting(self._identity, hello, means)
 
     # Accepting
 
@@ -341,40 +355,54 @@ class Transport:
     # Housekeeping
 
     def _make_room(self) -> bool:
-        """See that there may be one more connection, if need be by closing the quietest; False when all are busy."""
+        """See that there may be one more connection, if need be by closing the least used; False when all are busy."""
         limits = self._limits
         if len(self._links) + len(self._reception) + self._opening < limits.connections:
             return True
-        staying = [link for link in self._links if not link.is_leaving]
-        quietest = min(staying, key=lambda link: link.seen_at, default=None)
-        if quietest is None or trio.current_time() - quietest.seen_at < limits.spared_s:
+        now = trio.current_time()
+        unused = [link for link, usage in self._usage.items() if usage.idle_s(now) >= limits.spared_s]
+        least = min((link for link in unused if not link.is_leaving), key=self._use, default=None)
+        if least is None:
             return False
-        quietest.leave()
+        least.leave()
         return True
+
+    def _use(self, link: Link) -> float:
+        return self._usage[link].rate
+
+    def _needs(self, link: Link, destination: Destination) -> bool:
+        """Whether a link the peer has no more use for is of use here: something was or will be sent over it."""
+        if destination.sending is link and destination.queues:
+            return True
+        return self._usage[link].unused_here_s(trio.current_time()) < self._limits.idle_s
 
     async def _sweep(self) -> None:
         """Close links that are idle, break those that are stuck, forget peers that are gone."""
         while True:
             await trio.sleep(self._limits.sweep_s)
             now = trio.current_time()
-            for link, destination in list(self._links.items()):
-                self._look_after(link, destination, now)
+            slow = self._room.slow(now)
+            for link in list(self._links):
+                self._look_after(link, self._usage[link], now)
+                if link.incoming.place in slow:
+                    link.break_off(LinkError("too slow while others waited"))
             for node_id, destination in list(self._destinations.items()):
                 if destination.is_idle(now):
                     del self._destinations[node_id]
 
-    def _look_after(self, link: Link, destination: Destination, now: float) -> None:
-        if link.activity != link.seen_activity:
-            link.seen_activity, link.seen_at = link.activity, now
-        quiet_s = now - link.seen_at
+    def _look_after(self, link: Link, usage: Usage, now: float) -> None:
+        usage.look(now)
+        quiet_s, idle_s = usage.quiet_s(now), usage.idle_s(now)
         if link.is_leaving:
             if quiet_s > self._limits.goodbye_s:
                 link.break_off(LinkError("no goodbye"))
-        elif destination.sending is link and destination.backlog:
-            if quiet_s > self._limits.stall_s:
-                link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
-        elif quiet_s > self._limits.idle_s:
-            link.leave()
+        elif usage.stuck_s(now) > self._limits.stall_s:
+            link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
+        elif link.is_asking:
+            if quiet_s > self._limits.goodbye_s:
+                link.leave()
+        elif idle_s > self._limits.idle_s and quiet_s > self._limits.idle_s:
+            link.ask()
 
     def _end(self) -> None:
         """Close whatever is left, without a word."""
@@ -386,7 +414,7 @@ class Transport:
         for link in list(self._links):
             link.close()
         for destination in self._destinations.values():
-            self._dropped += destination.backlog.clear()
+            self._dropped += destination.queues.clear()
 
 
 def _shown(peer: Peer) -> str:

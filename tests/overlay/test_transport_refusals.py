@@ -15,7 +15,15 @@ import trio
 from transport_fleet import Agent, Fleet, RawPeer, bounded, dial_tcp, receive_or_end, until
 
 from overlay import Authority, ConnectError, Credentials, Identity, Peer
-from overlay.transport.framing import FRAME_BYTES_MAX, HEADER, HELLO_BYTES_MAX, VERSION, fleet_tag
+from overlay.transport.framing import (
+    HEADER,
+    HELLO_BYTES_MAX,
+    PIECE_BYTES_MAX,
+    URGENT_BYTES_MAX,
+    VERSION,
+    Kind,
+    fleet_tag,
+)
 
 NOW = datetime.now(UTC)
 EXPIRED = {"not_before": NOW - timedelta(days=2), "days": 1.0}
@@ -48,6 +56,10 @@ BAD_CERTIFICATES: dict[str, tuple[Presented, str]] = {
 @pytest.fixture
 def fleet(tmp_path: Path, nursery: trio.Nursery) -> Fleet:
     return Fleet(tmp_path, nursery)
+
+
+def header(length: int, kind: int, *, version: int = VERSION, fleet: str = "shop") -> bytes:
+    return HEADER.pack(length, version, kind, fleet_tag(fleet))
 
 
 def refused(agent: Agent) -> dict[str, int]:
@@ -186,7 +198,7 @@ async def test_an_agent_with_our_own_certificate_is_refused(fleet: Fleet) -> Non
         (b"GET / HTTP/1.1\r\nHost: agent\r\n\r\n", "not TLS"),
         (b"\x00" * 100, "not TLS"),
         (bytes(range(256)) * 400, "not TLS"),
-        (HEADER.pack(1 << 30, VERSION, fleet_tag("shop")) * 10, "not TLS"),
+        (header(1 << 30, Kind.HELLO) * 10, "not TLS"),
         (b"", "closed by the peer"),
         (b"\x16\x03\x01\x02\x00\x01", "closed by the peer"),
     ],
@@ -220,12 +232,14 @@ async def test_older_tls_is_refused(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (HEADER.pack(1 << 30, VERSION, fleet_tag("shop")), "frame too long"),
-        (HEADER.pack(HELLO_BYTES_MAX + 1, VERSION, fleet_tag("shop")), "frame too long"),
-        (HEADER.pack(5, VERSION, fleet_tag("zoo")) + b"12345", "another fleet"),
-        (HEADER.pack(5, VERSION + 1, fleet_tag("shop")) + b"12345", "not our protocol"),
-        (HEADER.pack(5, VERSION, fleet_tag("shop")) + b"12345", "no hello"),
-        (HEADER.pack(0, VERSION, fleet_tag("shop")), "no hello"),
+        (header(1 << 30, Kind.HELLO), "frame too long"),
+        (header(HELLO_BYTES_MAX + 1, Kind.HELLO), "frame too long"),
+        (header(0, Kind.HELLO), "frame too short"),
+        (header(5, Kind.HELLO, fleet="zoo") + b"12345", "another fleet"),
+        (header(5, Kind.HELLO, version=VERSION + 1) + b"12345", "not our protocol"),
+        (header(5, Kind.HELLO) + b"12345", "no hello"),
+        (header(5, Kind.MESSAGE) + b"12345", "no hello"),
+        (header(0, Kind.GOODBYE), "no hello"),
         (b"anything else but frames", "not our protocol"),
     ],
 )
@@ -245,9 +259,14 @@ async def test_what_is_no_hello_ends_the_connection(fleet: Fleet, data: bytes, r
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (HEADER.pack(1 << 30, VERSION, fleet_tag("shop")), "frame too long"),
-        (HEADER.pack(FRAME_BYTES_MAX + 1, VERSION, fleet_tag("shop")), "frame too long"),
-        (HEADER.pack(5, VERSION, fleet_tag("zoo")) + b"12345", "another fleet"),
+        (header(1 << 30, Kind.MESSAGE), "frame too long"),
+        (header(URGENT_BYTES_MAX + 1, Kind.MESSAGE), "frame too long"),
+        (header(PIECE_BYTES_MAX + 1, Kind.PIECE), "frame too long"),
+        (header(0, Kind.MESSAGE), "frame too short"),
+        (header(0, Kind.PIECE), "frame too short"),
+        (header(5, Kind.MESSAGE, fleet="zoo") + b"12345", "another fleet"),
+        (header(5, len(Kind)), "not our protocol"),
+        (header(5, Kind.HELLO) + b"12345", "second hello"),
         (b"garbage after a proper hello", "not our protocol"),
     ],
 )
@@ -275,7 +294,7 @@ async def test_silent_and_slow_strangers_are_cut_off(fleet: Fleet) -> None:
     async def trickle() -> None:
         """A proper hello, a byte at a time."""
         with suppress(trio.BrokenResourceError):
-            for byte in HEADER.pack(100, VERSION, fleet_tag("shop")) + bytes(100):
+            for byte in header(100, Kind.HELLO) + bytes(100):
                 await slow.send_all(bytes([byte]))
                 await trio.sleep(0.02)
 
@@ -306,10 +325,9 @@ async def test_a_peer_that_says_hello_and_nothing_more_is_let_go(fleet: Fleet) -
     async with fleet.raw_peer(one, 2) as raw:
         await until(lambda: one.transport.connections())
         await until(lambda: not one.transport.connections())
-        assert await raw.receive() is not None  # its hello
-        assert await raw.receive() == b""  # its goodbye, which nobody answered
-        assert await raw.receive() is None
-    assert one.recorder.events == []
+        kinds = await raw.rest()
+    assert kinds == [Kind.HELLO, Kind.ASK, Kind.GOODBYE]  # which nobody answered
+    assert one.recorder.events == [("disconnected", 2)]
 
 
 @bounded

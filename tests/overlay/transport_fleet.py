@@ -19,7 +19,7 @@ import trio
 
 from overlay import Authority, Credentials, Identity, Peer, Transport, TransportLimits
 from overlay.ids import Id
-from overlay.transport.framing import HELLO_CODEC, FrameReader, FrameWriter, Hello, fleet_tag
+from overlay.transport.framing import CREDIT, HELLO_CODEC, Frame, FrameReader, FrameWriter, Hello, Kind, fleet_tag
 
 TEST_DEADLINE_S = 30.0
 LOCAL = "127.0.0.1:0"
@@ -120,6 +120,7 @@ class Fleet:
         listen: str = LOCAL,
         incarnation: int = 1,
         identity: Identity | None = None,
+        compress: bool = False,
         **limits: Any,
     ) -> Agent:
         recorder = Recorder()
@@ -129,6 +130,7 @@ class Fleet:
             incarnation=incarnation,
             receiver=recorder,
             limits=TransportLimits(**limits),
+            compress=compress,
         )
         scope = trio.CancelScope()
 
@@ -177,24 +179,42 @@ class RawPeer:
         self.stream = stream
         self.writer = FrameWriter(fleet_tag(fleet))
         self._reader = FrameReader(fleet_tag(fleet))
-        self._payloads: list[bytes] = []
+        self._frames: list[Frame] = []
 
     async def say_hello(
         self, node_id: int, *, address: str = "127.0.0.1:9", incarnation: int = 1, name: str = ""
     ) -> None:
-        await self.send(HELLO_CODEC.encode(Hello(Id(node_id), address, incarnation, name or f"agent-{node_id}")))
+        hello = Hello(Id(node_id), address, incarnation, name or f"agent-{node_id}")
+        await self.send(HELLO_CODEC.encode(hello), Kind.HELLO)
 
-    async def send(self, payload: bytes) -> None:
-        await self.stream.send_all(b"".join(self.writer.pieces(payload)))
+    async def send(self, body: bytes = b"", kind: int = Kind.MESSAGE) -> None:
+        await self.stream.send_all(self.writer.frame(kind, body))
 
-    async def receive(self) -> bytes | None:
-        """Return the next payload; None at the end."""
-        while not self._payloads:
+    async def give(self, urgent: int = 0, bulk: int = 0) -> None:
+        await self.send(CREDIT.pack(urgent, bulk), Kind.CREDIT)
+
+    async def receive(self) -> Frame | None:
+        """Return the next frame; None at the end."""
+        while not self._frames:
             data = await receive_or_end(self.stream)
             if not data:
                 return None
-            self._payloads += self._reader.feed(data)
-        return self._payloads.pop(0)
+            self._frames += self._reader.feed(data)
+        return self._frames.pop(0)
+
+    async def next(self, kind: Kind) -> bytes | None:
+        """Return the body of the next frame of that kind, passing over others; None at the end."""
+        while (frame := await self.receive()) is not None:
+            if frame.kind == kind:
+                return bytes(frame.body)
+        return None
+
+    async def rest(self) -> list[int]:
+        """Return the kinds of all frames until the end."""
+        kinds = []
+        while (frame := await self.receive()) is not None:
+            kinds.append(frame.kind)
+        return kinds
 
 
 async def dial_tcp(address: str) -> trio.SocketStream:
