@@ -41,7 +41,6 @@ async def test_two_agents_that_dial_each_other_at_once_end_with_one_link(fleet: 
         twice += one.transport.statistics().dialled + two.transport.statistics().dialled == 2
         for agent in (one, two):
             assert agent.transport.statistics().broken == agent.transport.statistics().dropped == 0
-            await agent.kill()
     assert twice > 0
 
 
