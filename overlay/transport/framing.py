@@ -8,12 +8,9 @@ is a `Hello`, and only the first.
 import hashlib
 import struct
 from enum import IntEnum
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from overlay.ids import Id
-from overlay.wire import WIRE_BYTES_MAX, Codec
+from overlay.wire import WIRE_BYTES_MAX
 
 VERSION = 2
 HEADER = struct.Struct("!IBB8s")
@@ -75,19 +72,6 @@ class FramingError(Exception):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
-
-
-class Hello(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """Who speaks: the first frame each way, believed only as far as the certificate says the same."""
-
-    node_id: Id
-    address: Annotated[str, msgspec.Meta(min_length=3, max_length=255)]
-    """Where the sender is dialled."""
-    incarnation: Annotated[int, msgspec.Meta(ge=0)]
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-
-
-HELLO_CODEC: Codec[Hello] = Codec(Hello)
 
 
 def fleet_tag(fleet: str) -> bytes:

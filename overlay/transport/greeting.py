@@ -4,9 +4,11 @@ import socket
 
 from overlay.ids import Id
 from overlay.peer import Peer
-from overlay.transport.framing import Hello, fleet_tag
+from overlay.transport.framing import fleet_tag
+from overlay.transport.hello import Hello
 from overlay.transport.identity import Identity
-from overlay.transport.link import Link, LinkMeans
+from overlay.transport.link import Link
+from overlay.transport.means import LinkMeans
 from overlay.transport.refusals import LinkError, explained
 from overlay.transport.sockets import connect
 

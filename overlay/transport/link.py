@@ -12,30 +12,27 @@ broken.
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeVar
 
 import trio
 
 from overlay.ids import Id, format_id
 from overlay.peer import Peer
-from overlay.transport.addresses import parse_address
-from overlay.transport.assembly import Room
 from overlay.transport.backlog import Queues
 from overlay.transport.framing import (
     HELLO_BYTES_MAX,
-    HELLO_CODEC,
     Body,
     Frame,
     FrameReader,
     FrameWriter,
     FramingError,
-    Hello,
     Kind,
 )
+from overlay.transport.hello import HELLO_CODEC, Hello, checked_peer
 from overlay.transport.identity import Claims, read_claims
 from overlay.transport.incoming import Incoming
+from overlay.transport.means import LinkMeans
 from overlay.transport.outgoing import Outgoing
 from overlay.transport.refusals import OTHER, LinkError, ViolationError, explained
 from overlay.wire import WireError
@@ -49,26 +46,6 @@ ALERT_TIMEOUT_S = 0.5
 _DEPARTURE_POLL_S = 0.01
 
 Result = TypeVar("Result")
-Spawn = Callable[[Callable[[], Awaitable[None]]], object]
-
-
-class LinkCounters:
-    """What all links of a transport have carried."""
-
-    __slots__ = ("bytes_in", "bytes_out", "frames_in", "frames_out")
-
-    def __init__(self) -> None:
-        self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LinkMeans:
-    """What all links of a transport share."""
-
-    counters: LinkCounters
-    room: Room
-    spawn: Spawn
-    compress: bool
 
 
 class Link:
@@ -124,7 +101,7 @@ class Link:
             hello_frame = self._writer.frame(Kind.HELLO, HELLO_CODEC.encode(own))
             await self._retried(lambda: self._connection.send(hello_frame))
             hello = await self._receive_hello()
-            peer = self.peer = _checked_peer(hello, claims)
+            peer = self.peer = checked_peer(hello, claims)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise explained(error) from error
         except FramingError as error:
@@ -167,9 +144,10 @@ class Link:
 
     async def read(self, deliver: Callable[[bytes], None]) -> None:
         """Hand over every payload as it comes, until both sides have heard goodbye; LinkError when the link breaks."""
+        frames: list[Frame] | None
         frames, self._early = self._early, []
         with self._scope:
-            while True:
+            while frames is not None:
                 for kind, body in frames:
                     if kind == Kind.MESSAGE and not self._peer_has_left:
                         self.incoming.message(len(body))
@@ -183,8 +161,7 @@ class Link:
                 if self._peer_has_left and self._was_heard:
                     return
                 frames = await self._receive_frames()
-                if frames is None:
-                    return
+            return
         raise self._error or LinkError(OTHER)
 
     def _take_piece(self, kind: int, body: Body, deliver: Callable[[bytes], None]) -> None:
@@ -406,14 +383,3 @@ class Link:
         if self.on_detached is not None:
             detached, self.on_detached = self.on_detached, None
             detached()
-
-
-def _checked_peer(hello: Hello, claims: Claims) -> Peer:
-    """Return the peer a hello speaks of; LinkError when the certificate says otherwise."""
-    if hello.node_id != claims.node_id or hello.name != claims.name:
-        raise LinkError("hello and certificate differ", f"{hello.name!r} with the certificate of {claims.name!r}")
-    try:
-        parse_address(hello.address)
-        return Peer(hello.node_id, hello.address)
-    except ValueError as error:
-        raise LinkError("no hello", str(error)) from error

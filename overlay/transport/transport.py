@@ -15,16 +15,18 @@ from overlay.peer import Peer
 from overlay.transport.assembly import Room
 from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.destination import Destination
-from overlay.transport.framing import PAYLOAD_BYTES_MAX, Hello
+from overlay.transport.framing import PAYLOAD_BYTES_MAX
 from overlay.transport.greeting import Greeting
+from overlay.transport.hello import Hello
 from overlay.transport.identity import Identity
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link import Link, LinkCounters, LinkMeans
+from overlay.transport.link import Link
+from overlay.transport.means import LinkCounters, LinkMeans
 from overlay.transport.reception import Reception
 from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
 from overlay.transport.sockets import HOST_NOT_FOUND, listen
 from overlay.transport.statistics import Connection, TransportStatistics
-from overlay.transport.usage import Usage
+from overlay.transport.upkeep import Upkeep
 
 INCARNATIONS_MAX = 16_384
 LINKS_PER_PEER_MAX = 4
@@ -78,10 +80,10 @@ class Transport:
         self._allowance = Allowance(self._limits.all_queues_bytes)
         self._room = Room(self._limits.all_assemblies_bytes)
         self._compress = compress
+        self._upkeep = Upkeep(self._limits, self._room)
         self._reception = Reception(self._limits, self._refused, self._make_room, self._admit)
         self._destinations: dict[int, Destination] = {}
         self._links: dict[Link, Destination] = {}
-        self._usage: dict[Link, Usage] = {}
         self._incarnations: dict[int, int] = {}
         self._counters = LinkCounters()
         self._dropped = self._dialled = self._broken = self._opening = 0
@@ -233,9 +235,9 @@ class Transport:
             self._drop_links(destination)
         destination.links.append(link)
         self._links[link] = destination
-        self._usage[link] = Usage(link, now)
+        self._upkeep.add(link, now)
         link.on_detached = partial(self._detached, link, destination)
-        link.on_asked = partial(self._needs, link, destination)
+        link.on_asked = partial(self._is_needed, link)
         self._nursery.start_soon(self._run_link, link, peer, destination)
         if len(destination.links) > LINKS_PER_PEER_MAX:
             destination.links[0].break_off(LinkError("too many links to one peer"))
@@ -263,7 +265,8 @@ class Transport:
             reason = error
         finally:
             was_in_use = link in destination.links
-            del self._links[link], self._usage[link]
+            del self._links[link]
+            self._upkeep.remove(link)
             destination.remove(link)
             link.close()
         if reason is not None and was_in_use:
@@ -356,53 +359,26 @@ class Transport:
 
     def _make_room(self) -> bool:
         """See that there may be one more connection, if need be by closing the least used; False when all are busy."""
-        limits = self._limits
-        if len(self._links) + len(self._reception) + self._opening < limits.connections:
+        if len(self._links) + len(self._reception) + self._opening < self._limits.connections:
             return True
-        now = trio.current_time()
-        unused = [link for link, usage in self._usage.items() if usage.idle_s(now) >= limits.spared_s]
-        least = min((link for link in unused if not link.is_leaving), key=self._use, default=None)
-        if least is None:
+        least_used = self._upkeep.least_used(trio.current_time())
+        if least_used is None:
             return False
-        least.leave()
+        least_used.leave()
         return True
 
-    def _use(self, link: Link) -> float:
-        return self._usage[link].rate
-
-    def _needs(self, link: Link, destination: Destination) -> bool:
-        """Whether a link the peer has no more use for is of use here: something was or will be sent over it."""
-        if destination.sending is link and destination.queues:
-            return True
-        return self._usage[link].unused_here_s(trio.current_time()) < self._limits.idle_s
+    def _is_needed(self, link: Link) -> bool:
+        return self._upkeep.is_needed(link, trio.current_time())
 
     async def _sweep(self) -> None:
-        """Close links that are idle, break those that are stuck, forget peers that are gone."""
+        """Look after links, forget peers that are gone."""
         while True:
             await trio.sleep(self._limits.sweep_s)
             now = trio.current_time()
-            slow = self._room.slow(now)
-            for link in list(self._links):
-                self._look_after(link, self._usage[link], now)
-                if link.incoming.place in slow:
-                    link.break_off(LinkError("too slow while others waited"))
+            self._upkeep.look_after_all(now)
             for node_id, destination in list(self._destinations.items()):
                 if destination.is_idle(now):
                     del self._destinations[node_id]
-
-    def _look_after(self, link: Link, usage: Usage, now: float) -> None:
-        usage.look(now)
-        quiet_s, idle_s = usage.quiet_s(now), usage.idle_s(now)
-        if link.is_leaving:
-            if quiet_s > self._limits.goodbye_s:
-                link.break_off(LinkError("no goodbye"))
-        elif usage.stuck_s(now) > self._limits.stall_s:
-            link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
-        elif link.is_asking:
-            if quiet_s > self._limits.goodbye_s:
-                link.leave()
-        elif idle_s > self._limits.idle_s and quiet_s > self._limits.idle_s:
-            link.ask()
 
     def _end(self) -> None:
         """Close whatever is left, without a word."""

@@ -9,99 +9,126 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.transport.framing import (
-    FRAME_BYTES_MAX,
     HEADER,
     HELLO_BYTES_MAX,
-    PIECE_BYTES,
+    PIECE_BYTES_MAX,
+    URGENT_BYTES_MAX,
     VERSION,
     FrameReader,
     FrameWriter,
     FramingError,
+    Kind,
     fleet_tag,
 )
 
 TAG = fleet_tag("shop")
 WRITER = FrameWriter(TAG)
+HELLO = WRITER.frame(Kind.HELLO, b"hello")
+LENGTHS = {Kind.OPEN: 4, Kind.CREDIT: 8, Kind.ASK: 0, Kind.STAY: 0, Kind.GOODBYE: 0, Kind.HEARD: 0}
+FRAMES = st.sampled_from([kind for kind in Kind if kind != Kind.HELLO]).flatmap(
+    lambda kind: st.tuples(
+        st.just(kind), st.binary(min_size=LENGTHS[kind], max_size=LENGTHS[kind]) if kind in LENGTHS else BODIES
+    )
+)
+BODIES = st.binary(min_size=1, max_size=300)
 
 
-def frame(payload: bytes) -> bytes:
-    return b"".join(WRITER.pieces(payload))
+def greeted() -> FrameReader:
+    """A reader that has had its hello."""
+    reader = FrameReader(TAG)
+    assert len(reader.feed(HELLO)) == 1
+    return reader
 
 
 @pytest.mark.fuzz
-@given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(1, 500), min_size=1, max_size=20))
-def test_frames_come_out_as_they_went_in(payloads: list[bytes], cuts: list[int]) -> None:
-    data = b"".join(frame(payload) for payload in payloads)
+@given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 500), min_size=1, max_size=20))
+def test_frames_come_out_as_they_went_in(frames: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    data = HELLO + b"".join(WRITER.frame(kind, body) for kind, body in frames)
     reader, received, position, turn = FrameReader(TAG), [], 0, 0
     while position < len(data):
         size = cuts[turn % len(cuts)]
-        received += reader.feed(data[position : position + size])
+        received += [(kind, bytes(body)) for kind, body in reader.feed(data[position : position + size])]
         position, turn = position + size, turn + 1
-    assert received == payloads
+    assert received == [(Kind.HELLO, b"hello"), *frames]
 
 
 @pytest.mark.fuzz
-@given(st.binary(max_size=200))
-def test_garbage_is_refused_or_waits_for_more(data: bytes) -> None:
+@given(st.binary(max_size=200), st.booleans())
+def test_garbage_is_refused_or_waits_for_more(data: bytes, is_greeted: bool) -> None:
+    reader = greeted() if is_greeted else FrameReader(TAG)
     try:
-        received = FrameReader(TAG).feed(data)
+        received = reader.feed(data)
     except FramingError:
         return
     assert received == []
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - HEADER.size, PIECE_BYTES - HEADER.size + 1, 3 * PIECE_BYTES + 5])
-def test_long_frames_are_written_in_pieces(size: int) -> None:
-    payload = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    pieces = list(WRITER.pieces(payload))
-    assert max(len(piece) for piece in pieces) <= PIECE_BYTES
-    assert FrameReader(TAG).feed(b"".join(pieces)) == [payload]
+@pytest.mark.fuzz
+@given(st.lists(FRAMES, max_size=4), st.data())
+def test_mutated_frames_are_frames_or_refused(frames: list[tuple[int, bytes]], data: st.DataObject) -> None:
+    whole = bytearray(HELLO + b"".join(WRITER.frame(kind, body) for kind, body in frames))
+    for _ in range(data.draw(st.integers(1, 5))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        received = FrameReader(TAG).feed(bytes(whole))
+    except FramingError as error:
+        assert error.reason in {
+            "not our protocol", "another fleet", "no hello", "second hello", "frame too long", "frame too short"
+        }  # fmt: skip
+        return
+    assert sum(HEADER.size + len(frame.body) for frame in received) <= len(whole)
+
+
+@pytest.mark.parametrize("kind", [Kind.MESSAGE, Kind.PIECE, Kind.ZSTD_PIECE])
+def test_the_longest_frame_of_a_kind_is_read_in_any_parts(kind: Kind) -> None:
+    body = bytes(range(256)) * ((URGENT_BYTES_MAX if kind == Kind.MESSAGE else PIECE_BYTES_MAX) // 256)
+    data = WRITER.frame(kind, body) * 2
+    for size in (1000, 1 << 14, len(data)):
+        reader, received = greeted(), []
+        for start in range(0, len(data), size):
+            received += reader.feed(data[start : start + size])
+        assert [(frame.kind, bytes(frame.body)) for frame in received] == [(kind, body)] * 2
+    with pytest.raises(FramingError, match="over the limit"):
+        greeted().feed(WRITER.frame(kind, body + b"x"))
 
 
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (HEADER.pack(1 << 30, VERSION, TAG), "frame too long"),
-        (HEADER.pack(FRAME_BYTES_MAX + 1, VERSION, TAG), "frame too long"),
-        (HEADER.pack(5, VERSION + 1, TAG), "not our protocol"),
-        (HEADER.pack(5, VERSION, fleet_tag("zoo")), "another fleet"),
+        (HEADER.pack(1 << 30, VERSION, Kind.PIECE, TAG), "frame too long"),
+        (HEADER.pack(0xFFFFFFFF, VERSION, Kind.MESSAGE, TAG), "frame too long"),
+        (HEADER.pack(1, VERSION, Kind.GOODBYE, TAG), "frame too long"),
+        (HEADER.pack(0, VERSION, Kind.PIECE, TAG), "frame too short"),
+        (HEADER.pack(7, VERSION, Kind.CREDIT, TAG), "frame too short"),
+        (HEADER.pack(5, VERSION + 1, Kind.MESSAGE, TAG), "not our protocol"),
+        (HEADER.pack(5, VERSION, len(Kind), TAG), "not our protocol"),
+        (HEADER.pack(5, VERSION, Kind.MESSAGE, fleet_tag("zoo")), "another fleet"),
+        (HELLO, "second hello"),
         (b"GET / HTTP/1.1\r\n\r\n", "not our protocol"),
     ],
 )
 def test_what_is_no_frame_is_refused_by_its_header(header: bytes, reason: str) -> None:
     with pytest.raises(FramingError) as caught:
-        FrameReader(TAG).feed(header)
+        greeted().feed(header)
     assert caught.value.reason == reason
 
 
-def test_the_first_frame_has_a_limit_of_its_own() -> None:
-    reader = FrameReader(TAG, first_limit=HELLO_BYTES_MAX)
-    assert len(reader.feed(frame(bytes(HELLO_BYTES_MAX)) + frame(bytes(HELLO_BYTES_MAX + 1)))) == 2
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.HELLO])
+def test_the_first_frame_is_a_hello_and_a_short_one(kind: Kind) -> None:
+    with pytest.raises(FramingError) as caught:
+        FrameReader(TAG).feed(WRITER.frame(kind, b"12345678"[: LENGTHS.get(kind, 8)]))
+    assert caught.value.reason == "no hello"
+    assert len(FrameReader(TAG).feed(WRITER.frame(Kind.HELLO, bytes(HELLO_BYTES_MAX)))) == 1
     with pytest.raises(FramingError, match="over the limit"):
-        FrameReader(TAG, first_limit=HELLO_BYTES_MAX).feed(frame(bytes(HELLO_BYTES_MAX + 1)))
+        FrameReader(TAG).feed(WRITER.frame(Kind.HELLO, bytes(HELLO_BYTES_MAX + 1)))
 
 
 def test_a_frame_takes_the_memory_of_what_has_come_of_it() -> None:
-    announced = HEADER.pack(FRAME_BYTES_MAX, VERSION, TAG)
+    announced = HEADER.pack(PIECE_BYTES_MAX, VERSION, Kind.PIECE, TAG)
+    reader = greeted()
     tracemalloc.start()
     try:
-        reader = FrameReader(TAG)
         reader.feed(announced + bytes(1000))
-        assert tracemalloc.get_traced_memory()[1] < 100_000
+        assert tracemalloc.get_traced_memory()[1] < 10_000
     finally:
         tracemalloc.stop()
-
-
-def test_a_long_frame_is_not_copied_whole() -> None:
-    size = 16 << 20
-    record = bytes(1 << 14)
-    reader = FrameReader(TAG)
-    tracemalloc.start()
-    try:
-        received = reader.feed(HEADER.pack(size, VERSION, TAG))
-        for _ in range(size // len(record)):
-            received += reader.feed(record)
-        assert tracemalloc.get_traced_memory()[1] < 1.3 * size
-    finally:
-        tracemalloc.stop()
-    assert [len(payload) for payload in received] == [size]

@@ -1,4 +1,4 @@
-"""A link's two ends without a socket: whatever comes in whatever turn, payloads are whole, and what is held is bounded."""
+"""A link's two ends without a socket: payloads come out whole, and what is held is bounded, whatever the turn."""
 
 from __future__ import annotations
 
@@ -159,9 +159,7 @@ def test_frames_in_any_turn_are_taken_or_a_violation(frames: list[tuple[Kind, by
 
 
 @pytest.mark.fuzz
-@given(
-    st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 120)), max_size=60), st.integers(1, 200)
-)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 120)), max_size=60), st.integers(1, 200))
 def test_room_is_never_given_twice_and_nobody_waits_for_ever(
     steps: list[tuple[bool, int, int]], room_bytes: int
 ) -> None:
@@ -210,5 +208,3 @@ def test_a_piece_is_compressed_where_that_pays(size: int) -> None:
     assert (packed is None) is (size == 1)
     if packed is not None:
         assert decompressed(packed) == bytes(size)
-
-

@@ -19,7 +19,8 @@ import trio
 
 from overlay import Authority, Credentials, Identity, Peer, Transport, TransportLimits
 from overlay.ids import Id
-from overlay.transport.framing import CREDIT, HELLO_CODEC, Frame, FrameReader, FrameWriter, Hello, Kind, fleet_tag
+from overlay.transport.framing import CREDIT, Frame, FrameReader, FrameWriter, Kind, fleet_tag
+from overlay.transport.hello import HELLO_CODEC, Hello
 
 TEST_DEADLINE_S = 30.0
 LOCAL = "127.0.0.1:0"
