@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_TO_TEST := $(VENV)/.ready-to-test
+# How long atheris searches with each of its targets.
+FUZZ_SECONDS ?= 60
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
 .PHONY: demo test test-net check bench fuzz clean
@@ -26,6 +28,8 @@ bench: $(READY_TO_TEST)
 
 fuzz: $(READY_TO_TEST)
 	@HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -m fuzz
+	@if $(INSTALL) '.[fuzz]' 2>/dev/null; then $(BIN)/python tests/overlay/fuzz_with_atheris.py $(FUZZ_SECONDS); \
+	else echo "atheris cannot be installed here: hypothesis alone has searched"; fi
 
 $(READY): pyproject.toml constraints.txt
 	@echo "Preparing $(VENV) ..."

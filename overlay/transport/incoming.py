@@ -112,6 +112,11 @@ class Incoming:
         return self._body is not None
 
     @property
+    def held_bytes(self) -> int:
+        """How much has come of a long payload that is not whole."""
+        return self._body.tell() if self._body is not None else 0
+
+    @property
     def place(self) -> Place | None:
         """Where the payload that is coming in has its room, if it needs any."""
         return self._place

@@ -71,10 +71,7 @@ def test_mutated_frames_are_frames_or_refused(frames: list[tuple[int, bytes]], d
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     try:
         received = FrameReader(TAG).feed(bytes(whole))
-    except FramingError as error:
-        assert error.reason in {
-            "not our protocol", "another fleet", "no hello", "second hello", "frame too long", "frame too short"
-        }  # fmt: skip
+    except FramingError:
         return
     assert sum(HEADER.size + len(frame.body) for frame in received) <= len(whole)
 

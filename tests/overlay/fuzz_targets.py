@@ -1,0 +1,136 @@
+"""What a fuzzer feeds with hostile bytes: each takes any bytes and fails only when something is wrong with the overlay.
+
+Each comes with proper inputs to begin from.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+from overlay import Id, Node, Peer, WireError
+from overlay.messages import (
+    Announcement,
+    Direct,
+    Disseminate,
+    GroupJoin,
+    GroupLeave,
+    GroupRefused,
+    JoinReply,
+    JoinRequest,
+    LeafSetAnswer,
+    LeafSetProbe,
+    Leaving,
+    Publish,
+    Route,
+    RowAnswer,
+    RowRequest,
+)
+from overlay.outbox import CODEC
+from overlay.transport.assembly import Room
+from overlay.transport.framing import CREDIT, LENGTH, FrameReader, FrameWriter, FramingError, Kind, fleet_tag
+from overlay.transport.hello import HELLO_CODEC, Hello
+from overlay.transport.incoming import BULK_WINDOW_BYTES, Incoming
+from overlay.transport.refusals import ViolationError
+
+HERE, THERE = Peer(4, "here:1"), Peer(6, "there:1")
+TAG = fleet_tag("shop")
+_WRITER = FrameWriter(TAG)
+_HELLO = HELLO_CODEC.encode(Hello(Id(4), "127.0.0.1:7", 1, "agent-4"))
+MESSAGES = [
+    CODEC.encode(message)
+    for message in (
+        JoinRequest(joiner=HERE, hops=1, next_row=0, rows=(THERE,), neighbours=(HERE,)),
+        JoinReply(rows=(THERE,), neighbours=(HERE,), leaves=(HERE, THERE)),
+        LeafSetProbe(leaves=(HERE, THERE)),
+        LeafSetAnswer(leaves=(HERE,)),
+        Announcement(),
+        RowRequest(row=3),
+        RowAnswer(peers=(THERE,)),
+        Route(message_id=1, key=Id(7), origin=HERE, hops=1, payload=b"payload"),
+        Direct(payload=b"payload"),
+        Publish(message_id=2, group=Id(5), hops=0, payload=b"payload"),
+        Disseminate(message_id=3, group=Id(5), hops=1, payload=b"payload"),
+        GroupJoin(group=Id(5)),
+        GroupRefused(group=Id(4), redirect=THERE),
+        GroupLeave(group=Id(5)),
+        Leaving(),
+    )
+]
+"""A proper message of most kinds."""
+FRAMES = _WRITER.frame(Kind.HELLO, _HELLO) + b"".join(
+    _WRITER.frame(kind, body)
+    for kind, body in (
+        (Kind.MESSAGE, MESSAGES[0]),
+        (Kind.OPEN, LENGTH.pack(300)),
+        (Kind.PIECE, bytes(100)),
+        (Kind.ZSTD_PIECE, b"\x28\xb5\x2f\xfd\x20\xc8" + bytes(10)),
+        (Kind.CREDIT, CREDIT.pack(5, 5)),
+        (Kind.ASK, b""),
+        (Kind.GOODBYE, b""),
+    )
+)
+
+
+def read_message(data: bytes) -> None:
+    """Bytes are a message, which is written as it was read, or a WireError."""
+    with suppress(WireError):
+        message = CODEC.decode(data)
+        assert CODEC.decode(CODEC.encode(message)) == message
+
+
+def read_hello(data: bytes) -> None:
+    """The same of the first frame of a connection."""
+    with suppress(WireError):
+        hello = HELLO_CODEC.decode(data)
+        assert HELLO_CODEC.decode(HELLO_CODEC.encode(hello)) == hello
+
+
+def read_frames(data: bytes) -> None:
+    """What a connection brings is payloads, or ends it; the room it takes is given back."""
+    room = Room(1 << 20)
+    reader, incoming = FrameReader(TAG), Incoming(room, lambda *_: None)
+    middle = len(data) // 2
+    with suppress(FramingError, ViolationError):
+        for part in (data[:middle], data[middle:]):
+            for kind, body in reader.feed(part):
+                if kind == Kind.MESSAGE:
+                    incoming.message(len(body))
+                    incoming.message_taken(len(body))
+                elif kind == Kind.OPEN:
+                    incoming.open(bytes(body))
+                elif kind in (Kind.PIECE, Kind.ZSTD_PIECE) and incoming.piece(kind, body) is not None:
+                    incoming.payload_taken()
+            assert incoming.held_bytes <= BULK_WINDOW_BYTES + (1 << 20)
+    incoming.close()
+    assert room.used == room.waiting == 0
+
+
+def feed_node(data: bytes) -> None:
+    """A node takes messages of any bytes, one for each length in front, and stays sound."""
+    node = Node(Peer(5, "node:1"), random=random.Random(1))
+    node.start(0.0)
+    node.subscribe(5, 0.0)
+    position, now = 0, 0.0
+    while position < len(data) and now < 20.0:
+        end = position + 1 + data[position]
+        now += 0.3
+        node.receive(HERE if end % 2 else THERE, data[position + 1 : end], now)
+        node.handle_timer(now)
+        position = end
+    node.check()
+
+
+def _in_a_row(messages: list[bytes]) -> bytes:
+    return b"".join(bytes([len(message)]) + message for message in messages if len(message) < 256)
+
+
+Target = Callable[[bytes], None]
+TARGETS: dict[str, tuple[Target, list[bytes]]] = {
+    "message": (read_message, MESSAGES),
+    "hello": (read_hello, [_HELLO]),
+    "frames": (read_frames, [FRAMES]),
+    "node": (feed_node, [_in_a_row(MESSAGES), *map(_in_a_row, ([message] for message in MESSAGES))]),
+}
+"""By name: the target, and its seeds."""
