@@ -66,7 +66,7 @@ class Outgoing:
             raise ViolationError("credit for nothing", f"{urgent} and {bulk} bytes")
 
     def next_frame(self, *, is_leaving: bool) -> bytes:
-        """Return the next bytes to write; nothing when none may be. Who is leaving begins no new payload."""
+        """Return the next bytes to write; nothing when none may be. Who is leaving only ends the long payload begun."""
         if self.control:
             return self._writer.frame(self.control.pop(0))
         if self._credit_to_give != (0, 0):
@@ -75,8 +75,9 @@ class Outgoing:
         queues = self.queues
         if queues is None:
             return b""
-        has_piece = bool(queues.bulk) and (self.is_amid_payload or not is_leaving) and self._has_bulk_credit(queues)
-        if queues.urgent and not is_leaving and not (has_piece and self._since_piece > PIECE_BYTES):
+        may_begin = self.is_amid_payload or not is_leaving
+        has_piece = bool(queues.bulk) and may_begin and self._has_bulk_credit(queues)
+        if queues.urgent and may_begin and not (has_piece and self._since_piece > PIECE_BYTES):
             payload = queues.urgent.oldest
             size = len(payload) + HEADER.size
             if size <= self._urgent_credit:

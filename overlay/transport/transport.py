@@ -240,7 +240,7 @@ class Transport:
         link.on_asked = partial(self._is_needed, link)
         self._nursery.start_soon(self._run_link, link, peer, destination)
         if len(destination.links) > LINKS_PER_PEER_MAX:
-            destination.links[0].break_off(LinkError("too many links to one peer"))
+            destination.links[0].break_off(ViolationError("too many links to one peer"))
         destination.keep_one()
         destination.choose_link()
         if has_restarted:

@@ -44,11 +44,11 @@ class Upkeep:
     def _look_after(self, link: Link, usage: Usage, now: float) -> None:
         usage.look(now)
         quiet_s, idle_s = usage.quiet_s(now), usage.idle_s(now)
-        if link.is_leaving:
+        if usage.stuck_s(now) > self._limits.stall_s:
+            link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
+        elif link.is_leaving:
             if quiet_s > self._limits.goodbye_s:
                 link.break_off(LinkError("no goodbye"))
-        elif usage.stuck_s(now) > self._limits.stall_s:
-            link.break_off(LinkError("stalled", f"it took nothing for {self._limits.stall_s:g} s"))
         elif link.is_asking:
             if quiet_s > self._limits.goodbye_s:
                 link.leave()

@@ -119,6 +119,7 @@ async def test_one_peer_cannot_have_many_links(fleet: Fleet) -> None:
             await nursery.start(stay)
         await until(lambda: one.transport.statistics().broken == 4 * LINKS_PER_PEER_MAX)
         assert links(one) == LINKS_PER_PEER_MAX
+        assert one.transport.statistics().refused == {"too many links to one peer": 4 * LINKS_PER_PEER_MAX}
         assert one.recorder.events == []
         nursery.cancel_scope.cancel()
 
