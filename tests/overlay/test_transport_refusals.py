@@ -286,7 +286,7 @@ async def test_an_agent_that_sends_garbage_loses_its_link(fleet: Fleet, data: by
 
 @bounded
 async def test_silent_and_slow_strangers_are_cut_off(fleet: Fleet) -> None:
-    one = await fleet.start(1, handshake_s=0.2)
+    one = await fleet.start(1, handshake_s=0.6)
     silent = await dial_tcp(one.peer.address)
     after_handshake = await fleet.dial_raw(one.peer.address, fleet.credentials(2))
     slow = await fleet.dial_raw(one.peer.address, fleet.credentials(3))
