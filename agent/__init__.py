@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.configuration.config import Config, ConfigError, load_config
-    from agent.daemon.own_identity import load_identity
+    from agent.daemon.own_identity import check_revocations, load_identity
     from agent.daemon.run import run_agent
     from agent.errors import StartError
     from agent.runtime.agent import Agent
@@ -41,6 +41,7 @@ else:
         "StreamOptions": "agent.runtime.feeds_wanted",
         "Submit": "agent.runtime.messages",
         "SubmitRefused": "agent.runtime.notices",
+        "check_revocations": "agent.daemon.own_identity",
         "load_config": "agent.configuration.config",
         "load_identity": "agent.daemon.own_identity",
         "run_agent": "agent.daemon.run",
@@ -74,6 +75,7 @@ __all__ = [
     "StreamOptions",
     "Submit",
     "SubmitRefused",
+    "check_revocations",
     "load_config",
     "load_identity",
     "run_agent",

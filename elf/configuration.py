@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from agent import Config, ConfigError, load_config, load_identity
+from agent import Config, ConfigError, check_revocations, load_config, load_identity
 from elf.errors import ElfError
 from elf.terminal import printable, tell
 from overlay import Identity
@@ -27,6 +27,8 @@ def read_config(file: Path) -> Config:
 def read_identity(config: Config) -> Identity:
     """The identity a configuration names. ElfError, one line."""
     try:
-        return load_identity(config)
+        identity = load_identity(config)
+        check_revocations(config, identity)
     except ConfigError as error:
         raise ElfError(str(error)) from error
+    return identity

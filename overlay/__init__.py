@@ -53,29 +53,48 @@ from overlay.transport.addresses import format_address, parse_address
 from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
 
 if TYPE_CHECKING:
-    from overlay.transport.authority import Authority, AuthorityError, Credentials
+    from overlay.transport.agent_files import AgentFiles
+    from overlay.transport.authority import Authority, Credentials, Revocation, certificate_uris
+    from overlay.transport.authority_directory import AuthorityDirectory
+    from overlay.transport.authority_files import AuthorityError
     from overlay.transport.identity import Identity, IdentityError
     from overlay.transport.limits import TransportLimits
+    from overlay.transport.receiver import Receiver
     from overlay.transport.refusals import ConnectError, UnknownHostError
+    from overlay.transport.revocation import RevocationError, Revocations, fingerprint, read_list, revocation_lists_of
+    from overlay.transport.secrets_on_disk import SecretFileError, read_password
     from overlay.transport.sockets import ListenError
     from overlay.transport.statistics import Connection, TransportStatistics
-    from overlay.transport.transport import Receiver, Transport
+    from overlay.transport.transport import Transport
+    from overlay.transport.trust import Trust
 else:
     # Loaded when first used: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _HOMES = {
+        "AgentFiles": "overlay.transport.agent_files",
         "Authority": "overlay.transport.authority",
-        "AuthorityError": "overlay.transport.authority",
+        "AuthorityDirectory": "overlay.transport.authority_directory",
+        "AuthorityError": "overlay.transport.authority_files",
         "ConnectError": "overlay.transport.refusals",
         "Connection": "overlay.transport.statistics",
         "Credentials": "overlay.transport.authority",
         "Identity": "overlay.transport.identity",
         "IdentityError": "overlay.transport.identity",
         "ListenError": "overlay.transport.sockets",
-        "Receiver": "overlay.transport.transport",
+        "Revocation": "overlay.transport.authority",
+        "RevocationError": "overlay.transport.revocation",
+        "Revocations": "overlay.transport.revocation",
+        "Receiver": "overlay.transport.receiver",
+        "SecretFileError": "overlay.transport.secrets_on_disk",
         "Transport": "overlay.transport.transport",
         "TransportLimits": "overlay.transport.limits",
         "TransportStatistics": "overlay.transport.statistics",
+        "Trust": "overlay.transport.trust",
         "UnknownHostError": "overlay.transport.refusals",
+        "certificate_uris": "overlay.transport.authority",
+        "fingerprint": "overlay.transport.revocation",
+        "read_list": "overlay.transport.revocation",
+        "read_password": "overlay.transport.secrets_on_disk",
+        "revocation_lists_of": "overlay.transport.revocation",
     }
 
     def __getattr__(name: str) -> object:
@@ -89,8 +108,10 @@ __all__ = [
     "ID_SPACE",
     "PAYLOAD_BYTES_MAX",
     "WIRE_BYTES_MAX",
+    "AgentFiles",
     "Attached",
     "Authority",
+    "AuthorityDirectory",
     "AuthorityError",
     "ChildAdded",
     "ChildRemoved",
@@ -126,27 +147,37 @@ __all__ = [
     "RequestFailed",
     "Requested",
     "Responded",
+    "Revocation",
+    "RevocationError",
+    "Revocations",
+    "SecretFileError",
     "Simulator",
     "Statistics",
     "Traffic",
     "Transport",
     "TransportLimits",
     "TransportStatistics",
+    "Trust",
     "UniformLatency",
     "UnknownHostError",
     "WireError",
     "address_id",
     "app_id",
     "build_tables",
+    "certificate_uris",
     "closer",
     "closest",
     "digit",
     "distance",
+    "fingerprint",
     "format_address",
     "format_id",
     "group_id",
     "parse_address",
     "parse_id",
+    "read_list",
+    "read_password",
+    "revocation_lists_of",
     "route_path",
     "shared_prefix_length",
 ]

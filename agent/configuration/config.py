@@ -58,6 +58,8 @@ class _Identity(msgspec.Struct, forbid_unknown_fields=True):
     ca: PathText
     certificate: PathText
     key: PathText
+    key_password_file: PathText | None = None
+    crl: PathText | None = None
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,6 +96,10 @@ class IdentityConfig:
     ca: Path
     certificate: Path
     key: Path
+    key_password_file: Path | None
+    """Where the password of the key is, if it has one."""
+    crl: Path | None
+    """Where this agent is given lists of revoked certificates, if anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +195,15 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         control_socket=socket,
         job_memory_bytes=memory_bytes(file.job_memory),
         log_level=file.log_level,
-        identity=IdentityConfig(base / file.identity.ca, base / file.identity.certificate, base / file.identity.key),
+        identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
         lines=lines,
     )
+
+
+def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
+    password, crl = (None if path is None else base / path for path in (file.key_password_file, file.crl))
+    return IdentityConfig(base / file.ca, base / file.certificate, base / file.key, password, crl)
 
 
 def _spelled_one_way(address: str) -> str:

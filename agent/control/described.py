@@ -12,7 +12,7 @@ from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
 from agent.runtime.panes import END, FIRST_PANE
 from agent.runtime.status import AgentStatus, JobListing, PartStatus
-from overlay import Node, Peer, TransportStatistics, format_id
+from overlay import Node, Peer, TransportStatistics, Trust, format_id
 
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -81,6 +81,7 @@ def described_agent(
     names: Mapping[int, str],
     streams: Mapping[str, StreamStatistics],
     counters: Mapping[str, int],
+    trust: Trust,
 ) -> control.Status:
     """`names` are those of the peers whose names are known, by id."""
     known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
@@ -97,6 +98,19 @@ def described_agent(
         streams=described_streams(config, streams),
         jobs=[described_part(part, names) for part in agent.parts],
         counters=dict(counters),
+        identity=described_identity(trust),
+    )
+
+
+def described_identity(trust: Trust) -> control.IdentityStatus:
+    sizes = {found.authority: len(found.serials) for found in trust.revocations.lists}
+    return control.IdentityStatus(
+        serial=f"{trust.identity.claims.serial:x}",
+        expires=f"{trust.identity.expires:%Y-%m-%dT%H:%M:%SZ}",
+        authorities=[
+            control.RevocationListStatus(name.hex(), number, sizes.get(name, 0))
+            for name, number in trust.revocations.numbers.items()
+        ],
     )
 
 

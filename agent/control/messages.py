@@ -150,6 +150,22 @@ class JobStatus(msgspec.Struct, frozen=True):
     frontier: str | None
 
 
+class RevocationListStatus(msgspec.Struct, frozen=True):
+    """The newest list of revoked certificates of an authority; `number` is 0 where there is none."""
+
+    authority: str
+    number: int
+    revoked: int
+
+
+class IdentityStatus(msgspec.Struct, frozen=True):
+    """The certificate the agent is known by, and whose it trusts; authorities are SHA-256 of their certificates."""
+
+    serial: str
+    expires: str
+    authorities: list[RevocationListStatus]
+
+
 class Status(msgspec.Struct, frozen=True, tag="status"):
     """This agent and what it knows of the others."""
 
@@ -165,6 +181,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     streams: list[StreamStatus]
     jobs: list[JobStatus]
     counters: dict[str, int]
+    identity: IdentityStatus
 
 
 Answer = Accepted | Acknowledged | Window | Ended | Refused | Stopped | Jobs | Status

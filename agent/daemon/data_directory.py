@@ -16,6 +16,8 @@ from agent.errors import StartError
 DIRECTORY_MODE = 0o750
 INCARNATION_FILE = "incarnation"
 LOCK_FILE = "lock"
+REVOCATIONS_FILE = "revoked.pem"
+REVOCATIONS_BYTES_MAX = 16 << 20
 SPILL_DIRECTORY = "spill"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
@@ -58,16 +60,24 @@ class DataDirectory:
         path = self.path / INCARNATION_FILE
         try:
             incarnation = self._last(path, wall_s) + 1
-            beside = path.with_name(f"{INCARNATION_FILE}.new")
-            with beside.open("w") as file:
-                file.write(f"{incarnation}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-            self._sync_names()
+            self._write(path, f"{incarnation}\n".encode())
         except OSError as error:
             raise self._unusable(error) from None
         return incarnation
+
+    def revocations(self) -> bytes:
+        """The lists of revoked certificates that were kept here; empty when there are none."""
+        try:
+            with (self.path / REVOCATIONS_FILE).open("rb") as file:
+                return file.read(REVOCATIONS_BYTES_MAX)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def keep_revocations(self, lists: bytes) -> None:
+        """Keeps lists of revoked certificates for the next start. OSError when the disk does not take them."""
+        self._write(self.path / REVOCATIONS_FILE, lists)
 
     def empty_spill_directory(self) -> Path:
         """A folder for what this process writes for itself alone; what a killed one left there is removed."""
@@ -89,6 +99,16 @@ class DataDirectory:
         if text.isdigit() and 0 <= int(text) < INCARNATION_MAX:
             return int(text)
         return wall_s
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Writes a file whole, on disk before this returns."""
+        beside = path.with_name(f"{path.name}.new")
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        self._sync_names()
 
     def _sync_names(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

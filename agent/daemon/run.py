@@ -23,6 +23,8 @@ from agent.control.described import described_agent, memory_bytes, stream_counte
 from agent.control.server import ControlServer
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
+from agent.daemon.identity_watch import IdentityWatch
+from agent.daemon.kept_revocations import kept_revocations
 from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.pump import Pump
 from agent.daemon.seeds import Seeds
@@ -32,7 +34,18 @@ from agent.runtime.agent import Agent
 from agent.runtime.feeds_wanted import StreamOptions
 from agent.runtime.notices import Notice
 from agent.runtime.spill_room import SpillRoom
-from overlay import Identity, ListenError, Node, Peer, PeerFailed, PeerLeft, Transport, TransportLimits, format_id
+from overlay import (
+    Identity,
+    ListenError,
+    Node,
+    Peer,
+    PeerFailed,
+    PeerLeft,
+    Revocations,
+    Transport,
+    TransportLimits,
+    format_id,
+)
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SWEEP_S = 5.0
@@ -62,7 +75,8 @@ def run_agent(config: Config, identity: Identity) -> int:
 async def _run(config: Config, identity: Identity, directory: DataDirectory, started: float) -> int:
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
         incarnation = directory.next_incarnation(int(time.time()))
-        daemon = Daemon(config, identity, incarnation, directory.empty_spill_directory(), started)
+        revocations = kept_revocations(directory, identity)
+        daemon = Daemon(config, identity, revocations, incarnation, directory.empty_spill_directory(), started)
         return await daemon.run(signals)
 
 
@@ -75,7 +89,13 @@ class Daemon:
     """One running agent."""
 
     def __init__(
-        self, config: Config, identity: Identity, incarnation: int, spill_directory: Path, started: float
+        self,
+        config: Config,
+        identity: Identity,
+        revocations: Revocations,
+        incarnation: int,
+        spill_directory: Path,
+        started: float,
     ) -> None:
         self._config = config
         self._incarnation = incarnation
@@ -105,7 +125,9 @@ class Daemon:
             incarnation=incarnation,
             receiver=self._pump,
             limits=TransportLimits(sweep_s=SWEEP_S),
+            revocations=revocations,
         )
+        self._identity_watch = IdentityWatch(config, self._transport)
         self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
@@ -127,6 +149,7 @@ class Daemon:
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
+            nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
         return self._exit_code
@@ -229,4 +252,5 @@ class Daemon:
             names={link.peer.node_id: link.name for link in self._transport.connections()},
             streams=streams,
             counters=counters,
+            trust=self._transport.admission.trust,
         )

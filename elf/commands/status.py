@@ -68,6 +68,10 @@ def _lines(found: Status) -> Iterator[str]:
     yield f"{found.name} of fleet {found.fleet} at {found.address}: {state}"
     yield f"node id   {found.node_id}"
     yield f"up        {_duration(found.uptime_s)}, {found.memory_bytes / 2**20:,.0f} MiB"
+    yield f"identity  certificate {found.identity.serial[:16]}, valid until {found.identity.expires}"
+    for authority in found.identity.authorities:
+        revoked = f"list {authority.number}, {authority.revoked:,} revoked" if authority.number else "nothing revoked"
+        yield f"authority {authority.authority[:32]}: {revoked}"
     yield f"peers     {found.peers:,} known"
     yield f"leaf set  {len(found.leaf_set)}: {', '.join(found.leaf_set)}" if found.leaf_set else "leaf set  empty"
 

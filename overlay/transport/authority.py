@@ -1,13 +1,12 @@
-"""The fleet's certificate authority: it admits agents by drawing each an id and signing it into a certificate.
+"""The fleet's certificate authority: it admits agents by drawing each an id and signing it into a certificate, and
+shuts them out by signing a list of the certificates that count no more.
 
-Keys are ECDSA P-256. A certificate names its agent (common name) and says `elf://<fleet>/<node id>` (subject
-alternative name); the authority's own says `elf://<fleet>`. Only `elf ca`, the demo and tests load this module: an
-agent reads certificates with `overlay.transport.identity`, which needs no more than the system's TLS.
+Keys are ECDSA P-256. What certificates say is in `claims`, what lists mean in `revocation`. Only `elf ca`, the demo and
+tests load this module: an agent reads certificates with `identity`, which needs no more than the system's TLS.
 """
 
-import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,18 +16,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from overlay.ids import ID_BITS, Id, checked_id, format_id
-from overlay.transport.identity import ID_SCHEME, checked_fleet, checked_name
+from overlay.ids import ID_BITS, Id, checked_id
+from overlay.transport.authority_files import AuthorityError, check_free, read_bytes, write_new
+from overlay.transport.claims import AGENT_ROLE, SCHEME, checked_fleet, checked_name, fleet_uri, member_uri
+from overlay.transport.secrets_on_disk import SecretFileError, read_secret
 
 AUTHORITY_DAYS = 3650.0
 CLOCK_SKEW = timedelta(minutes=5)
 """Certificates are valid from this long before they were made: clocks of a fleet differ."""
 CERTIFICATE_FILE = "ca.pem"
 KEY_FILE = "ca.key"
-
-
-class AuthorityError(Exception):
-    """The authority cannot be loaded, saved or do what was asked; one line that names the file and the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,23 @@ class Credentials:
 
     def save(self, certificate: Path, key: Path) -> None:
         """Write both files, the key readable by its owner alone; AuthorityError when one is there or fails."""
-        _write_new(key, self.key_pem, 0o600)
-        _write_new(certificate, self.certificate_pem, 0o644)
+        write_new(key, self.key_pem, 0o600)
+        write_new(certificate, self.certificate_pem, 0o644)
+
+
+@dataclass(frozen=True, slots=True)
+class Revocation:
+    """A certificate that counts no more: its serial number, since when, and why."""
+
+    serial: int
+    since: datetime
+    reason: x509.ReasonFlags = x509.ReasonFlags.unspecified
+
+    @classmethod
+    def read(cls, entry: x509.RevokedCertificate) -> "Revocation":
+        """Read a line of a list."""
+        reasons = [one.value.reason for one in entry.extensions if isinstance(one.value, x509.CRLReason)]
+        return cls(entry.serial_number, entry.revocation_date_utc, *reasons[:1])
 
 
 class Authority:
@@ -55,7 +67,7 @@ class Authority:
     """
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey, fleet: str) -> None:
-        self._certificate = certificate
+        self.certificate = certificate
         self._key = key
         self.fleet = fleet
 
@@ -69,77 +81,132 @@ class Authority:
             _builder(name, name, key, _now() - CLOCK_SKEW, _now() + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .add_extension(_alternative_name(f"{ID_SCHEME}://{fleet}"), critical=False)
+            .add_extension(_alternative_name(fleet_uri(fleet)), critical=False)
             .sign(key, hashes.SHA256())
         )
         return cls(certificate, key, fleet)
 
     @classmethod
-    def load(cls, directory: Path) -> "Authority":
-        """Read what `save` wrote; AuthorityError when it is not there or not an authority."""
+    def load(cls, directory: Path, password: bytes | None = None) -> "Authority":
+        """Read what `save` wrote; AuthorityError when it is not there, not an authority, or the password is wrong."""
         certificate_file, key_file = directory / CERTIFICATE_FILE, directory / KEY_FILE
-        try:
-            certificate = x509.load_pem_x509_certificate(_read(certificate_file))
-            fleet = _fleet_of(certificate)
-        except (ValueError, x509.ExtensionNotFound) as error:
-            raise AuthorityError(f"{certificate_file}: not the certificate of a fleet's authority") from error
-        try:
-            key = serialization.load_pem_private_key(_read(key_file), password=None)
-        except (ValueError, TypeError) as error:
-            raise AuthorityError(f"{key_file}: not a private key without a password") from error
+        certificate, fleet = load_authority_certificate(certificate_file)
+        key = load_key(key_file, password)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise AuthorityError(f"{key_file}: does not belong to {certificate_file}")
         return cls(certificate, key, fleet)
 
+    @staticmethod
+    def check_free(directory: Path) -> None:
+        """See that no authority is there already; AuthorityError when one is."""
+        check_free(directory / KEY_FILE, directory / CERTIFICATE_FILE)
+
     @property
     def certificate_pem(self) -> bytes:
         """What every agent of the fleet needs to know its peers by."""
-        return self._certificate.public_bytes(serialization.Encoding.PEM)
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory: Path, password: bytes | None = None) -> None:
         """Write `ca.pem` and `ca.key` (readable by its owner alone) into the directory, which is made if needed.
 
-        AuthorityError when one of them is there: an authority is never written over.
+        With a password the key is encrypted by it. AuthorityError when one of them is there: an authority is never
+        written over.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise AuthorityError(f"{directory}: {error.strerror}") from error
-        _write_new(directory / KEY_FILE, _key_pem(self._key), 0o600)
-        _write_new(directory / CERTIFICATE_FILE, self.certificate_pem, 0o644)
+        write_new(directory / KEY_FILE, _key_pem(self._key, password), 0o600)
+        write_new(directory / CERTIFICATE_FILE, self.certificate_pem, 0o644)
 
     def issue(
-        self, name: str, *, node_id: int | None = None, days: float = 365, not_before: datetime | None = None
+        self,
+        name: str,
+        *,
+        node_id: int | None = None,
+        role: str = AGENT_ROLE,
+        days: float = 365,
+        not_before: datetime | None = None,
+        key_password: bytes | None = None,
     ) -> Credentials:
         """Admit an agent: draw it an id (unless one is given, to renew a certificate) and sign its certificate.
 
         The certificate is valid for `days` from `not_before` (aware; five minutes ago if not given), at most as long
-        as the authority's own. ValueError for a name or id no agent can have, or when nothing would be left of it.
+        as the authority's own. ValueError for what no agent can have, or when nothing would be left of it.
         """
         checked_name(name)
         identifier = checked_id(secrets.randbits(ID_BITS) if node_id is None else node_id)
         start = not_before or _now() - CLOCK_SKEW
-        end = min(start + timedelta(days=days), self._certificate.not_valid_after_utc)
+        end = min(start + timedelta(days=days), self.certificate.not_valid_after_utc)
         if end <= start:
             raise ValueError(f"the certificate of {name} would end ({end:%Y-%m-%d}) before it starts")
         key = ec.generate_private_key(ec.SECP256R1())
-        issuer_key_id = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         certificate = (
-            _builder(_name(name), self._certificate.subject, key, start, end)
+            _builder(_name(name), self.certificate.subject, key, start, end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_key_id), critical=False
-            )
-            .add_extension(
-                _alternative_name(f"{ID_SCHEME}://{self.fleet}/{format_id(identifier)}"),
-                critical=False,
-            )
+            .add_extension(self._key_identifier(), critical=False)
+            .add_extension(_alternative_name(member_uri(self.fleet, role, identifier)), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        return Credentials(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key), identifier)
+        pem = certificate.public_bytes(serialization.Encoding.PEM)
+        return Credentials(pem, _key_pem(key, key_password), identifier)
+
+    def revocation_list(self, number: int, revoked: Iterable[Revocation]) -> bytes:
+        """Sign the list (PEM) of all certificates that count no more; its number is above that of the list before."""
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(_now() - CLOCK_SKEW)
+            .next_update(self.certificate.not_valid_after_utc)
+            .add_extension(x509.CRLNumber(number), critical=False)
+            .add_extension(self._key_identifier(), critical=False)
+        )
+        for one in revoked:
+            entry = x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(one.since)
+            if one.reason is not x509.ReasonFlags.unspecified:  # which is said by saying nothing
+                entry = entry.add_extension(x509.CRLReason(one.reason), critical=False)
+            builder = builder.add_revoked_certificate(entry.build())
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def _key_identifier(self) -> x509.AuthorityKeyIdentifier:
+        own = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+
+
+def load_authority_certificate(path: Path) -> tuple[x509.Certificate, str]:
+    """Read the certificate of an authority and the fleet it names; AuthorityError when it is none."""
+    try:
+        certificate = x509.load_pem_x509_certificate(read_bytes(path))
+        return certificate, _fleet_of(certificate)
+    except (ValueError, x509.ExtensionNotFound) as error:
+        raise AuthorityError(f"{path}: not the certificate of a fleet's authority") from error
+
+
+def needs_password(key_file: Path) -> bool:
+    """Say whether a key is encrypted; AuthorityError when it cannot be read."""
+    return b"-----BEGIN ENCRYPTED PRIVATE KEY-----" in _read_key(key_file)
+
+
+def load_key(path: Path, password: bytes | None) -> object:
+    """Read a private key; AuthorityError when it is none, or needs a password, or another one."""
+    content, is_encrypted = _read_key(path), needs_password(path)
+    try:
+        return serialization.load_pem_private_key(content, password if is_encrypted else None)
+    except TypeError as error:
+        raise AuthorityError(f"{path}: is protected by a password, which is needed") from error
+    except ValueError as error:
+        what = "that is not its password" if is_encrypted else "not a private key (PEM)"
+        raise AuthorityError(f"{path}: {what}") from error
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        return read_secret(path)
+    except SecretFileError as error:
+        raise AuthorityError(f"{path}: {error}") from error
 
 
 def _builder(
@@ -183,34 +250,22 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+def _key_pem(key: ec.EllipticCurvePrivateKey, password: bytes | None) -> bytes:
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if password is not None:
+        encryption = serialization.BestAvailableEncryption(password)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
 def _fleet_of(certificate: x509.Certificate) -> str:
     """Return the fleet an authority's certificate names; ValueError when it names none."""
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    uris: Sequence[str] = names.get_values_for_type(x509.UniformResourceIdentifier)
-    if len(uris) != 1 or not uris[0].startswith(f"{ID_SCHEME}://"):
+    names = certificate_uris(certificate)
+    if len(names) != 1 or not names[0].startswith(f"{SCHEME}://"):
         raise ValueError("an authority names one fleet")
-    return checked_fleet(uris[0].removeprefix(f"{ID_SCHEME}://"))
+    return checked_fleet(names[0].removeprefix(f"{SCHEME}://"))
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise AuthorityError(f"{path}: {error.strerror}") from error
-
-
-def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that must not be there yet, with its final permissions from the first moment."""
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-    except FileExistsError as error:
-        raise AuthorityError(f"{path}: is already there and is not written over") from error
-    except OSError as error:
-        raise AuthorityError(f"{path}: {error.strerror}") from error
+def certificate_uris(certificate: x509.Certificate) -> list[str]:
+    """Return the URIs a certificate names; ExtensionNotFound when it has no alternative names."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return list(names.get_values_for_type(x509.UniformResourceIdentifier))

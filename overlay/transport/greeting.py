@@ -6,21 +6,21 @@ from overlay.ids import Id
 from overlay.peer import Peer
 from overlay.transport.framing import fleet_tag
 from overlay.transport.hello import Hello
-from overlay.transport.identity import Identity
 from overlay.transport.link import Link
 from overlay.transport.means import LinkMeans
 from overlay.transport.refusals import LinkError, explained
 from overlay.transport.sockets import connect
+from overlay.transport.trust import Trust
 
 
 class Greeting:
     """How this agent greets: who it is, what it says. Time limits are the callers'."""
 
-    def __init__(self, identity: Identity, hello: Hello, means: LinkMeans) -> None:
-        self._identity = identity
+    def __init__(self, trust: Trust, hello: Hello, means: LinkMeans) -> None:
+        self._trust = trust
         self._hello = hello
         self._means = means
-        self._tag = fleet_tag(identity.fleet)
+        self._tag = fleet_tag(trust.identity.fleet)
 
     async def dial(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
         """Connect to an address and greet whoever is there, if it has the expected id; LinkError otherwise."""
@@ -31,7 +31,8 @@ class Greeting:
         return await self._greet(connection, None, is_server=True)
 
     async def _greet(self, connection: socket.socket, expected: Id | None, *, is_server: bool) -> tuple[Link, Peer]:
-        context = self._identity.server_context if is_server else self._identity.client_context
+        identity = self._trust.identity
+        context = identity.server_context if is_server else identity.client_context
         try:
             wrapped = context.wrap_socket(connection, server_side=is_server, do_handshake_on_connect=False)
         except (OSError, ValueError) as error:
@@ -39,7 +40,7 @@ class Greeting:
             raise explained(error) from error
         link = Link(wrapped, self._tag, self._means, is_inbound=is_server)
         try:
-            return link, await link.greet(self._hello, self._identity.fleet, expected)
+            return link, await link.greet(self._hello, self._trust, expected)
         except BaseException as error:
             try:
                 if is_server and isinstance(error, LinkError):

@@ -7,7 +7,7 @@ import msgspec
 from overlay.ids import Id
 from overlay.peer import Peer
 from overlay.transport.addresses import parse_address
-from overlay.transport.identity import Claims
+from overlay.transport.claims import Claims
 from overlay.transport.refusals import LinkError
 from overlay.wire import Codec
 

@@ -1,10 +1,8 @@
 """Who an agent is, on the word of the fleet's authority: reading certificates, one's own and those of peers.
 
-An agent's certificate says `elf://<fleet>/<node id>` (its only such alternative name) and has the agent's name as
-common name. Everything here works with the system's TLS alone.
+Everything here works with the system's TLS alone.
 """
 
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,24 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from overlay.ids import Id, parse_id
+from overlay.ids import Id
+from overlay.transport.claims import AGENT_ROLE, Claims, fleet_uri, read_claims, uris
+from overlay.transport.secrets_on_disk import SecretFileError, read_password, read_secret
 
-ID_SCHEME = "elf"
-NAME_CHARACTERS_MAX = 64
-"""What a certificate's common name can hold."""
 CERTIFICATE_BYTES_MAX = 1 << 20
-_FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_AGENT_URI = re.compile(rf"{ID_SCHEME}://({_FLEET.pattern})/([0-9a-f]{{32}})")
+AUTHORITIES_MAX = 8
+"""Of one fleet at a time: two while one replaces another."""
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the ssl module does not name."""
-
-
 _INVALID_PURPOSE = 26
 """OpenSSL's X509_V_ERR_INVALID_PURPOSE."""
 
-
-Part = Literal["ca", "certificate", "key"]
-"""Which of the three files of an identity: one file may be named as several of them."""
+Part = Literal["ca", "certificate", "key", "key_password_file"]
+"""Which of the files of an identity: one file may be named as several of them."""
 
 
 class IdentityError(Exception):
@@ -40,53 +34,6 @@ class IdentityError(Exception):
         self.part = part
 
 
-def checked_fleet(fleet: str) -> str:
-    """Return the name if a fleet can have it; ValueError otherwise.
-
-    >>> checked_fleet("shop.eu-1")
-    'shop.eu-1'
-    """
-    if not _FLEET.fullmatch(fleet):
-        raise ValueError(
-            f"a fleet's name is 1 to 63 of A-Z a-z 0-9 . _ - and starts with one of A-Z a-z 0-9: {fleet[:70]!r}"
-        )
-    return fleet
-
-
-def checked_name(name: str) -> str:
-    """Return the name if an agent can have it; ValueError otherwise."""
-    if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
-        raise ValueError(f"an agent's name is 1 to {NAME_CHARACTERS_MAX} printable characters: {name[:70]!r}")
-    return name
-
-
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What a certificate says of its agent."""
-
-    fleet: str
-    name: str
-    node_id: Id
-
-
-def read_claims(certificate: Mapping[str, Any] | None) -> Claims:
-    """Read the dictionary `ssl` makes of a certificate it has verified; ValueError when it is not an agent's."""
-    if not certificate:
-        raise ValueError("there is no certificate")
-    uris = _uris(certificate)
-    matches = [match for uri in uris if (match := _AGENT_URI.fullmatch(uri))]
-    if len(uris) != 1 or len(matches) != 1:
-        raise ValueError(f"it does not say {ID_SCHEME}://<fleet>/<node id>")
-    names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-    if len(names) != 1:
-        raise ValueError("it does not name one agent")
-    return Claims(matches[0][1], checked_name(names[0]), parse_id(matches[0][2]))
-
-
-def _uris(certificate: Mapping[str, Any]) -> list[str]:
-    return [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-
-
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What an agent proves who it is with, checked the way its peers will check it.
@@ -94,21 +41,50 @@ class Identity:
     The two contexts speak TLS 1.3 only, show this agent's certificate and demand one of the same authority.
     """
 
-    fleet: str
-    name: str
-    node_id: Id
-    expires: datetime
-    """When peers will begin to refuse the certificate."""
+    claims: Claims
+    """What its certificate says."""
+    authorities: tuple[bytes, ...] = field(repr=False)
+    """The certificates (DER) of those whose word counts."""
     server_context: ssl.SSLContext = field(repr=False, compare=False)
     client_context: ssl.SSLContext = field(repr=False, compare=False)
 
+    @property
+    def fleet(self) -> str:
+        """The fleet this agent is of."""
+        return self.claims.fleet
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.claims.name
+
+    @property
+    def node_id(self) -> Id:
+        """The agent's place in the overlay."""
+        return self.claims.node_id
+
+    @property
+    def expires(self) -> datetime:
+        """When peers will begin to refuse the certificate."""
+        return datetime.fromtimestamp(self.claims.expires_at, UTC)
+
     @classmethod
-    def load(cls, ca: Path, certificate: Path, key: Path, *, fleet: str | None = None) -> "Identity":
+    def load(
+        cls,
+        ca: Path,
+        certificate: Path,
+        key: Path,
+        *,
+        key_password_file: Path | None = None,
+        fleet: str | None = None,
+    ) -> "Identity":
         """Read PEM files: the authority's certificate (or several, while it changes), the agent's, its key.
 
         IdentityError when one is missing or unreadable, is not what it should be, is expired or not yet valid, when
-        key or authority do not fit the certificate, or it is of another fleet than the authority (or than `fleet`).
+        key or authority do not fit the certificate, it is of another fleet than the authority (or than `fleet`) or
+        for another role than an agent's, or when everybody may read the key or the file with its password.
         """
+        password = _read_password(key_password_file)
         authorities = _read_pem("ca", ca)
         contexts = [
             _new_context(protocol, ca, authorities) for protocol in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
@@ -116,16 +92,26 @@ class Identity:
         own = _read_pem("certificate", certificate)
         _load_as_authority(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "certificate", certificate, own)
         for context in contexts:
-            _load_key(context, certificate, key)
+            _load_key(context, certificate, key, password, key_password_file)
         server, client = contexts
         presented = _present(server, client, ca, certificate)
         try:
             claims = read_claims(presented)
         except ValueError as error:
             raise IdentityError("certificate", certificate, f"not an agent's certificate: {error}") from error
-        expires = _check_times(certificate, presented)
+        if claims.role != AGENT_ROLE:
+            raise IdentityError("certificate", certificate, f"not an agent's certificate: it is for a {claims.role}")
+        _check_times(certificate, presented)
         _check_fleet(claims, client, ca, certificate, fleet)
-        return cls(claims.fleet, claims.name, claims.node_id, expires, server, client)
+        return cls(claims, tuple(client.get_ca_certs(binary_form=True)), server, client)
+
+
+def _read_password(path: Path | None) -> bytes | None:
+    try:
+        return None if path is None else read_password(path)
+    except SecretFileError as error:
+        assert path is not None
+        raise IdentityError("key_password_file", path, str(error)) from error
 
 
 def _read_pem(part: Part, path: Path) -> str:
@@ -153,26 +139,35 @@ def _new_context(protocol: int, ca: Path, authorities: str) -> ssl.SSLContext:
     if protocol == ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0  # sessions are never resumed
     _load_as_authority(context, "ca", ca, authorities)
-    if not context.get_ca_certs():
+    count = len(context.get_ca_certs())
+    if not count:
         raise IdentityError("ca", ca, "not the certificate of an authority")
+    if count > AUTHORITIES_MAX:
+        raise IdentityError("ca", ca, f"holds {count} authorities, {AUTHORITIES_MAX} at most")
     return context
 
 
-def _load_key(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+def _load_key(
+    context: ssl.SSLContext, certificate: Path, key: Path, password: bytes | None, password_file: Path | None
+) -> None:
     asked: list[bool] = []
 
-    def no_password() -> str:
+    def answer() -> bytes:
         asked.append(True)
-        return ""
+        return password or b""
 
     try:
         with key.open("rb"):
-            context.load_cert_chain(certificate, key, no_password)
+            context.load_cert_chain(certificate, key, answer)
+        read_secret(key)
+    except SecretFileError as error:
+        raise IdentityError("key", key, str(error)) from error
     except ssl.SSLError as error:
-        if asked:
-            raise IdentityError(
-                "key", key, "is protected by a password, which nobody could type at an agent"
-            ) from error
+        if asked and password_file is None:
+            what = "is protected by a password: name the file that has it in key_password_file"
+            raise IdentityError("key", key, what) from error
+        if asked and password_file is not None:
+            raise IdentityError("key_password_file", password_file, f"is not the password of {key}") from error
         if error.reason == "KEY_VALUES_MISMATCH":
             raise IdentityError("key", key, f"does not belong to the certificate {certificate}") from error
         raise IdentityError("key", key, "not a private key (PEM)") from error
@@ -198,7 +193,7 @@ def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certifica
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-        return ends[1].getpeercert() or {}
+        seen, own = (end.getpeercert() or {} for end in reversed(ends))
     except ssl.SSLCertVerificationError as error:
         if error.verify_code == _INVALID_PURPOSE:
             raise IdentityError("certificate", certificate, "not an agent's certificate") from error
@@ -209,10 +204,13 @@ def _present(server: ssl.SSLContext, client: ssl.SSLContext, ca: Path, certifica
         raise IdentityError("certificate", certificate, f"cannot be used for TLS 1.3: {error}") from error
     finally:
         server.verify_flags = client.verify_flags = flags
+    if seen != own:
+        raise IdentityError("certificate", certificate, "was replaced while it was read")
+    return seen
 
 
-def _check_times(certificate: Path, presented: Mapping[str, Any]) -> datetime:
-    """Return when the certificate expires; IdentityError when now is not between its dates."""
+def _check_times(certificate: Path, presented: Mapping[str, Any]) -> None:
+    """IdentityError when now is not between the dates of the certificate."""
     start, end = (
         datetime.fromtimestamp(ssl.cert_time_to_seconds(presented[name]), UTC) for name in ("notBefore", "notAfter")
     )
@@ -223,14 +221,13 @@ def _check_times(certificate: Path, presented: Mapping[str, Any]) -> datetime:
         raise IdentityError(
             "certificate", certificate, f"not valid before {start:%Y-%m-%d %H:%M} UTC; is the clock right?"
         )
-    return end
 
 
 def _check_fleet(claims: Claims, context: ssl.SSLContext, ca: Path, certificate: Path, fleet: str | None) -> None:
     own = f"of fleet {claims.fleet!r}"
     if fleet is not None and claims.fleet != fleet:
         raise IdentityError("certificate", certificate, f"{own}, not {fleet!r}")
-    fleets = {uri for authority in context.get_ca_certs() for uri in _uris(authority)}
-    if fleets and f"{ID_SCHEME}://{claims.fleet}" not in fleets:
+    fleets = {uri for authority in context.get_ca_certs() for uri in uris(authority)}
+    if fleets and fleet_uri(claims.fleet) not in fleets:
         what = f"{own}, but the authority {ca} says {min(fleets)!r}"
         raise IdentityError("certificate", certificate, what)

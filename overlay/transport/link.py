@@ -20,6 +20,7 @@ import trio
 from overlay.ids import Id, format_id
 from overlay.peer import Peer
 from overlay.transport.backlog import Queues
+from overlay.transport.claims import Claims, read_claims
 from overlay.transport.framing import (
     HELLO_BYTES_MAX,
     Body,
@@ -30,11 +31,12 @@ from overlay.transport.framing import (
     Kind,
 )
 from overlay.transport.hello import HELLO_CODEC, Hello, checked_peer
-from overlay.transport.identity import Claims, read_claims
+from overlay.transport.identity import Identity
 from overlay.transport.incoming import Incoming
 from overlay.transport.means import LinkMeans
 from overlay.transport.outgoing import Outgoing
 from overlay.transport.refusals import OTHER, LinkError, ViolationError, explained
+from overlay.transport.trust import Trust
 from overlay.wire import WireError
 
 RECORD_BYTES = 1 << 14
@@ -60,6 +62,10 @@ class Link:
         self.peer: Peer | None = None
         self.incarnation = 0
         self.name = ""
+        self.claims: Claims | None = None
+        """What the peer's certificate says."""
+        self.greeted_as: Identity | None = None
+        """Who this agent was to the peer, and with which authorities."""
         self.activity = 0
         """Grows whenever something was read or written."""
         self.on_detached: Callable[[], None] | None = None
@@ -90,14 +96,15 @@ class Link:
         self._error: LinkError | None = None
         self._scope = trio.CancelScope()
 
-    async def greet(self, own: Hello, fleet: str, expected: Id | None) -> Peer:
+    async def greet(self, own: Hello, trust: Trust, expected: Id | None) -> Peer:
         """Shake hands and exchange hellos; LinkError when the peer is not who it should be. No time limit here.
 
         `expected` is the id dialled, None when any agent of the fleet will do.
         """
+        self.greeted_as = trust.identity
         try:
             await self._retried(self._connection.do_handshake)
-            claims = self._certified(fleet, expected)
+            claims = self.claims = self._certified(trust, expected)
             hello_frame = self._writer.frame(Kind.HELLO, HELLO_CODEC.encode(own))
             await self._retried(lambda: self._connection.send(hello_frame))
             hello = await self._receive_hello()
@@ -110,13 +117,14 @@ class Link:
         self.name = claims.name
         return peer
 
-    def _certified(self, fleet: str, expected: Id | None) -> Claims:
+    def _certified(self, trust: Trust, expected: Id | None) -> Claims:
         try:
             claims = read_claims(self._connection.getpeercert())
         except ValueError as error:
             raise LinkError("not an agent's certificate", str(error)) from error
-        if claims.fleet != fleet:
-            raise LinkError("another fleet", claims.fleet)
+        refusal = trust.refusal(claims)
+        if refusal is not None:
+            raise refusal
         if expected is not None and claims.node_id != expected:
             raise LinkError("another agent is there", f"{claims.name}, {format_id(claims.node_id)}")
         return claims

@@ -74,7 +74,7 @@ class LinkError(Exception):
 
 
 class ViolationError(LinkError):
-    """A peer that was let in sent what no agent sends."""
+    """A peer that was let in sent what no agent sends, or may not stay."""
 
 
 def explained(error: Exception) -> LinkError:

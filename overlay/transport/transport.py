@@ -5,13 +5,15 @@ there is no link. Everything the receiver is told is told from the transport's o
 """
 
 import socket
+import time
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import trio
 
 from overlay.ids import Id, format_id
 from overlay.peer import Peer
+from overlay.transport.admission import Admission
 from overlay.transport.assembly import Room
 from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.destination import Destination
@@ -22,9 +24,12 @@ from overlay.transport.identity import Identity
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link import Link
 from overlay.transport.means import LinkCounters, LinkMeans
+from overlay.transport.receiver import Receiver
 from overlay.transport.reception import Reception
 from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
+from overlay.transport.revocation import Revocations
 from overlay.transport.sockets import HOST_NOT_FOUND, listen
+from overlay.transport.spreading import MARK
 from overlay.transport.statistics import Connection, TransportStatistics
 from overlay.transport.upkeep import Upkeep
 
@@ -33,29 +38,13 @@ LINKS_PER_PEER_MAX = 4
 CLOSE_POLL_S = 0.01
 
 
-class Receiver(Protocol):
-    """Whom the transport tells, synchronously and in the trio thread. What these raise ends the transport."""
-
-    def received(self, peer: Peer, data: bytes) -> None:
-        """A message came from this peer: short ones in the order they were sent, and long ones in theirs."""
-
-    def unreachable(self, peer: Peer, reason: str) -> None:
-        """The peer could not be dialled; what waited for it is gone. Once per attempt."""
-
-    def disconnected(self, peer: Peer) -> None:
-        """The last link to this peer broke without a goodbye; what was on its way or waited may be lost."""
-
-    def restarted(self, peer: Peer) -> None:
-        """The peer is another process than the one known so far. A link to the new one is up."""
-
-
 class Transport:
     """An agent's end of all its links.
 
     `listen` is the address to bind, `advertise` the one others are told to dial (without it: the bound one). Messages
-    are opaque bytes, 1 to `PAYLOAD_BYTES_MAX` long; `compress` sends long ones with zstd where they shrink. `bind`,
-    then `serve` in a nursery; `send` from anywhere in the trio thread. ListenError from `bind` or `serve`,
-    ConnectError from `identify`; nothing else a peer or the network does raises here.
+    are opaque bytes, 1 to `PAYLOAD_BYTES_MAX` long, the first not 0xC1; `compress` sends long ones with zstd where they
+    shrink. `bind`, then `serve` in a nursery; `send` from anywhere in the trio thread. ListenError from `bind` or
+    `serve`, ConnectError from `identify`; nothing else a peer or the network does raises here.
     """
 
     def __init__(
@@ -68,8 +57,10 @@ class Transport:
         receiver: Receiver,
         limits: TransportLimits | None = None,
         compress: bool = False,
+        revocations: Revocations | None = None,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
-        self._identity = identity
+        self._node_id = identity.node_id
         self._listen = listen
         self._advertise = advertise
         self._incarnation = incarnation
@@ -84,6 +75,7 @@ class Transport:
         self._reception = Reception(self._limits, self._refused, self._make_room, self._admit)
         self._destinations: dict[int, Destination] = {}
         self._links: dict[Link, Destination] = {}
+        self.admission = Admission(identity, revocations, wall_s, self._send, self._links.keys())
         self._incarnations: dict[int, int] = {}
         self._counters = LinkCounters()
         self._dropped = self._dialled = self._broken = self._opening = 0
@@ -104,7 +96,7 @@ class Transport:
         """Take the listening address, once; return this agent as others will know it. ListenError when that fails."""
         if self._peer is None:
             self._listener, address = listen(self._listen, self._advertise)
-            self._peer = Peer(self._identity.node_id, address)
+            self._peer = Peer(self._node_id, address)
         return self._peer
 
     async def serve(self, *, task_status: trio.TaskStatus[Peer] = trio.TASK_STATUS_IGNORED) -> None:
@@ -130,7 +122,12 @@ class Transport:
         """
         if not 0 < len(data) <= PAYLOAD_BYTES_MAX:
             raise ValueError(f"a message is 1 to {PAYLOAD_BYTES_MAX} bytes, not {len(data)}")
-        if self._is_closing or peer.node_id == self._identity.node_id:
+        if data.startswith(MARK):
+            raise ValueError("a message does not begin with 0xC1: what does is the transport's own")
+        self._send(peer, data)
+
+    def _send(self, peer: Peer, data: bytes) -> None:
+        if self._is_closing or peer.node_id == self._node_id:
             self._dropped += 1
             return
         destination = self._destination(peer)
@@ -158,7 +155,7 @@ class Transport:
         if self._is_closing:
             link.close()
             raise ConnectError(closed)
-        if peer.node_id == self._identity.node_id:
+        if peer.node_id == self._node_id:
             link.close()
             if self._is_ourselves(link, peer):
                 return self.peer
@@ -215,7 +212,7 @@ class Transport:
         destination = self._destinations.get(peer.node_id)
         if destination is None:
             queues = Queues(self._allowance, self._limits.queue_messages, self._limits.queue_bytes)
-            destination = Destination(peer, queues, own_id=self._identity.node_id)
+            destination = Destination(peer, queues, own_id=self._node_id)
             self._destinations[peer.node_id] = destination
         return destination
 
@@ -245,6 +242,11 @@ class Transport:
         destination.choose_link()
         if has_restarted:
             self._receiver.restarted(peer)
+        self.admission.start(peer)
+
+    def _received(self, link: Link, peer: Peer, data: bytes) -> None:
+        if not self.admission.received(link, peer, data, trio.current_time()):
+            self._receiver.received(peer, data)
 
     def _drop_links(self, destination: Destination) -> None:
         """Break the links to a process that is gone; what waited on them was meant for it."""
@@ -256,7 +258,7 @@ class Transport:
 
     async def _run_link(self, link: Link, peer: Peer, destination: Destination) -> None:
         try:
-            await link.read(partial(self._receiver.received, peer))
+            await link.read(partial(self._received, link, peer))
             link.leave()
             with trio.move_on_after(self._limits.goodbye_s):
                 await link.departed()
@@ -336,15 +338,15 @@ class Transport:
 
     def _greeting(self) -> Greeting:
         assert self._nursery is not None
-        hello = Hello(self.peer.node_id, self.peer.address, self._incarnation, self._identity.name)
+        hello = Hello(self.peer.node_id, self.peer.address, self._incarnation, self.admission.trust.identity.name)
         means = LinkMeans(self._counters, self._room, self._nursery.start_soon, self._compress)
-        return Greeting(self._identity, hello, means)
+        return Greeting(self.admission.trust, hello, means)
 
     # Accepting
 
     def _admit(self, link: Link, peer: Peer) -> LinkError | None:
         """Take an inbound link into use; say why not when it is not."""
-        if peer.node_id != self._identity.node_id:
+        if peer.node_id != self._node_id:
             self._start_link(link, peer)
             return None
         link.close()
@@ -376,6 +378,7 @@ class Transport:
             await trio.sleep(self._limits.sweep_s)
             now = trio.current_time()
             self._upkeep.look_after_all(now)
+            self.admission.sweep(now)
             for node_id, destination in list(self._destinations.items()):
                 if destination.is_idle(now):
                     del self._destinations[node_id]

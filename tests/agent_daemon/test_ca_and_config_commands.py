@@ -36,7 +36,7 @@ def elf(folder: Path, *arguments: str) -> tuple[int, str, str]:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an authority in `ca` and an agent's files in `web-5`."""
     folder = tmp_path_factory.mktemp("shop")
-    assert elf(folder, "ca", "init", "ca", "--fleet", "shop")[0] == 0
+    assert elf(folder, "ca", "init", "ca", "--fleet", "shop", "--no-password")[0] == 0
     assert elf(folder, "ca", "issue", "ca", "web-5", "--out", "web-5")[0] == 0
     return folder
 
@@ -75,15 +75,16 @@ def test_a_renewed_certificate_keeps_the_id(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ca", "init", "x", "--fleet", "a b"], 2, "--fleet: a fleet's name is"),
-        (["ca", "init", "ca/ca.key/x", "--fleet", "shop"], 1, "ca/ca.key/x: "),
+        (["ca", "init", "x", "--fleet", "a b"], 2, "a fleet's name is"),
+        (["ca", "init", "ca/ca.key/x", "--fleet", "shop", "--no-password"], 1, "ca/ca.key/x: "),
+        (["ca", "init", "x", "--fleet", "shop"], 2, "no terminal to ask for the password"),
         (["ca", "issue", "nowhere", "a", "--out", "a"], 1, "nowhere/ca.pem: "),
         (["ca", "issue", "ca", "", "--out", "a"], 2, "an agent's name is"),
         (["ca", "issue", "ca", "a", "--out", "a", "--node-id", "xyz"], 2, "--node-id: an id is 32 hexadecimal"),
         (["ca", "issue", "ca", "a", "--out", "a", "--days", "0"], 2, "--days"),
         (["ca", "issue", "ca", "a", "--out", "web-5/agent.key"], 2, "is a file"),
         (["ca", "show", "nowhere"], 1, "nowhere: no such file or directory"),
-        (["ca", "show", "ca/ca.key"], 1, "ca/ca.key: this is no certificate of an agent or an authority (PEM)"),
+        (["ca", "show", "ca/ca.key"], 1, "ca/ca.key: this is no certificate of an agent or an authority, and no list"),
         (["config", "check", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent", "--config", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent"], 2, "Missing option '--config'"),

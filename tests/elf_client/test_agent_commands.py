@@ -21,9 +21,11 @@ from scripted_agent import ACCEPTED, Conversation, ScriptedAgent
 from agent.control.messages import (
     Ended,
     GetJobs,
+    IdentityStatus,
     Job,
     Jobs,
     JobStatus,
+    RevocationListStatus,
     Status,
     Stop,
     Stopped,
@@ -45,6 +47,10 @@ STATUS = Status(
     jobs=[JobStatus("shop", "ab" * 16, ["worker", "combiner"], "agent-3", ["agent-6", "agent-7"], 1, 2,
                     "2026-01-02T03:04:00Z")],
     counters={"frames_in": 12345, "refused": 0},
+    identity=IdentityStatus(
+        "1f" * 20, "2027-01-02T03:04:05Z",
+        [RevocationListStatus("0a" * 32, 1_760_000_000, 2), RevocationListStatus("0b" * 32, 0, 0)],
+    ),
 )  # fmt: skip
 
 
@@ -93,6 +99,9 @@ def test_status_shows_members_streams_jobs_and_counters(socket_path: Path, monke
         "agent-5 of fleet shop at 127.0.0.1:7705: active",
         "up 1.5 h, 96 MiB",
         "leaf set 2: agent-1, agent-2",
+        "identity certificate 1f1f1f1f1f1f1f1f, valid until 2027-01-02T03:04:05Z",
+        "authority 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a: list 1760000000, 2 revoked",
+        "authority 0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b: nothing revoked",
         "peers 7 known",
         "web /var/log/nginx/*.log 2 123,456 1,234.6 3 9,876,543 yes",
         "shop worker, combiner agent-3 agent-6, agent-7 2026-01-02T03:04:00Z 1 2",

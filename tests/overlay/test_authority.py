@@ -19,7 +19,7 @@ def test_a_certificate_says_who_the_agent_is() -> None:
     certificate = x509.load_pem_x509_certificate(credentials.certificate_pem)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert names.get_values_for_type(x509.UniformResourceIdentifier) == [f"elf://shop/{format_id(0xAB)}"]
+    assert names.get_values_for_type(x509.UniformResourceIdentifier) == [f"elf://shop/agent/{format_id(0xAB)}"]
     assert [name.value for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["agent-5"]
     assert set(usages) == {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH}
     assert isinstance(certificate.public_key(), ec.EllipticCurvePublicKey)
@@ -46,6 +46,17 @@ def test_saved_and_loaded_it_is_the_same_authority(tmp_path: Path) -> None:
     issued = x509.load_pem_x509_certificate(loaded.issue("agent-5").certificate_pem)
     issued.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate_pem))
     assert (loaded.fleet, loaded.certificate_pem) == ("shop", authority.certificate_pem)
+
+
+def test_saved_with_a_password_it_needs_that_password(tmp_path: Path) -> None:
+    authority = Authority.create("shop")
+    authority.save(tmp_path, b"correct horse")
+    assert b"ENCRYPTED" in (tmp_path / "ca.key").read_bytes()
+    assert Authority.load(tmp_path, b"correct horse").certificate_pem == authority.certificate_pem
+    with pytest.raises(AuthorityError, match=r"ca\.key: that is not its password"):
+        Authority.load(tmp_path, b"wrong horse")
+    with pytest.raises(AuthorityError, match=r"ca\.key: is protected by a password, which is needed"):
+        Authority.load(tmp_path)
 
 
 def test_only_the_owner_reads_keys(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from overlay import Authority, Identity, IdentityError
-from overlay.transport.identity import read_claims
+from overlay.transport.claims import read_claims
 
 AUTHORITY = Authority.create("shop")
 
@@ -97,7 +97,7 @@ def test_a_key_under_a_password_is_not_asked_for(tmp_path: Path) -> None:
             serialization.BestAvailableEncryption(b"secret"),
         )
     )
-    assert files.fault().startswith(f"{files.key}: is protected by a password")
+    assert files.fault().startswith(f"{files.key}: is protected by a password: name the file")
 
 
 @pytest.mark.parametrize("fleet", ["shop", "zoo"])
@@ -143,11 +143,15 @@ def test_while_the_authority_changes_both_are_known(tmp_path: Path) -> None:
         [],
         ["elf://shop"],
         ["elf://shop/5"],
-        ["http://shop/" + "0" * 32],
-        ["elf://shop/" + "0" * 33],
-        ["elf://shop/" + "0" * 32, "elf://shop/" + "1" * 32],
-        ["elf://shop/" + "A" * 32],
-        ["elf:///" + "0" * 32],
+        ["elf://shop/" + "0" * 32],
+        ["elf://shop/agent/5"],
+        ["elf://shop/Agent/" + "0" * 32],
+        ["elf://shop/agent/" + "0" * 32, "http://shop"],
+        ["http://shop/agent/" + "0" * 32],
+        ["elf://shop/agent/" + "0" * 33],
+        ["elf://shop/agent/" + "0" * 32, "elf://shop/agent/" + "1" * 32],
+        ["elf://shop/agent/" + "A" * 32],
+        ["elf:///agent/" + "0" * 32],
     ],
 )
 def test_only_certificates_that_name_one_agent_are_an_agents(uris: list[str]) -> None:
@@ -163,7 +167,44 @@ def test_only_certificates_that_name_one_agent_are_an_agents(uris: list[str]) ->
 def test_only_certificates_with_one_readable_name_are_an_agents(names: list[str]) -> None:
     certificate = {
         "subject": tuple((("commonName", name),) for name in names),
-        "subjectAltName": (("URI", "elf://shop/" + "0" * 32),),
+        "subjectAltName": (("URI", "elf://shop/agent/" + "0" * 32),),
     }
     with pytest.raises(ValueError, match="name"):
         read_claims(certificate)
+
+
+def test_a_certificate_for_another_role_is_no_agents(tmp_path: Path) -> None:
+    assert Files(tmp_path, role="client").fault() == (
+        f"{tmp_path}/agent.pem: not an agent's certificate: it is for a client"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o777])
+def test_a_key_that_is_open_to_everybody_is_refused(tmp_path: Path, mode: int) -> None:
+    files = Files(tmp_path)
+    files.key.chmod(mode)
+    assert files.fault() == (
+        f"{files.key}: is open to everybody on this machine (mode {mode:03o}): its secret may be known; chmod o= it"
+    )
+    files.key.chmod(0o640)  # the owner's group may be the agent's
+    assert files.load().node_id == 5
+
+
+def test_a_key_under_a_password_is_opened_by_the_password_in_a_file(tmp_path: Path) -> None:
+    files = Files(tmp_path, key_password=b"secret")
+    password = tmp_path / "password"
+    password.write_text("secret\r\n")
+    password.chmod(0o600)
+    assert files.load(key_password_file=password).node_id == 5
+    password.write_text("wrong\n")
+    assert files.fault(key_password_file=password) == f"{password}: is not the password of {files.key}"
+    password.chmod(0o644)
+    assert files.fault(key_password_file=password).startswith(f"{password}: is open to everybody")
+    password.unlink()
+    assert files.fault(key_password_file=password) == f"{password}: No such file or directory"
+
+
+def test_a_fleet_has_few_authorities(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.ca.write_bytes(b"".join(Authority.create("shop").certificate_pem for _ in range(9)))
+    assert files.fault() == f"{files.ca}: holds 9 authorities, 8 at most"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -122,6 +123,7 @@ class Fleet:
         incarnation: int = 1,
         identity: Identity | None = None,
         compress: bool = False,
+        wall_s: Callable[[], float] = time.time,
         **limits: Any,
     ) -> Agent:
         recorder = Recorder()
@@ -132,6 +134,7 @@ class Fleet:
             receiver=recorder,
             limits=TransportLimits(**limits),
             compress=compress,
+            wall_s=wall_s,
         )
         scope = trio.CancelScope()
 

@@ -1,0 +1,62 @@
+"""How an authority's files are read and written: never half, and never over what must stay."""
+
+import os
+from pathlib import Path
+
+FILE_BYTES_MAX = 64 << 20
+
+
+class AuthorityError(Exception):
+    """The authority cannot be loaded, saved or do what was asked; one line that names the file and the fault."""
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file; AuthorityError when that fails."""
+    try:
+        with path.open("rb") as file:
+            return file.read(FILE_BYTES_MAX)
+    except OSError as error:
+        raise AuthorityError(f"{path}: {error.strerror}") from error
+
+
+def check_free(*paths: Path) -> None:
+    """See that nothing is there that would be written over."""
+    for path in paths:
+        if path.exists():
+            raise AuthorityError(f"{path}: is already there and is not written over")
+
+
+def write_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that must not be there yet, with its final permissions from the first moment."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+    except FileExistsError as error:
+        raise AuthorityError(f"{path}: is already there and is not written over") from error
+    except OSError as error:
+        raise AuthorityError(f"{path}: {error.strerror}") from error
+
+
+def replace(path: Path, data: bytes, mode: int) -> None:
+    """Write a file whether it is there or not: whoever reads it reads all of the old one or all of the new."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise AuthorityError(f"{path}: {error.strerror}") from error
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Add a line to a file, on disk before this returns."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), "wb") as file:
+            file.write(line + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise AuthorityError(f"{path}: {error.strerror}") from error
