@@ -8,25 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any, get_args
+
+import msgspec
 
 from overlay import Id, Node, Peer, WireError
-from overlay.messages import (
-    Announcement,
-    Direct,
-    Disseminate,
-    GroupJoin,
-    GroupLeave,
-    GroupRefused,
-    JoinReply,
-    JoinRequest,
-    LeafSetAnswer,
-    LeafSetProbe,
-    Leaving,
-    Publish,
-    Route,
-    RowAnswer,
-    RowRequest,
-)
+from overlay.messages import OverlayMessage
 from overlay.outbox import CODEC
 from overlay.transport.assembly import Room
 from overlay.transport.framing import CREDIT, LENGTH, FrameReader, FrameWriter, FramingError, Kind, fleet_tag
@@ -38,27 +25,38 @@ HERE, THERE = Peer(4, "here:1"), Peer(6, "there:1")
 TAG = fleet_tag("shop")
 _WRITER = FrameWriter(TAG)
 _HELLO = HELLO_CODEC.encode(Hello(Id(4), "127.0.0.1:7", 1, "agent-4"))
-MESSAGES = [
-    CODEC.encode(message)
-    for message in (
-        JoinRequest(joiner=HERE, hops=1, next_row=0, rows=(THERE,), neighbours=(HERE,)),
-        JoinReply(rows=(THERE,), neighbours=(HERE,), leaves=(HERE, THERE)),
-        LeafSetProbe(leaves=(HERE, THERE)),
-        LeafSetAnswer(leaves=(HERE,)),
-        Announcement(),
-        RowRequest(row=3),
-        RowAnswer(peers=(THERE,)),
-        Route(message_id=1, key=Id(7), origin=HERE, hops=1, payload=b"payload"),
-        Direct(payload=b"payload"),
-        Publish(message_id=2, group=Id(5), hops=0, payload=b"payload"),
-        Disseminate(message_id=3, group=Id(5), hops=1, payload=b"payload"),
-        GroupJoin(group=Id(5)),
-        GroupRefused(group=Id(4), redirect=THERE),
-        GroupLeave(group=Id(5)),
-        Leaving(),
-    )
-]
-"""A proper message of most kinds."""
+
+
+def _sample(kind: msgspec.inspect.Type) -> Any:
+    """Return a value of a type that messages have."""
+    match kind:
+        case msgspec.inspect.CustomType(cls=cls):
+            return Id(5) if cls is Id else HERE
+        case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
+            return (_sample(item),)
+        case msgspec.inspect.TupleType(item_types=items):
+            return tuple(map(_sample, items))
+        case msgspec.inspect.UnionType(types=types):
+            return _sample(next(one for one in types if not isinstance(one, msgspec.inspect.NoneType)))
+        case msgspec.inspect.StructType(cls=cls, fields=fields):
+            return cls(**{field.name: _sample(field.type) for field in fields})
+        case msgspec.inspect.IntType(ge=least):
+            return max(1, least or 0)
+        case msgspec.inspect.BytesType(min_length=length):
+            return bytes(length or 7)
+        case msgspec.inspect.StrType():
+            return "text"
+        case msgspec.inspect.FloatType():
+            return 1.0
+        case msgspec.inspect.BoolType():
+            return True
+        case msgspec.inspect.LiteralType(values=values):
+            return values[0]
+    raise NotImplementedError(f"a sample of {kind}")
+
+
+MESSAGES = [CODEC.encode(_sample(msgspec.inspect.type_info(kind))) for kind in get_args(OverlayMessage)]
+"""A proper message of every kind."""
 FRAMES = _WRITER.frame(Kind.HELLO, _HELLO) + b"".join(
     _WRITER.frame(kind, body)
     for kind, body in (
