@@ -44,6 +44,7 @@ from overlay.pastry.forwarding import OnForward
 from overlay.pastry.join import ProtocolError
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
+from overlay.simulation.churn import Churn, ParetoSessions, Sessions, WeibullSessions
 from overlay.simulation.latency import Latency, LatencyMatrixError, MatrixLatency, PlaneLatency, UniformLatency
 from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
 from overlay.simulation.simulator import Simulator
@@ -115,6 +116,7 @@ __all__ = [
     "AuthorityError",
     "ChildAdded",
     "ChildRemoved",
+    "Churn",
     "Codec",
     "ConnectError",
     "Connection",
@@ -137,6 +139,7 @@ __all__ = [
     "Node",
     "OnForward",
     "ParentChanged",
+    "ParetoSessions",
     "Peer",
     "PeerFailed",
     "PeerLeft",
@@ -151,6 +154,7 @@ __all__ = [
     "RevocationError",
     "Revocations",
     "SecretFileError",
+    "Sessions",
     "Simulator",
     "Statistics",
     "Traffic",
@@ -160,6 +164,7 @@ __all__ = [
     "Trust",
     "UniformLatency",
     "UnknownHostError",
+    "WeibullSessions",
     "WireError",
     "address_id",
     "app_id",

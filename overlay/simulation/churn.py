@@ -1,0 +1,148 @@
+"""Nodes that come and go: how long they stay, how they go, and who comes instead.
+
+Theory. Sessions of real peers are not exponential: most are short, some very long. Weibull distributions of a shape
+below 1 (here 0.6) were fitted to such traces, and Pareto ones (here of shape 1.5), whose tails are longer still. Both
+are scaled to a median session. A seeded source draws them by inverting their distribution functions.
+
+A population is kept: whoever goes is followed, after a pause, by one node. That is a new one, or the same started
+again under its old id.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Protocol
+
+from overlay.node import Node
+from overlay.random_source import RandomSource
+from overlay.simulation.simulator import Simulator
+
+WEIBULL_SHAPE = 0.6
+PARETO_SHAPE = 1.5
+
+
+class Sessions(Protocol):
+    """How long nodes stay."""
+
+    def draw_s(self, random: RandomSource) -> float:
+        """Return the length of a session in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeibullSessions:
+    """Sessions of a Weibull distribution with this median; below shape 1 who has stayed long stays longer.
+
+    >>> import random
+    >>> drawn = sorted(WeibullSessions(300.0).draw_s(random.Random(seed)) for seed in range(999))
+    >>> 270 < drawn[499] < 330
+    True
+    """
+
+    median_s: float
+    shape: float = WEIBULL_SHAPE
+
+    def draw_s(self, random: RandomSource) -> float:
+        """Return the length of a session in seconds."""
+        return float(self.median_s * (-log(1.0 - random.random()) / log(2.0)) ** (1.0 / self.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoSessions:
+    """Sessions of a Pareto distribution (Lomax, which begins at zero) with this median; its tail is a power law.
+
+    >>> import random
+    >>> drawn = sorted(ParetoSessions(300.0).draw_s(random.Random(seed)) for seed in range(999))
+    >>> 270 < drawn[499] < 330
+    True
+    """
+
+    median_s: float
+    shape: float = PARETO_SHAPE
+
+    def draw_s(self, random: RandomSource) -> float:
+        """Return the length of a session in seconds."""
+        scale_s = self.median_s / (2.0 ** (1.0 / self.shape) - 1.0)
+        return float(scale_s * ((1.0 - random.random()) ** (-1.0 / self.shape) - 1.0))
+
+
+class Churn:
+    """Lets nodes of a simulation go when their sessions end, and others come.
+
+    `on_join(node)` is called with each node that came, right after it was told to join, to subscribe it. `leaving`
+    and `returning` are the probabilities that a node says goodbye instead of crashing, and that who comes is the one
+    that went. `crashes`, `leaves` and `joins` count. Nodes given as `staying` never go, and are the contacts.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        random: RandomSource,
+        sessions: Sessions,
+        *,
+        staying: Sequence[Node],
+        on_join: Callable[[Node], None] = lambda _: None,
+        leaving: float = 0.5,
+        returning: float = 0.5,
+        pause_s: float = 5.0,
+    ) -> None:
+        self.crashes = self.leaves = self.joins = 0
+        self._simulator = simulator
+        self._random = random
+        self._sessions = sessions
+        self._contacts = list(staying)
+        self._on_join = on_join
+        self._leaving = leaving
+        self._returning = returning
+        self._pause_s = pause_s
+        # (time, sequence, node): of one that is up, when it goes; of one that went, when another comes.
+        self._queue: list[tuple[float, int, Node]] = []
+        self._sequence = 0
+        self._up: dict[Node, None] = {}
+
+    def add(self, node: Node) -> None:
+        """Let a node that has joined go after a session from now."""
+        self._up[node] = None
+        self._plan(node, self._sessions.draw_s(self._random))
+
+    def run(self, until: float) -> None:
+        """Run the simulation up to a time, with all the comings and goings before it."""
+        while self._queue and self._queue[0][0] <= until:
+            at, _, node = heapq.heappop(self._queue)
+            self._simulator.run(at)
+            if node in self._up:
+                self._go(node)
+            else:
+                self._come_instead_of(node)
+        self._simulator.run(until)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that are up, but for those that stay."""
+        return list(self._up)
+
+    def _go(self, node: Node) -> None:
+        del self._up[node]
+        if self._random.random() < self._leaving:
+            self.leaves += 1
+            node.leave(self._simulator.clock(node))
+        else:
+            self.crashes += 1
+        self._simulator.crash(node)
+        self._plan(node, self._pause_s * self._random.random())
+
+    def _come_instead_of(self, gone: Node) -> None:
+        self.joins += 1
+        if self._random.random() < self._returning:
+            node = self._simulator.restart(gone)
+        else:
+            self._simulator.forget(gone)
+            node = self._simulator.add_node()
+        contact = self._contacts[int(self._random.random() * len(self._contacts))]
+        node.join(contact.peer, self._simulator.clock(node))
+        self._on_join(node)
+        self.add(node)
+
+    def _plan(self, node: Node, after_s: float) -> None:
+        self._sequence += 1
+        heapq.heappush(self._queue, (self._simulator.now + after_s, self._sequence, node))
