@@ -130,7 +130,10 @@ class Simulator:
         self._arm(process, until)
 
     def change_clock(self, node: Node, *, jump_s: float = 0.0, rate: float | None = None) -> None:
-        """Put a node's clock forward or back; let it go by `rate` seconds a second. The node lives by `clock` then."""
+        """Put a node's clock forward or back; let it go by `rate` seconds a second. The node lives by `clock` then.
+
+        Agents read a clock that may leap over a suspension but never goes back, and nodes count on that.
+        """
         process = self._process(node)
         self._collect(process)
         process.clock = process.clock or Clock()

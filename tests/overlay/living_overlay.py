@@ -6,8 +6,10 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
-from overlay_oracle import check_all, leaf_set_errors, tree_errors
+from overlay_observer import Observer
+from overlay_oracle import leaf_set_errors, tree_errors
 
 from overlay import Event, LeafSetChanged, MulticastReceived, Node, PeerFailed, PeerLeft, Simulator, closest
 
@@ -46,9 +48,12 @@ class LivingOverlay:
     def __init__(self, seed: int, size: int, groups: int = 6) -> None:
         self.random = random.Random(seed)
         self.events: list[tuple[float, Node, Event]] = []
-        self.simulator = Simulator(self.random, on_event=lambda *entry: self.events.append(entry))
+        self.simulator = Simulator(self.random)
         self.live: list[Node] = []
         self.keys = [self.random.getrandbits(128) for _ in range(groups)]
+        self.observer = Observer(self.simulator, self.keys)
+        self.simulator.on_event = self._take
+        self._multicasts = count()
         for _ in range(size):
             self.add()
         self.run(12.0)
@@ -59,8 +64,14 @@ class LivingOverlay:
     def now(self) -> float:
         return self.simulator.now
 
+    def _take(self, now: float, node: Node, event: Event) -> None:
+        self.events.append((now, node, event))
+        self.observer(now, node, event)
+
     def run(self, seconds: float) -> None:
-        self.simulator.run(self.now + seconds)
+        self.simulator.run(self.now + seconds, stop=self.observer.step)
+        self.observer.check_all()
+        assert self.observer.violations == []
 
     def add(self, node: Node | None = None) -> Node:
         """Let a new node join, or a given one, and wait until it is in."""
@@ -107,7 +118,6 @@ class LivingOverlay:
             self.run(STEP_S)
             since = self.now - start
             for nodes in components:
-                check_all(nodes)
                 self._look(nodes, since, healing)
         remaining = [error for nodes in components for error in self.errors(nodes)]
         assert remaining == [], f"after {limit} s: {remaining[:5]}"
@@ -132,7 +142,7 @@ class LivingOverlay:
         loss, self.simulator.loss = self.simulator.loss, 0.0
         self.events.clear()
         for key in self.keys:
-            self.random.choice(self.live).multicast(key, b"", self.now)
+            self.random.choice(self.live).multicast(key, b"%d" % next(self._multicasts), self.now)
         self.run(5.0)
         received = Counter((node, e.group) for _, node, e in self.events if isinstance(e, MulticastReceived))
         assert received == Counter((node, key) for node in self.live for key in self.keys)

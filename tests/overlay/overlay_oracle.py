@@ -48,10 +48,11 @@ def check_all(nodes: Iterable[Node]) -> None:
 def leaf_set_errors(nodes: Sequence[Node]) -> list[str]:
     """Name the nodes whose leaf set is not the nearest ones on either side."""
     ring = sorted(node.peer.node_id for node in nodes)
+    places = {node_id: place for place, node_id in enumerate(ring)}
     reach = min(HALF_LEAF_SET, len(ring) - 1)
     errors = []
     for node in nodes:
-        place = ring.index(node.peer.node_id)
+        place = places[node.peer.node_id]
         steps = [step for step in range(-reach, reach + 1) if step]
         expected = {ring[(place + step) % len(ring)] for step in steps}
         if {peer.node_id for peer in node.leaf_set} != expected:

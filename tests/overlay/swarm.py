@@ -128,9 +128,11 @@ class Swarm:
         active = [node for node in self.live if node.is_active]
         if not active:
             first = self.source.choice(self.live)
-            first.leave(self.simulator.clock(first))
-            first.start(self.simulator.clock(first))
+            now = self.simulator.clock(first)
+            first.leave(now)
             self.observer.left(first)
+            first.start(now)
+            self.subscribe(first)
             active = [first]
         seed = self.source.choice(active)
         others = [node for node in self.live if node is not seed]
@@ -192,10 +194,13 @@ class Swarm:
             node.join(self.source.choice(self.live).peer, now)
         else:
             node.start(now)
-        for key in self.keys:
-            node.subscribe(key, now)
+        self.subscribe(node)
         self.live.append(node)
         self.note(f"{node.peer} joins")
+
+    def subscribe(self, node: Node) -> None:
+        for key in self.keys:
+            node.subscribe(key, self.simulator.clock(node))
 
     def leave(self) -> None:
         if len(self.live) > CORE_MIN:
