@@ -20,7 +20,7 @@ class Observer:
 
     Counted, as no protocol can prevent it while the network is in parts: `overlap_s`, for how long some key had
     more than one active root in one component; `delivered`, how often each routed payload was, at whatever nodes;
-    `delivered_by` is the first of them.
+    `delivered_by` is the first of them; `received`, at how many nodes each multicast one was.
     """
 
     def __init__(self, simulator: Simulator, keys: Iterable[int] = ()) -> None:
@@ -28,6 +28,7 @@ class Observer:
         self.overlap_s = 0.0
         self.delivered: Counter[bytes] = Counter()
         self.delivered_by: dict[bytes, Node] = {}
+        self.received: Counter[bytes] = Counter()
         self._simulator = simulator
         self._joined: set[Node] = set()
         self._seen: set[tuple[Node, type[Event], int, bytes]] = set()
@@ -92,7 +93,9 @@ class Observer:
         if seen in self._seen:
             self._report(f"{node.peer} applied {event} twice")
         self._seen.add(seen)
-        if isinstance(event, Delivered):
+        if isinstance(event, MulticastReceived):
+            self.received[event.payload] += 1
+        else:
             self.delivered[event.payload] += 1
             self.delivered_by.setdefault(event.payload, node)
 
