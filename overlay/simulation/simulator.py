@@ -129,6 +129,10 @@ class Simulator:
         process.stalled_until = until
         self._arm(process, until)
 
+    def stands_still(self, node: Node) -> bool:
+        """Say whether a node is stalled: its owner, in the same process, could not call it either."""
+        return self.now < self._process(node).stalled_until
+
     def change_clock(self, node: Node, *, jump_s: float = 0.0, rate: float | None = None) -> None:
         """Put a node's clock forward or back; let it go by `rate` seconds a second. The node lives by `clock` then.
 

@@ -14,7 +14,7 @@ STEPS_PER_CHECK = 40
 class Observer:
     """To be a simulator's `on_event`, and its `stop` (which never stops it).
 
-    At once and always: a node delivers only after it has joined, and nothing twice, be it routed (each payload is
+    At once and always: a node delivers only while it is active, and nothing twice, be it routed (each payload is
     taken for a message of its own) or multicast; every part of every node keeps its invariants, among them the
     bounds of its tables.
 
@@ -87,7 +87,7 @@ class Observer:
 
     def _apply(self, node: Node, event: Delivered | MulticastReceived) -> None:
         key = event.key if isinstance(event, Delivered) else event.group
-        if node not in self._joined or not node.is_active:
+        if node not in self._joined or (isinstance(event, Delivered) and not node.is_active):
             self._report(f"{node.peer} applied {event} without being in the overlay")
         seen = (node, type(event), int(key), event.payload)
         if seen in self._seen:

@@ -127,7 +127,7 @@ class Swarm:
         """Choose nodes that are up, one of them in the overlay, as somebody must be."""
         active = [node for node in self.live if node.is_active]
         if not active:
-            first = self.source.choice(self.live)
+            first = self.source.choice(self.awake(self.live))
             now = self.simulator.clock(first)
             first.leave(now)
             self.observer.left(first)
@@ -144,7 +144,7 @@ class Swarm:
 
     def try_seeds(self, core: Sequence[Node]) -> None:
         """Do what the shells of agents do for ever: try a seed."""
-        for node in core[1:]:
+        for node in self.awake(core[1:]):
             now = self.simulator.clock(node)
             if node.is_active:
                 node.meet(core[0].peer, now)
@@ -175,18 +175,24 @@ class Swarm:
 
     def route(self, key: int | None = None, nodes: Sequence[Node] | None = None) -> bytes:
         payload = b"route %d" % next(self._payloads)
-        node = self.source.choice(nodes or self.live)
+        node = self.source.choice(self.awake(nodes or self.live))
         node.route(self.source.getrandbits(128) if key is None else key, payload, self.simulator.clock(node))
         return payload
 
     def multicast(self, key: int | None = None, nodes: Sequence[Node] | None = None) -> bytes:
         payload = b"multicast %d" % next(self._payloads)
-        node = self.source.choice(nodes or self.live)
+        node = self.source.choice(self.awake(nodes or self.live))
         node.multicast(self.source.choice(self.keys) if key is None else key, payload, self.simulator.clock(node))
         return payload
 
     def some(self, fraction_max: float) -> list[Node]:
         return self.source.sample(self.live, max(1, round(self.source.uniform(0.0, fraction_max) * len(self.live))))
+
+    def awake(self, nodes: Sequence[Node]) -> list[Node]:
+        """Return those that do not stand still, waiting for one if all do."""
+        while not (awake := [node for node in nodes if not self.simulator.stands_still(node)]) and nodes:
+            self.go_on(0.5)
+        return awake
 
     def without(self, side: Sequence[Node]) -> list[Node]:
         return [node for node in self.live if node not in side]
@@ -210,7 +216,7 @@ class Swarm:
 
     def leave(self) -> None:
         if len(self.live) > CORE_MIN:
-            node = self.some(0.0)[0]
+            node = self.source.choice(self.awake(self.live))
             self.live.remove(node)
             node.leave(self.simulator.clock(node))
             self.observer.left(node)
