@@ -12,10 +12,12 @@ from overlay.events import (
     ChildAdded,
     ChildRemoved,
     Delivered,
+    EpochTaken,
     Event,
     Joined,
     LeafSetChanged,
     MessageReceived,
+    MulticastAcknowledged,
     MulticastReceived,
     ParentChanged,
     PeerFailed,
@@ -38,6 +40,7 @@ from overlay.ids import (
     group_id,
     parse_id,
     shared_prefix_length,
+    tree_id,
 )
 from overlay.node import PAYLOAD_BYTES_MAX, Node
 from overlay.pastry.forwarding import OnForward
@@ -123,6 +126,7 @@ __all__ = [
     "Credentials",
     "Delivered",
     "DeliveryLimitError",
+    "EpochTaken",
     "Event",
     "Id",
     "Identity",
@@ -135,6 +139,7 @@ __all__ = [
     "MatrixLatency",
     "MemoryNetwork",
     "MessageReceived",
+    "MulticastAcknowledged",
     "MulticastReceived",
     "Node",
     "OnForward",
@@ -185,4 +190,5 @@ __all__ = [
     "revocation_lists_of",
     "route_path",
     "shared_prefix_length",
+    "tree_id",
 ]

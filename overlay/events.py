@@ -67,6 +67,31 @@ class MulticastReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class MulticastAcknowledged:
+    """All members have a multicast that was to be acknowledged, or its time is up.
+
+    Raised at the root and at the publisher. `received`: the members that have raised it. `missing`: who had not
+    reported, with whoever is below them. Both are empty where the root was not heard of.
+    """
+
+    group: Id
+    message_id: int
+    received: frozenset[Id]
+    missing: frozenset[Id]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTaken:
+    """The node has become the root of a group, for the time of this epoch.
+
+    To be on disk before anything is sent that comes after it; and to be given to the node of the next start.
+    """
+
+    group: Id
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
 class Attached:
     """The node has a path to the group's root, or is the root. Raised for forwarders too."""
 
@@ -127,6 +152,8 @@ Event = (
     | RequestFailed
     | MessageReceived
     | MulticastReceived
+    | MulticastAcknowledged
+    | EpochTaken
     | Attached
     | ParentChanged
     | ChildAdded

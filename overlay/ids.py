@@ -151,6 +151,15 @@ def address_id(address: str) -> Id:
     return id_from_bytes(hashlib.sha1(address.encode(), usedforsecurity=False).digest()[:ID_BYTES])
 
 
+def tree_id(app: int, number: int) -> Id:
+    """Return the key of one of the trees of an app, so that their roots lie far apart.
+
+    >>> len({tree_id(7, number) for number in range(100)} | {Id(7)})
+    101
+    """
+    return _hash_fields(id_to_bytes(app), number.to_bytes(4, "big"))
+
+
 def _hash_fields(*fields: bytes) -> Id:
     """Hash fields with their lengths in front: no two different lists of fields hash the same bytes."""
     hashed = hashlib.sha1(usedforsecurity=False)

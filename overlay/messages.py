@@ -3,19 +3,24 @@
 The sender of a message is whom the channel says it is, and is never in the message itself.
 """
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from overlay.ids import DIGIT_VALUES, DIGITS, Id
+from overlay.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.pastry.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.neighbourhood import NEIGHBOURHOOD_SIZE
 from overlay.peer import Peer
+from overlay.scribe.epoch import Epoch, Sequence
+from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
 from overlay.statistics import Traffic
 
 HOPS_MAX = 64
 PATH_LENGTH_MAX = 64
+GROUPS_PER_MESSAGE_MAX = 256
 GROUPS_PER_DIGEST_MAX = 1024
+EDGE_BUCKETS = 16
+IDS_PER_MESSAGE_MAX = 1 << 16
 
 Hops = Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
 MessageId = Annotated[int, msgspec.Meta(ge=0)]
@@ -26,7 +31,67 @@ Neighbours = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=NEIGHBOURHOOD_S
 Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 Groups = Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
-GroupPaths = Annotated[tuple[tuple[Id, int], ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
+Digest = Annotated[int, msgspec.Meta(ge=0)]
+AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
+Entries = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
+PackedIds = Annotated[bytes, msgspec.Meta(max_length=ID_BYTES * IDS_PER_MESSAGE_MAX)]
+
+
+class Standing(NamedTuple):
+    """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+
+
+class Place(NamedTuple):
+    """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+    path: Path
+
+
+class Refusal(NamedTuple):
+    """Of who cannot be a parent: whom to ask instead, None: this one again later."""
+
+    group: Id
+    redirect: Peer | None
+
+
+class UpwardEdge(NamedTuple):
+    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch and how far it is in it."""
+
+    group: Id
+    checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    epoch: Epoch
+    sequence: Sequence
+
+
+class RootState(NamedTuple):
+    """What there is to a root: its epoch, how far its multicasts are, the last of them."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+    entries: Entries
+
+
+class Wanted(NamedTuple):
+    """The publisher who wants to know who has a multicast, and for how long it waits."""
+
+    publisher: Peer
+    timeout_ms: AcknowledgeMs
+
+
+Standings = Annotated[tuple[Standing, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+Places = Annotated[tuple[Place, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+Refusals = Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+UpwardEdges = Annotated[tuple[UpwardEdge, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
+Buckets = Annotated[tuple[Digest, ...], msgspec.Meta(min_length=EDGE_BUCKETS, max_length=EDGE_BUCKETS)]
+RootStates = Annotated[tuple[RootState, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 
 
 class _Tagged(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -102,63 +167,69 @@ class Publish(_Tagged, frozen=True, tag=10):
     message_id: MessageId
     group: Id
     hops: Hops
+    wanted: Wanted | None
     payload: bytes
 
 
 class Disseminate(_Tagged, frozen=True, tag=11):
-    """A multicast on its way down from the root; hops is the depth of the receiver."""
+    """A multicast on its way down from the root that is in office; hops is the depth of the receiver."""
 
-    message_id: MessageId
     group: Id
     hops: Hops
-    payload: bytes
+    entry: Entry
 
 
 class GroupJoin(_Tagged, frozen=True, tag=12):
-    """Asks the receiver to be the sender's parent in the group's tree."""
+    """Asks the receiver to be the sender's parent in these groups' trees."""
 
-    group: Id
+    standings: Standings
 
 
 class GroupJoined(_Tagged, frozen=True, tag=13):
-    """Parent to child: you are my child; this is my path to the root, my parent first, empty at the root."""
+    """Parent to child: you are my child in these trees, and this is where I am in them; again where that changes."""
 
-    group: Id
-    path: Path
+    places: Places
 
 
 class GroupRefused(_Tagged, frozen=True, tag=14):
-    """You cannot be my child (you are on my path, or I am full); ask `redirect` instead, or again later."""
+    """You cannot be my child (you are on my path, or I am full); ask another instead, or again later."""
 
-    group: Id
-    redirect: Peer | None
+    refusals: Refusals
 
 
 class GroupLeave(_Tagged, frozen=True, tag=15):
-    """Child to parent: I am not, or no longer, your child."""
+    """Child to parent: I am not, or no longer, your child in these trees."""
 
-    group: Id
+    groups: Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 
 
 class GroupDigest(_Tagged, frozen=True, tag=16):
     """The sender's view of the tree edges it shares with the receiver, to mend what lost messages left apart.
 
-    `children`: groups in which the receiver is a child of the sender.
-    `parents`: groups in which the receiver is the sender's parent, with a checksum of the path it gave.
+    `buckets`: of which part of the groups, as bits. `children`: groups in which the receiver is a child of the
+    sender. `parents`: those in which it is its parent. `asks`: for the receiver's view of the same part.
     """
 
+    buckets: Annotated[int, msgspec.Meta(ge=0, lt=1 << EDGE_BUCKETS)]
     children: Groups
-    parents: GroupPaths
+    parents: UpwardEdges
+    asks: bool
 
 
 class Ping(_Tagged, frozen=True, tag=17):
-    """From an active node: are you there? `wants_digest`: and what do you take our common tree edges to be?"""
+    """From an active node: are you there? `edges`: a digest of the tree edges it takes the two to share."""
 
-    wants_digest: bool
+    token: Annotated[int, msgspec.Meta(ge=0)]
+    incarnation: Annotated[int, msgspec.Meta(ge=0)]
+    edges: Digest
 
 
 class Pong(_Tagged, frozen=True, tag=18):
-    """The answer to a ping."""
+    """The answer to a ping, with its token."""
+
+    token: Annotated[int, msgspec.Meta(ge=0)]
+    incarnation: Annotated[int, msgspec.Meta(ge=0)]
+    edges: Digest
 
 
 class Leaving(_Tagged, frozen=True, tag=19):
@@ -188,6 +259,83 @@ class Response(_Tagged, frozen=True, tag=42):
     payload: bytes
 
 
+class EdgeBuckets(_Tagged, frozen=True, tag=28):
+    """The digest of pings differs for long: here it is in parts; say what you take the edges in other parts to be."""
+
+    digests: Buckets
+
+
+class Pull(_Tagged, frozen=True, tag=29):
+    """Asks for a group's multicasts beyond these numbers; passed on up the tree to who keeps all of them."""
+
+    group: Id
+    wanted: Frontier
+    origin: Peer
+    hops: Hops
+
+
+class Supply(_Tagged, frozen=True, tag=30):
+    """The answer to a pull, with how far the sender is. `is_whole`: it keeps no more than this."""
+
+    group: Id
+    frontier: Frontier
+    entries: Entries
+    is_whole: bool
+
+
+class Replicate(_Tagged, frozen=True, tag=31):
+    """From a root to those who may be the next one: what they will need, as far as they do not have it yet."""
+
+    states: RootStates
+
+
+class RootQuery(_Tagged, frozen=True, tag=32):
+    """Routed to a group's key: which root is in office there?"""
+
+    group: Id
+    origin: Peer
+    hops: Hops
+
+
+class RootAnswer(_Tagged, frozen=True, tag=33):
+    """The answer to a query, from the node closest to the key: its epoch; the lowest of all where it is no root."""
+
+    group: Id
+    epoch: Epoch
+
+
+class Acknowledge(_Tagged, frozen=True, tag=34):
+    """Up the tree: who has a multicast that is to be acknowledged.
+
+    `ids`: those from place `offset` on in the order in which the sender learnt of them; `members`: a byte for each,
+    1 where it has raised the multicast, 0 where it only passed it on. `waiting`: who has not been heard of yet.
+    """
+
+    group: Id
+    message_id: MessageId
+    offset: Annotated[int, msgspec.Meta(ge=0, le=IDS_PER_MESSAGE_MAX)]
+    ids: PackedIds
+    members: Annotated[bytes, msgspec.Meta(max_length=IDS_PER_MESSAGE_MAX)]
+    waiting: PackedIds
+
+
+class AcknowledgeAgain(_Tagged, frozen=True, tag=36):
+    """Down the tree: say who has the multicast from this place in your order on."""
+
+    group: Id
+    message_id: MessageId
+    offset: Annotated[int, msgspec.Meta(ge=0, le=IDS_PER_MESSAGE_MAX)]
+
+
+class Acknowledged(_Tagged, frozen=True, tag=35):
+    """The root's word to the publisher: who has the multicast, and who was not heard of in time."""
+
+    group: Id
+    message_id: MessageId
+    received: PackedIds
+    missing: PackedIds
+
+
 OverlayMessage = (
     JoinRequest
     | JoinReply
@@ -212,6 +360,15 @@ OverlayMessage = (
     | Echo
     | EchoReply
     | Response
+    | EdgeBuckets
+    | Pull
+    | Supply
+    | Replicate
+    | RootQuery
+    | RootAnswer
+    | Acknowledge
+    | AcknowledgeAgain
+    | Acknowledged
 )
 
 TRAFFIC: dict[type[OverlayMessage], Traffic] = {
@@ -231,6 +388,15 @@ TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     GroupRefused: Traffic.TREE,
     GroupLeave: Traffic.TREE,
     GroupDigest: Traffic.TREE,
+    EdgeBuckets: Traffic.TREE,
+    Pull: Traffic.MULTICAST,
+    Supply: Traffic.MULTICAST,
+    Replicate: Traffic.TREE,
+    RootQuery: Traffic.TREE,
+    RootAnswer: Traffic.TREE,
+    Acknowledge: Traffic.MULTICAST,
+    AcknowledgeAgain: Traffic.MULTICAST,
+    Acknowledged: Traffic.MULTICAST,
     Ping: Traffic.DETECTOR,
     Pong: Traffic.DETECTOR,
     Leaving: Traffic.JOIN,

@@ -5,7 +5,7 @@ Like a protocol library: bytes go in with `receive`, time with `handle_timer`; b
 whatever clock the caller keeps, randomness is given: the same calls with the same seed make the same run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -13,11 +13,15 @@ from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
 from overlay.ids import Id, checked_id
 from overlay.messages import (
     Absent,
+    Acknowledge,
+    AcknowledgeAgain,
+    Acknowledged,
     Announcement,
     Direct,
     Disseminate,
     Echo,
     EchoReply,
+    EdgeBuckets,
     GroupDigest,
     GroupJoin,
     GroupJoined,
@@ -32,10 +36,16 @@ from overlay.messages import (
     Ping,
     Pong,
     Publish,
+    Pull,
+    Replicate,
     Response,
+    RootAnswer,
+    RootQuery,
     Route,
     RowAnswer,
     RowRequest,
+    Supply,
+    Wanted,
 )
 from overlay.outbox import CODEC, Outbox
 from overlay.pastry.forwarding import Forwarding, OnForward
@@ -51,6 +61,7 @@ from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
+from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
 from overlay.scribe.scribe import Scribe
 from overlay.statistics import Statistics
 from overlay.wire import WIRE_BYTES_MAX, WireError
@@ -68,18 +79,26 @@ class Node:
 
     `random` is a seeded `random.Random` or anything like it. `on_forward` is called with every routed message that
     this node is about to pass on, its own too (and once more when one has to be sent another way): see `OnForward`.
+    `epochs`: by group the highest counter of the `EpochTaken` that nodes of this id have raised before.
     """
 
-    def __init__(self, peer: Peer, *, random: RandomSource, on_forward: OnForward | None = None) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        *,
+        random: RandomSource,
+        on_forward: OnForward | None = None,
+        epochs: Mapping[Id, int] | None = None,
+    ) -> None:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        self._watch = Watch(peer, self._outbox, random)
+        self._watch = Watch(peer, self._outbox, random, lambda node_id: self._scribe.edges_with(node_id))
         self._tables = Tables(peer, self._watch.suspects, random)
         self._membership = Membership(self._tables, self._watch, self._outbox, random)
         self._repair = Repair(self._tables, self._membership, self._outbox, random)
         self._survey = Survey(self._tables, self._membership, self._watch, self._outbox, random)
-        self._scribe = Scribe(self._membership, self._outbox, random)
+        self._scribe = Scribe(self._tables, self._membership, self._outbox, random, epochs or {})
         self._requests = Requests(self._membership, self._outbox, random)
         self._forwarding = Forwarding(
             self._tables,
@@ -111,11 +130,20 @@ class Node:
             Direct: self._handle_direct,
             Publish: self._forwarding.handle_publish,
             Disseminate: self._scribe.multicast.handle_disseminate,
-            GroupJoin: self._scribe.handle_join,
-            GroupJoined: self._scribe.handle_joined,
-            GroupRefused: self._scribe.handle_refused,
-            GroupLeave: self._scribe.handle_leave,
+            GroupJoin: self._scribe.attachment.handle_join,
+            GroupJoined: self._scribe.attachment.handle_joined,
+            GroupRefused: self._scribe.attachment.handle_refused,
+            GroupLeave: self._scribe.attachment.handle_leave,
             GroupDigest: self._scribe.handle_digest,
+            EdgeBuckets: self._scribe.comparison.handle_buckets,
+            Pull: self._scribe.multicast.handle_pull,
+            Supply: self._scribe.multicast.handle_supply,
+            Replicate: self._scribe.handle_replicate,
+            RootQuery: self._scribe.handle_root_query,
+            RootAnswer: self._scribe.handle_root_answer,
+            Acknowledge: self._scribe.acknowledgements.handle_acknowledge,
+            AcknowledgeAgain: self._scribe.acknowledgements.handle_again,
+            Acknowledged: self._scribe.acknowledgements.handle_acknowledged,
             Ping: self._presence.handle_ping,
             Pong: self._presence.handle_pong,
             Leaving: self._presence.handle_leaving,
@@ -202,15 +230,25 @@ class Node:
         """Leave a group, and its tree as well once no child needs this node."""
         self._scribe.unsubscribe(checked_id(group))
 
-    def multicast(self, group: int, payload: bytes, now: float) -> None:
-        """Send a payload to every member of a group, by way of its root; each raises `MulticastReceived`."""
+    def multicast(
+        self, group: int, payload: bytes, now: float, *, acknowledged: bool = False, timeout_s: float = 5.0
+    ) -> int:
+        """Send a payload to every member of a group, by way of its root; each raises `MulticastReceived`.
+
+        Return its message id. Acknowledged: `MulticastAcknowledged` says who has it, at the latest after the timeout
+        and a little more.
+        """
+        timeout_ms = min(max(1, round(timeout_s * 1000)), ACKNOWLEDGE_MS_MAX)
         message = Publish(
             message_id=self._random.getrandbits(64),
             group=checked_id(group),
             hops=0,
+            wanted=Wanted(self.peer, timeout_ms) if acknowledged else None,
             payload=_checked_payload(payload),
         )
+        self._scribe.acknowledgements.expect(message, now)
         self._forwarding.handle_publish(self.peer, message, now)
+        return message.message_id
 
     # The shell's calls.
 
@@ -276,6 +314,7 @@ class Node:
 
     def messages_to_send(self) -> list[tuple[Peer, bytes]]:
         """Return what has to be sent since the last call, in order."""
+        self._scribe.flush()
         return self._outbox.drain_messages()
 
     def events(self) -> list[Event]:
@@ -308,6 +347,11 @@ class Node:
     def groups(self) -> tuple[Id, ...]:
         """The groups whose trees the node is in, as a member or as a forwarder."""
         return self._scribe.groups
+
+    @property
+    def epochs(self) -> Mapping[Id, int]:
+        """The counters of the epochs this node took as a root, by group: for the next node of this id."""
+        return self._scribe.epochs.taken
 
     def is_root(self, key: int) -> bool:
         """Say whether this node is active and the closest to the key it knows of: root of its group."""

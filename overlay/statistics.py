@@ -51,6 +51,8 @@ class Statistics:
     """Messages seen before, by message id."""
     dropped: int
     """Payloads given up: no room to hold them before the node was active, or a group without a tree."""
+    missed: int
+    """Multicasts to a member that were given up, as nobody had them any more."""
     routed: int
     """Routed messages passed on towards their key."""
     delivered: int
@@ -80,7 +82,7 @@ class Counters:
         self._messages = dict.fromkeys(Traffic, 0)
         self._bytes = dict.fromkeys(Traffic, 0)
         self.received = self.received_bytes = self.join_messages = 0
-        self.malformed = self.refused = self.duplicates = self.dropped = 0
+        self.malformed = self.refused = self.duplicates = self.dropped = self.missed = 0
         self.routed = self.delivered = self.delivered_hops = 0
         self.stopped = self.rerouted = self.failed = self.returned = 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agent.daemon.epochs_file import EpochsFile
 from agent.errors import StartError
 
 DIRECTORY_MODE = 0o750
@@ -18,6 +19,7 @@ INCARNATION_FILE = "incarnation"
 LOCK_FILE = "lock"
 REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
+EPOCHS_FILE = "epochs"
 SPILL_DIRECTORY = "spill"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
@@ -78,6 +80,13 @@ class DataDirectory:
     def keep_revocations(self, lists: bytes) -> None:
         """Keeps lists of revoked certificates for the next start. OSError when the disk does not take them."""
         self._write(self.path / REVOCATIONS_FILE, lists)
+
+    def epochs(self) -> EpochsFile:
+        """What this agent has been the root of, over all its starts."""
+        try:
+            return EpochsFile(self.path / EPOCHS_FILE)
+        except OSError as error:
+            raise self._unusable(error) from None
 
     def empty_spill_directory(self) -> Path:
         """A folder for what this process writes for itself alone; what a killed one left there is removed."""

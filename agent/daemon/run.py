@@ -23,6 +23,7 @@ from agent.control.described import described_agent, memory_bytes, stream_counte
 from agent.control.server import ControlServer
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
+from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.kept_revocations import kept_revocations
 from agent.daemon.limits_of_process import raise_descriptor_limit
@@ -35,6 +36,7 @@ from agent.runtime.feeds_wanted import StreamOptions
 from agent.runtime.notices import Notice
 from agent.runtime.spill_room import SpillRoom
 from overlay import (
+    EpochTaken,
     Identity,
     ListenError,
     Node,
@@ -76,7 +78,8 @@ async def _run(config: Config, identity: Identity, directory: DataDirectory, sta
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
         incarnation = directory.next_incarnation(int(time.time()))
         revocations = kept_revocations(directory, identity)
-        daemon = Daemon(config, identity, revocations, incarnation, directory.empty_spill_directory(), started)
+        spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
+        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, started)
         return await daemon.run(signals)
 
 
@@ -95,6 +98,7 @@ class Daemon:
         revocations: Revocations,
         incarnation: int,
         spill_directory: Path,
+        epochs: EpochsFile,
         started: float,
     ) -> None:
         self._config = config
@@ -103,10 +107,11 @@ class Daemon:
         self._exit_code = 0
         address = config.advertise or config.listen
         chance = random.Random()
-        node = Node(Peer(identity.node_id, address), random=chance)
+        node = Node(Peer(identity.node_id, address), random=chance, epochs=epochs.counters)
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
-        warnings = DiskWarnings(trio.current_time)
-        self._room = SpillRoom(config.job_memory_bytes, spill_directory, warnings.warn)
+        self._epochs = epochs
+        self._warnings = DiskWarnings(trio.current_time)
+        self._room = SpillRoom(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = Agent(config.name, node, options, room=self._room)
         self._pump = Pump(
             node,
@@ -118,6 +123,7 @@ class Daemon:
             settled=self._settled,
         )
         agent.on_peer_gone = self._say_gone
+        agent.on_epochs = self._note_epochs
         self._transport = Transport(
             identity,
             config.listen,
@@ -182,6 +188,13 @@ class Daemon:
     def _say_gone(self, event: PeerFailed | PeerLeft) -> None:
         say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")
         say(what, peer=event.peer.address, node_id=format_id(event.peer.node_id))
+
+    def _note_epochs(self, epochs: list[EpochTaken]) -> None:
+        """Before any message is sent that names them. Without a disk, others' word for them has to do."""
+        try:
+            self._epochs.note(epochs)
+        except OSError as error:
+            self._warnings.warn("epochs are not kept", error.strerror or str(error))
 
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""

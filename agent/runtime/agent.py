@@ -37,6 +37,7 @@ from overlay import (
     ChildAdded,
     ChildRemoved,
     Delivered,
+    EpochTaken,
     Event,
     Id,
     MessageReceived,
@@ -81,6 +82,7 @@ class Agent:
         self._announcements = Announcements()
         self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance, room)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
+        self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
         self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
@@ -218,6 +220,9 @@ class Agent:
         any_at_all = False
         while events := self.node.events():
             any_at_all = True
+            epochs = [event for event in events if isinstance(event, EpochTaken)]
+            if epochs and self.on_epochs is not None:
+                self.on_epochs(epochs)
             for event in events:
                 self.process(event, now, wall_ms)
         return any_at_all

@@ -92,7 +92,7 @@ class Forwarding:
         if hop is not None:
             self._pass_on(hop, message.group, message, now)
         else:
-            self._multicast.publish(message)
+            self._multicast.publish(message, now)
 
     def release(self, now: float) -> None:
         """Now that the node is active: look again at what was held."""

@@ -17,7 +17,6 @@ from overlay.messages import (
     JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
-    Ping,
     Pong,
 )
 from overlay.outbox import Outbox
@@ -216,13 +215,13 @@ class Membership:
         if self.state is not JoinState.JOINING:
             self._tables.meet(sender, is_new=True)
 
-    def handle_ping(self, sender: Peer, _message: Ping, _now: float) -> None:
+    def handle_ping(self, sender: Peer, edges: int) -> None:
         """Learn of an active node, and be one."""
         if self._is_absent(sender):
             return
         if self.is_active:
             self._tables.meet(sender)
-        self._outbox.send(sender, Pong())
+        self._outbox.send(sender, Pong(token=0, incarnation=0, edges=edges))
 
     def _is_absent(self, sender: Peer) -> bool:
         """Tell whoever takes this node for a member if it is none.

@@ -53,7 +53,7 @@ class Presence:
         if self._membership.is_active:
             # What it knows, and which tree edges it still believes in; it may not know that it was missed.
             self._membership.probe(peer, now)
-            self._outbox.send(peer, Ping(wants_digest=True))
+            self._scribe.exchange_edges(peer)
             if was_gone:
                 self._repair.look_for_gone(now, soon=True)
 
@@ -75,13 +75,13 @@ class Presence:
             self._membership.probe(peer, now)
 
     def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
-        """Answer, and say what tree edges there are if that is asked."""
-        self._membership.handle_ping(sender, message, now)
-        if message.wants_digest:
-            self._scribe.send_digests(only=sender)
+        """Answer, and look whether the two agree about their trees."""
+        self._membership.handle_ping(sender, self._scribe.edges_with(sender.node_id))
+        self._scribe.compare_edges(sender, message.edges, now)
 
-    def handle_pong(self, _sender: Peer, _message: Pong, _now: float) -> None:
-        """That it came is all it says."""
+    def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
+        """That it came is news by itself; and so are the edges it names."""
+        self._scribe.compare_edges(sender, message.edges, now)
 
     def handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
         """Drop a peer that says goodbye."""

@@ -20,7 +20,7 @@ not pinged after it.
 Several peers' pings go out at one tick, so that a node wakes up seldom.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -91,11 +91,12 @@ class Watch:
     `suspects`: the ids of those that owe an answer.
     """
 
-    def __init__(self, owner: Peer, outbox: Outbox, random: RandomSource) -> None:
+    def __init__(self, owner: Peer, outbox: Outbox, random: RandomSource, edges_with: Callable[[int], int]) -> None:
         self.suspects: set[int] = set()
         self._owner = owner
         self._outbox = outbox
         self._random = random
+        self._edges_with = edges_with
         self._watched: dict[int, _Watched] = {}
         self._passing = 0
         self._tick_at: float | None = None
@@ -234,7 +235,7 @@ class Watch:
         if watched.asked_at is None:
             watched.asked_at = now
         watched.pinged_at = now
-        self._outbox.send(watched.peer, Ping(wants_digest=False))
+        self._outbox.send(watched.peer, Ping(token=0, incarnation=0, edges=self._edges_with(watched.peer.node_id)))
 
     def __len__(self) -> int:
         return len(self._watched)

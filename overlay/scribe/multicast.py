@@ -1,55 +1,307 @@
-"""Multicast down the trees of Scribe.
+"""Multicast down the trees of Scribe: numbered by the root, passed on at once, raised in order, pulled where lacking.
 
-Only the root disseminates; a payload published elsewhere is first routed to it. Every node passes a message on
-to its children once, and raises it once if it is subscribed, whoever of its neighbours in the tree it got it
-from: while a node changes parents both may send it. It takes none from others.
+Only the root disseminates; a payload published elsewhere is first routed to it. The root numbers it within its epoch,
+gives it to its replicas, and sends it to its children; every node passes it on to its own once, whatever the order. A
+member raises multicasts of an epoch in the order of their numbers, each once.
+
+What is lacking shows as a gap in the numbers, or in what a parent says of how far it is (when a node comes under it,
+when a heartbeat has shown a difference). The node then asks the parent for what it lacks (Pull); who cannot give all of
+it passes the question on up the tree. After PATIENCE_S, or when the answer shows that nobody has it any more, it is
+given up and counted.
+
+A node that comes into a tree starts where its parent is. A new root asks those who come under it for what they have of
+the epochs before, so that it can give it to others of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from overlay.events import MulticastReceived
 from overlay.ids import Id
-from overlay.messages import HOPS_MAX, Disseminate, GroupLeave, Publish
-from overlay.outbox import Outbox
+from overlay.messages import HOPS_MAX, Disseminate, Publish, Pull, RootState, Supply
 from overlay.peer import Peer
+from overlay.random_source import jittered
 from overlay.recent import RecentIds
+from overlay.scribe.acknowledgements import Acknowledgements
+from overlay.scribe.epoch import NEVER, Epoch
+from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
+from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
+from overlay.scribe.replicas import Replicas
+from overlay.scribe.trees import Trees
+
+PULL_DELAY_S = 0.1
+"""What is late may only have been overtaken."""
+PULL_RETRY_S = 0.5
+PATIENCE_S = 5.0
+SUPPLY_BYTES_MAX = 256 << 10
+
+
+@dataclass(slots=True)
+class _Pulling:
+    """What a group lacks is being asked for. `since`: when something last came of it."""
+
+    group: Group
+    source: Peer | None
+    since: float
+    at: float
 
 
 class Multicast:
-    """One node's part in multicasts, over the groups as Scribe keeps them."""
+    """One node's part in multicasts. `settle` makes it the root of a group where it should be."""
 
-    def __init__(self, peer: Peer, groups: Mapping[Id, Group], outbox: Outbox) -> None:
-        self._peer = peer
-        self._groups = groups
-        self._outbox = outbox
-        self._recent = RecentIds()
+    def __init__(
+        self,
+        trees: Trees,
+        epochs: Epochs,
+        replicas: Replicas,
+        acknowledgements: Acknowledgements,
+        settle: Callable[[Group, float], None],
+    ) -> None:
+        self._peer = trees.own
+        self._groups = trees.groups
+        self._index = trees.index
+        self._mail = trees.mail
+        self._outbox = trees.outbox
+        self._random = trees.random
+        self._epochs = epochs
+        self._replicas = replicas
+        self._acknowledgements = acknowledgements
+        self._settle = settle
+        self._room = LogRoom()
+        self._published = RecentIds()
+        self._raised = RecentIds()
+        self._pulling: dict[Id, _Pulling] = {}
+        self._at: float | None = None
 
-    def publish(self, message: Publish) -> None:
-        """At the root: send a multicast down the tree."""
-        if not self._recent.add(message.message_id):
-            self._outbox.counters.duplicates += 1
-        elif message.group not in self._groups:
-            self._outbox.counters.dropped += 1
-        else:
-            self._spread(self._groups[message.group], message, hops=0, source=self._peer)
+    # Down the tree.
 
-    def handle_disseminate(self, sender: Peer, message: Disseminate, _now: float) -> None:
-        """Raise a multicast and pass it on; tell a sender that is not the parent so."""
+    def publish(self, message: Publish, now: float) -> None:
+        """At the node closest to the key: number a multicast and send it down the tree."""
         group = self._groups.get(message.group)
-        if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
-            self._outbox.send(sender, GroupLeave(group=message.group))
-        if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX:
-            self._outbox.counters.refused += 1
-        elif not self._recent.add(message.message_id):
+        if group is not None:
+            self._settle(group, now)
+        if not self._published.add(message.message_id):
             self._outbox.counters.duplicates += 1
+        elif group is None or not group.is_root:
+            self._outbox.counters.dropped += 1
+            self._acknowledgements.nobody(message)
         else:
-            self._spread(group, message, hops=message.hops, source=sender)
+            timeout_ms = 0 if message.wanted is None else message.wanted.timeout_ms
+            entry = Entry(group.epoch, group.sequence + 1, message.message_id, timeout_ms, message.payload)
+            self._history(group).begin(group.epoch, 0)
+            if message.wanted is not None:
+                self._acknowledgements.begin(group, entry, self._peer, message.wanted, now)
+            self._take(group, entry, now)
+            self._replicas.record(group, entry)
+            self._pass_on(group, entry, hops=1, source=self._peer)
 
-    def _spread(self, group: Group, message: Publish | Disseminate, hops: int, source: Peer) -> None:
+    def handle_disseminate(self, sender: Peer, message: Disseminate, now: float) -> None:
+        """Take in a multicast and pass it on; tell a sender that is not the parent so."""
+        group, entry = self._groups.get(message.group), message.entry
+        if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
+            self._mail.leave(sender, message.group)
+        if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX or group.is_root:
+            self._outbox.counters.refused += 1
+            return
+        if not self._epochs.shown(group, entry.epoch, ((entry.epoch, entry.sequence),), sender, now):
+            self._outbox.counters.refused += 1
+            return
+        if group.base == NEVER:
+            self.catch_up(group, ((entry.epoch, max(0, entry.sequence - 1)),), sender, now)
+        history = self._history(group)
+        history.begin(entry.epoch, 0)
+        if history.has(entry.epoch, entry.sequence):
+            self._outbox.counters.duplicates += 1
+            if entry.acknowledge_ms:
+                self._acknowledgements.repeat(sender, entry)
+            return
+        if entry.acknowledge_ms:
+            self._acknowledgements.begin(group, entry, sender, None, now)
+        self._pass_on(group, entry, message.hops + 1, sender)
+        self._take(group, entry, now)
+        if history.targets:
+            self._pull_soon(group, sender, now)
+
+    def _pass_on(self, group: Group, entry: Entry, hops: int, source: Peer) -> None:
         receivers = [child for child in group.children.values() if child.node_id != source.node_id]
         if receivers:
-            onward = Disseminate(message_id=message.message_id, group=group.key, hops=hops + 1, payload=message.payload)
-            self._outbox.send_all(receivers, onward)
-        if group.subscribed:
-            self._outbox.emit(MulticastReceived(group.key, message.payload))
+            self._mail.send_all(receivers, Disseminate(group=group.key, hops=hops, entry=entry))
+
+    def _take(self, group: Group, entry: Entry, now: float) -> None:
+        """Note a multicast of an epoch that has begun, and raise what is in order now."""
+        self._published.add(entry.message_id)
+        self._raise(group, self._history(group).add(entry), now)
+
+    def _raise(self, group: Group, entries: Iterable[Entry], now: float) -> None:
+        for entry in entries:
+            if group.subscribed and entry.epoch >= group.base and self._raised.add(entry.message_id):
+                self._outbox.emit(MulticastReceived(group.key, entry.payload))
+            if entry.acknowledge_ms:
+                self._acknowledgements.raised(entry, now)
+        self._index.refresh(group)
+
+    def _history(self, group: Group) -> History:
+        if group.history is None:
+            group.history = History(group.key, self._room)
+        return group.history
+
+    # What is lacking.
+
+    def catch_up(self, group: Group, frontier: Frontier, source: Peer | None, now: float) -> None:
+        """Others are that far: start there if this node has just come into the tree, else get what it lacks."""
+        is_new = group.base == NEVER
+        if is_new:
+            group.base = group.epoch
+        if not frontier:
+            return
+        history = self._history(group)
+        for epoch, sequence in frontier:
+            if epoch > group.epoch:
+                continue
+            if epoch >= group.base and not is_new:
+                history.begin(epoch, 0)
+            elif group.is_root:
+                history.begin(epoch, max(0, sequence - LOG_ENTRIES_MAX))
+            else:
+                history.begin(epoch, sequence)
+            if epoch in history.frontiers:
+                history.expect(epoch, sequence)
+        self._index.refresh(group)
+        if history.targets:
+            self._pull_soon(group, source, now)
+
+    def inherit(self, group: Group, state: RootState, now: float) -> None:
+        """As the root, whose epoch is above all of those: take over what a root before had."""
+        history = self._history(group)
+        for epoch, sequence in state.frontier:
+            first = min((entry.sequence for entry in state.entries if entry.epoch == epoch), default=sequence + 1)
+            history.begin(epoch, 0 if epoch >= group.base else first - 1)
+        self.catch_up(group, state.frontier, None, now)
+        self._add_all(group, state.entries, now)
+
+    def _add_all(self, group: Group, entries: Iterable[Entry], now: float) -> bool:
+        """Take in what was pulled or inherited; return whether any was new."""
+        history, any_new = self._history(group), False
+        for entry in entries:
+            if entry.epoch in history.frontiers and not history.has(entry.epoch, entry.sequence):
+                any_new = True
+                if entry.acknowledge_ms and not group.is_root:
+                    self._acknowledgements.begin(group, entry, self._peer, None, now)
+                self._take(group, entry, now)
+        return any_new
+
+    def _pull_soon(self, group: Group, source: Peer | None, now: float) -> None:
+        pulling = self._pulling.get(group.key)
+        if pulling is None:
+            self._pulling[group.key] = _Pulling(group, source, now, now + PULL_DELAY_S)
+        elif source is not None:
+            pulling.source = source
+        if self._at is None or self._at > now + PULL_DELAY_S:
+            self._at = now + PULL_DELAY_S
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        return self._at
+
+    def handle_timer(self, now: float) -> None:
+        """Ask for what is lacking; give up what nobody gave for too long."""
+        if self._at is None or now < self._at:
+            return
+        for key, pulling in list(self._pulling.items()):
+            if not self._lacks(pulling.group):
+                del self._pulling[key]
+            elif now - pulling.since >= PATIENCE_S:
+                self._give_up(pulling.group, dict(self._history(pulling.group).targets), now)
+            elif now >= pulling.at:
+                self._pull(pulling, now)
+        self._pulling = {key: pulling for key, pulling in self._pulling.items() if self._lacks(pulling.group)}
+        due = min((min(one.at, one.since + PATIENCE_S) for one in self._pulling.values()), default=None)
+        self._at = None if due is None else max(due, now + PULL_DELAY_S)
+
+    def _lacks(self, group: Group) -> bool:
+        return group.history is not None and bool(group.history.targets)
+
+    def _pull(self, pulling: _Pulling, now: float) -> None:
+        group = pulling.group
+        pulling.at = now + jittered(PULL_RETRY_S, self._random)
+        if pulling.source is None or not group.is_neighbour(pulling.source):
+            pulling.source = group.parent
+        if pulling.source is not None:
+            wanted = self._history(group).lacking()
+            self._mail.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
+
+    def handle_pull(self, sender: Peer, message: Pull, _now: float) -> None:
+        """Give what is asked for if all of it is here, or this is the end of the way; else pass the question on."""
+        group = self._groups.get(message.group)
+        is_own = message.origin.node_id == self._peer.node_id
+        if group is None or is_own or message.hops >= HOPS_MAX or not group.is_neighbour(sender):
+            self._outbox.counters.refused += 1
+            return
+        parent = group.parent
+        if parent is None or parent.node_id == message.origin.node_id or self._covers(group, message.wanted):
+            entries, is_whole = self._history(group).after(message.wanted, SUPPLY_BYTES_MAX)
+            supply = Supply(group=group.key, frontier=group.frontier, entries=entries, is_whole=is_whole)
+            self._mail.send(message.origin, supply)
+        else:
+            onward = Pull(group=group.key, wanted=message.wanted, origin=message.origin, hops=message.hops + 1)
+            self._mail.send(parent, onward)
+
+    def _covers(self, group: Group, wanted: Frontier) -> bool:
+        """Say whether everything beyond these numbers, as far as this node is, is in its log."""
+        if group.history is None:
+            return False
+        kept = {(entry.epoch, entry.sequence) for entry in group.history.entries}
+        return all(
+            upto - start <= LOG_ENTRIES_MAX and all((epoch, number) in kept for number in range(start + 1, upto + 1))
+            for epoch, start in wanted
+            for upto in (group.history.frontiers.get(epoch, 0),)
+        )
+
+    def handle_supply(self, sender: Peer, message: Supply, now: float) -> None:
+        """Take in what was asked for; give up what nobody has any more."""
+        pulling = self._pulling.get(message.group)
+        asked = pulling is not None and pulling.source is not None and pulling.source.node_id == sender.node_id
+        if pulling is None or not (asked or sender.node_id in pulling.group.path):
+            self._outbox.counters.refused += 1
+            return
+        group = pulling.group
+        any_new = self._add_all(group, message.entries, now)
+        if message.is_whole:
+            self._give_up(group, dict(message.frontier), now)
+        if any_new:
+            pulling.since = now
+            self._mail.place(group.children.values(), group)
+        if not self._lacks(group):
+            del self._pulling[message.group]
+        elif any_new and not message.is_whole:
+            self._pull(pulling, now)
+
+    def _give_up(self, group: Group, upto: Mapping[Epoch, int], now: float) -> None:
+        history = self._history(group)
+        for epoch, target in list(history.targets.items()):
+            missed, ready = history.give_up(epoch, min(target, upto.get(epoch, 0)))
+            if group.subscribed and epoch >= group.base:
+                self._outbox.counters.missed += missed
+            self._raise(group, ready, now)
+
+    def forget(self, group: Group) -> None:
+        """The node is out of a tree."""
+        self._pulling.pop(group.key, None)
+        if group.history is not None:
+            group.history.clear()
+
+    def clear(self) -> None:
+        """Be in no tree."""
+        for group in self._groups.values():
+            self.forget(group)
+        self._pulling.clear()
+        self._at = None
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        for key, pulling in self._pulling.items():
+            assert self._groups.get(key) is pulling.group
+        for key, group in self._groups.items():
+            assert not self._lacks(group) or key in self._pulling
+        assert self._at is not None or not self._pulling

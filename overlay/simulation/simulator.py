@@ -112,7 +112,7 @@ class Simulator:
         old = self._process(node)
         if old.is_up:
             raise ValueError(f"{node.peer} has not crashed")
-        fresh = Node(Peer(node.peer.node_id, address or node.peer.address), random=self._random)
+        fresh = Node(Peer(node.peer.node_id, address or node.peer.address), random=self._random, epochs=node.epochs)
         self._processes[node.peer.node_id] = Process(fresh, old.incarnation + 1, clock=old.clock)
         return fresh
 

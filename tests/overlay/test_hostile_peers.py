@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
+from overlay.ids import id_to_bytes
 from overlay.messages import (
     HOPS_MAX,
     Absent,
+    Acknowledge,
+    AcknowledgeAgain,
+    Acknowledged,
     Announcement,
     Direct,
     Disseminate,
+    EdgeBuckets,
     GroupDigest,
     GroupJoin,
     GroupJoined,
@@ -26,13 +31,27 @@ from overlay.messages import (
     Leaving,
     OverlayMessage,
     Ping,
+    Place,
     Pong,
     Publish,
+    Pull,
+    Refusal,
+    Replicate,
+    RootAnswer,
+    RootQuery,
+    RootState,
     Route,
     RowAnswer,
     RowRequest,
+    Standing,
+    Supply,
+    UpwardEdge,
+    Wanted,
 )
 from overlay.outbox import CODEC
+from overlay.scribe.attachment import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.scribe.history import Entry
 
 # A handful of ids and keys, so that messages meet the state earlier ones made; 5 is the node itself.
 keys = st.sampled_from([Id(n) for n in (0, 4, 5, 6, 7, 1 << 127, (1 << 128) - 1)])
@@ -41,31 +60,62 @@ peer_lists = st.lists(peers, max_size=4).map(tuple)
 small = st.integers(0, 3)
 hops = st.sampled_from([0, 1, HOPS_MAX - 1, HOPS_MAX])
 payloads = st.sampled_from([b"", b"payload"])
+numbers = st.sampled_from([0, 1, 2, 3, 70, COUNTER_MAX])
+epochs = st.builds(Epoch, numbers, keys)
+frontiers = st.lists(st.tuples(epochs, numbers), max_size=4).map(tuple)
+entries = st.builds(Entry, epochs, numbers, small, st.sampled_from([0, 1000]), payloads)
+wanted = st.none() | st.builds(Wanted, peers, st.sampled_from([0, 1000]))
+packed = st.lists(keys, max_size=3).map(lambda ids: b"".join(map(id_to_bytes, ids))) | st.binary(max_size=40)
+
+
+def several(items: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ...]]:
+    return st.lists(items, max_size=3).map(tuple)
+
+
 messages = st.one_of(
     st.builds(JoinRequest, joiner=peers, hops=hops, next_row=small, rows=peer_lists, neighbours=peer_lists),
     st.builds(JoinReply, rows=peer_lists, neighbours=peer_lists, leaves=peer_lists),
     st.builds(LeafSetProbe, leaves=peer_lists),
     st.builds(LeafSetAnswer, leaves=peer_lists),
     st.builds(Announcement),
-    st.builds(Ping, wants_digest=st.booleans()),
-    st.builds(Pong),
+    st.builds(Ping, token=small, incarnation=small, edges=small),
+    st.builds(Pong, token=small, incarnation=small, edges=small),
     st.builds(Leaving),
     st.builds(Absent),
     st.builds(RowRequest, row=st.integers(0, 31)),
     st.builds(RowAnswer, peers=peer_lists),
     st.builds(Route, message_id=small, key=keys, origin=peers, hops=hops, payload=payloads),
     st.builds(Direct, payload=payloads),
-    st.builds(Publish, message_id=small, group=keys, hops=hops, payload=payloads),
-    st.builds(Disseminate, message_id=small, group=keys, hops=hops, payload=payloads),
-    st.builds(GroupJoin, group=keys),
-    st.builds(GroupJoined, group=keys, path=st.lists(keys, max_size=3).map(tuple)),
-    st.builds(GroupRefused, group=keys, redirect=st.none() | peers),
-    st.builds(GroupLeave, group=keys),
+    st.builds(Publish, message_id=small, group=keys, hops=hops, wanted=wanted, payload=payloads),
+    st.builds(Disseminate, group=keys, hops=hops, entry=entries),
+    st.builds(GroupJoin, standings=several(st.builds(Standing, keys, epochs, frontiers))),
+    st.builds(GroupJoined, places=several(st.builds(Place, keys, epochs, frontiers, several(keys)))),
+    st.builds(GroupRefused, refusals=several(st.builds(Refusal, keys, st.none() | peers))),
+    st.builds(GroupLeave, groups=several(keys)),
     st.builds(
         GroupDigest,
-        children=st.lists(keys, max_size=3).map(tuple),
-        parents=st.lists(st.tuples(keys, small), max_size=3).map(tuple),
+        buckets=st.integers(0, 2**16 - 1),
+        children=several(keys),
+        parents=several(st.builds(UpwardEdge, keys, small, epochs, small)),
+        asks=st.booleans(),
     ),
+    st.builds(EdgeBuckets, digests=st.lists(small, min_size=16, max_size=16).map(tuple)),
+    st.builds(Pull, group=keys, wanted=frontiers, origin=peers, hops=hops),
+    st.builds(Supply, group=keys, frontier=frontiers, entries=several(entries), is_whole=st.booleans()),
+    st.builds(Replicate, states=several(st.builds(RootState, keys, epochs, frontiers, several(entries)))),
+    st.builds(RootQuery, group=keys, origin=peers, hops=hops),
+    st.builds(RootAnswer, group=keys, epoch=epochs),
+    st.builds(
+        Acknowledge,
+        group=keys,
+        message_id=small,
+        offset=small,
+        ids=packed,
+        members=st.binary(max_size=3),
+        waiting=packed,
+    ),
+    st.builds(AcknowledgeAgain, group=keys, message_id=small, offset=small),
+    st.builds(Acknowledged, group=keys, message_id=small, received=packed, missing=packed),
 )
 
 
@@ -143,7 +193,7 @@ def test_a_message_that_has_gone_round_too_long_ends() -> None:
     before = node.statistics().refused
     for message in (
         Route(message_id=1, key=Id(100), origin=Peer(4, "here"), hops=HOPS_MAX, payload=b"", wants_response=False),
-        Publish(message_id=2, group=Id(100), hops=HOPS_MAX, payload=b""),
+        Publish(message_id=2, group=Id(100), hops=HOPS_MAX, wanted=None, payload=b""),
     ):
         node.receive(Peer(4, "here"), CODEC.encode(message), 0.0)
     assert node.statistics().refused == before + 2
@@ -175,16 +225,16 @@ def test_open_probes_are_bounded() -> None:
 
 
 def test_groups_and_children_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.scribe.scribe.GROUPS_MAX", 10)
-    monkeypatch.setattr("overlay.scribe.scribe.CHILDREN_MAX", 10)
+    monkeypatch.setattr("overlay.scribe.attachment.GROUPS_MAX", 10)
     node = node_in("active")
     for number in range(50):
-        node.receive(Peer(100 + number, "many"), CODEC.encode(GroupJoin(group=Id(4))), 0.0)
-        node.receive(Peer(100, "many"), CODEC.encode(GroupJoin(group=Id(1000 + number))), 0.0)
-        node.check()
-    assert len(node.children(4)) == 10
+        for sender, key in ((100 + number, 4), (100, 1000 + number)):
+            join = GroupJoin(standings=(Standing(Id(key), NEVER, ()),))
+            node.receive(Peer(sender, "many"), CODEC.encode(join), 0.0)
+            node.check()
+    assert len(node.children(4)) == FAN_OUT_MAX - REPAIR_SLOTS
     assert len(node.groups) == 10
-    assert node.statistics().refused == 40 + 42
+    assert node.statistics().refused == 50 - (FAN_OUT_MAX - REPAIR_SLOTS) + 42
 
 
 def test_rows_nobody_asked_for_are_refused() -> None:

@@ -267,7 +267,7 @@ def test_a_joiner_denies_that_it_is_a_member_and_asks_whoever_believes_that_it_i
     joiner, contact, believer = node_at(50), Peer(10, "contact"), Peer(90, "believer")
     joiner.join(contact, 0.0)
     sent(joiner)
-    for message in (LeafSetProbe(leaves=()), Ping(wants_digest=False)):
+    for message in (LeafSetProbe(leaves=()), Ping(token=0, incarnation=0, edges=0)):
         tell(joiner, believer, message)
         assert sent(joiner) == [(believer, Absent())]
     assert believer.node_id not in joiner.leaf_set

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Codec, Id, Peer, WireError
-from overlay.messages import TRAFFIC, GroupDigest, GroupRefused, LeafSetProbe, OverlayMessage, Route
+from overlay.messages import (
+    TRAFFIC,
+    GroupDigest,
+    GroupRefused,
+    LeafSetProbe,
+    OverlayMessage,
+    Refusal,
+    Route,
+    UpwardEdge,
+)
+from overlay.scribe.epoch import Epoch
 
 ids = st.integers(0, 2**128 - 1).map(Id)
 peers = st.builds(Peer, ids, st.text("abc:.0123", min_size=1, max_size=20))
@@ -40,7 +50,8 @@ def test_lists_of_peers_round_trip(members: list[Peer]) -> None:
 
 @given(st.lists(ids, max_size=5), st.lists(st.tuples(ids, st.integers(0, 2**32 - 1)), max_size=5))
 def test_digests_round_trip(children: list[Id], parents: list[tuple[Id, int]]) -> None:
-    message = GroupDigest(children=tuple(children), parents=tuple(parents))
+    edges = tuple(UpwardEdge(key, checksum, Epoch(checksum, key), checksum) for key, checksum in parents)
+    message = GroupDigest(buckets=65535, children=tuple(children), parents=edges, asks=True)
     assert CODEC.decode(CODEC.encode(message)) == message
 
 
@@ -90,7 +101,7 @@ def test_short_and_long_frames_are_read_alike(source: bytes | st.DataObject) -> 
     if isinstance(source, bytes):
         data = source
     else:
-        message = GroupRefused(group=Id(5), redirect=Peer(2**127, "there:1"))
+        message = GroupRefused(refusals=(Refusal(Id(5), Peer(2**127, "there:1")),))
         whole = bytearray(CODEC.encode(message))
         whole[source.draw(st.integers(0, len(whole) - 1))] = source.draw(st.integers(0, 255))
         data = bytes(whole)

@@ -12,6 +12,7 @@ from overlay import (
     Attached,
     ChildAdded,
     ChildRemoved,
+    EpochTaken,
     Event,
     MemoryNetwork,
     MulticastReceived,
@@ -182,7 +183,7 @@ def test_events_tell_the_story_of_a_tree() -> None:
     assert closest(key, [node.peer.node_id for node in nodes]) == key
     nodes[1].subscribe(key, 0.0)
     network.deliver_all(0.0)
-    assert nodes[0].events() == [ChildAdded(key, nodes[1].peer), Attached(key)]
+    assert nodes[0].events() == [ChildAdded(key, nodes[1].peer), EpochTaken(key, 1), Attached(key)]
     assert nodes[1].events() == [ParentChanged(key, nodes[0].peer), Attached(key)]
     nodes[1].multicast(key, b"news", 0.0)
     network.deliver_all(0.0)

@@ -20,7 +20,7 @@ class Clock:
 
     def __init__(self, near: tuple[Peer, ...] = (), far: tuple[Peer, ...] = (), seed: int = 1) -> None:
         self.outbox = Outbox()
-        self.watch = Watch(OWNER, self.outbox, random.Random(seed))
+        self.watch = Watch(OWNER, self.outbox, random.Random(seed), lambda _node_id: 0)
         self.now = 0.0
         self.answering: set[Peer] = set()
         self.pings: list[tuple[float, Peer]] = []
@@ -43,7 +43,7 @@ class Clock:
             self.watch.forget(peer.node_id)
         self.watch.check()
         for peer, data in self.outbox.drain_messages():
-            assert CODEC.decode(data) == Ping(wants_digest=False)
+            assert CODEC.decode(data) == Ping(token=0, incarnation=0, edges=0)
             self.pings.append((now, peer))
             if peer in self.answering:
                 self.watch.heard(peer, now)

@@ -1,0 +1,81 @@
+"""The epochs that this agent took as the root of trees, on disk before anybody hears of them.
+
+One line for each: the group, the counter. They are appended; when there are too many lines, only the highest counter of
+the groups that came last are written anew. A line that broke off, or was damaged, is no line: its epoch was never sent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from overlay import EpochTaken, Id, format_id, parse_id
+
+GROUPS_MAX = 4_096
+LINES_MAX = 4 * GROUPS_MAX
+COUNTER_DIGITS_MAX = 19
+LINE_BYTES_MAX = 32 + 1 + COUNTER_DIGITS_MAX + 1
+
+
+class EpochsFile:
+    """The file at a path. `counters`: by group, the group that was noted last at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.counters: dict[Id, int] = {}
+        self._path = path
+        self._lines = LINES_MAX
+        self._read()
+
+    def note(self, epochs: Iterable[EpochTaken]) -> None:
+        """Has these on disk when it returns. OSError when they cannot be."""
+        lines = []
+        for epoch in epochs:
+            self._count(epoch.group, epoch.counter)
+            lines.append(_line(epoch.group, epoch.counter))
+        if self._lines + len(lines) > LINES_MAX:
+            self._write_anew()
+            return
+        with self._path.open("ab") as file:
+            file.write(b"".join(lines))
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines += len(lines)
+
+    def _count(self, group: Id, counter: int) -> None:
+        self.counters[group] = max(counter, self.counters.pop(group, 0))
+        if len(self.counters) > GROUPS_MAX:
+            del self.counters[next(iter(self.counters))]
+
+    def _read(self) -> None:
+        """Reads what is there. The first note writes it anew: nothing is appended to a line that broke off."""
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(2 * LINES_MAX * LINE_BYTES_MAX)
+        except FileNotFoundError:
+            return
+        for line in content.splitlines():
+            group, _, counter = line.decode("ascii", "replace").partition(" ")
+            if counter.isdecimal() and len(counter) <= COUNTER_DIGITS_MAX:
+                try:
+                    self._count(parse_id(group), int(counter))
+                except ValueError:
+                    continue
+
+    def _write_anew(self) -> None:
+        beside = self._path.with_name(f"{self._path.name}.new")
+        with beside.open("wb") as file:
+            file.write(b"".join(_line(group, counter) for group, counter in self.counters.items()))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+        descriptor = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._lines = len(self.counters)
+
+
+def _line(group: Id, counter: int) -> bytes:
+    return f"{format_id(group)} {counter}\n".encode()

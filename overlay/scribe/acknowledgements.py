@@ -1,0 +1,309 @@
+"""Who has a multicast: acknowledgements gathered up the tree.
+
+Theory. Every node tells its parent the ids of those in its subtree that have the multicast, itself among them, in the
+order in which it learnt of them, and who it still waits for. A leaf does so at once; others when all below them have,
+or after BATCH_S for what there is by then: so a root of ten thousand members hears from its children, not from all.
+Ids are sets: a node that changes its parent tells the new one everything, and nobody is counted twice. A report says at
+which place of the order it begins; a parent that lacks some, or has not heard of a child for AGAIN_S, asks for them.
+
+The root is done when nobody is waited for who was not named by somebody else; or at the deadline, when those that are
+left are the missing: with them, perhaps, whoever is below.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from overlay.events import MulticastAcknowledged
+from overlay.ids import ID_BYTES, Id, id_from_bytes, id_to_bytes
+from overlay.messages import (
+    IDS_PER_MESSAGE_MAX,
+    Acknowledge,
+    AcknowledgeAgain,
+    Acknowledged,
+    Disseminate,
+    Publish,
+    Wanted,
+)
+from overlay.peer import Peer
+from overlay.scribe.group import Group
+from overlay.scribe.history import Entry
+from overlay.scribe.trees import Trees
+
+OPEN_MAX = 64
+BATCH_S = 0.075
+AGAIN_S = 0.5
+GRACE_S = 2.0
+"""For how long after the deadline nodes keep what they know, and the publisher waits for the root's word."""
+
+
+class _Below:
+    """What one child has said: how much of its order is known, and whom it waits for."""
+
+    __slots__ = ("asked_at", "place", "waiting")
+
+    def __init__(self, child: int, now: float) -> None:
+        self.place = 0
+        self.waiting = frozenset((Id(child),))
+        self.asked_at = now
+
+
+class _Open:
+    """One multicast at one node. `publisher`: at the root, who wants to know; else None."""
+
+    __slots__ = ("below", "entry", "flush_at", "ids", "key", "publisher", "sent", "unraised", "until")
+
+    def __init__(self, key: Id, entry: Entry, until: float, publisher: Peer | None) -> None:
+        self.key = key
+        self.entry = entry
+        self.until = until
+        self.publisher = publisher
+        self.ids: dict[Id, bool] = {}
+        self.sent = 0
+        self.below: dict[int, _Below] = {}
+        self.unraised: frozenset[Id] = frozenset()
+        self.flush_at = inf
+
+    def waiting(self) -> frozenset[Id]:
+        """Return who has not been heard of. O(children and those below them who are waited for)."""
+        named = self.unraised.union(*(below.waiting for below in self.below.values()))
+        return frozenset(node_id for node_id in named if node_id not in self.ids)
+
+    def due(self) -> float:
+        """Return when something is to be done about it."""
+        again = min((below.asked_at + AGAIN_S for below in self.below.values() if below.waiting), default=inf)
+        return min(self.flush_at, self.until, again)
+
+
+class Acknowledgements:
+    """One node's part in multicasts that are to be acknowledged."""
+
+    def __init__(self, trees: Trees) -> None:
+        self._peer = trees.own
+        self._groups = trees.groups
+        self._mail = trees.mail
+        self._outbox = trees.outbox
+        self._open: dict[int, _Open] = {}
+        self._awaited: dict[int, tuple[Id, float]] = {}
+
+    # At the publisher.
+
+    def expect(self, message: Publish, now: float) -> None:
+        """Wait for the root's word on a multicast of this node."""
+        if message.wanted is None:
+            return
+        if len(self._awaited) >= OPEN_MAX:
+            self._outbox.counters.dropped += 1
+            self._emit(message.group, message.message_id, (), ())
+            return
+        self._awaited[message.message_id] = (message.group, now + message.wanted.timeout_ms / 1000 + GRACE_S)
+
+    def handle_acknowledged(self, _sender: Peer, message: Acknowledged, _now: float) -> None:
+        """Raise the root's word, if it was waited for."""
+        awaited = self._awaited.pop(message.message_id, None)
+        received, missing = _unpacked(message.received), _unpacked(message.missing)
+        if awaited is None or awaited[0] != message.group or received is None or missing is None:
+            self._outbox.counters.refused += 1
+        else:
+            self._emit(message.group, message.message_id, received, missing)
+
+    # In the tree.
+
+    def begin(self, group: Group, entry: Entry, source: Peer, wanted: Wanted | None, now: float) -> None:
+        """A multicast that is to be acknowledged has come, or is sent by the root (then it says to whom)."""
+        if entry.message_id in self._open:
+            return
+        if len(self._open) >= OPEN_MAX:
+            self._outbox.counters.dropped += 1
+            if wanted is not None:
+                self._tell(group.key, entry.message_id, wanted.publisher, (), ())
+            return
+        until = now + entry.acknowledge_ms / 1000 + (GRACE_S if wanted is None else 0.0)
+        one = _Open(group.key, entry, until, None if wanted is None else wanted.publisher)
+        self._open[entry.message_id] = one
+        one.below = {node_id: _Below(node_id, now) for node_id in group.children if node_id != source.node_id}
+        if group.subscribed:
+            one.unraised = frozenset((self._peer.node_id,))
+        else:
+            one.ids[self._peer.node_id] = False
+        self._changed(one, now)
+
+    def raised(self, entry: Entry, now: float) -> None:
+        """This node has raised a multicast."""
+        one = self._open.get(entry.message_id)
+        if one is not None and one.unraised:
+            one.unraised = frozenset()
+            one.ids[self._peer.node_id] = True
+            self._changed(one, now)
+
+    def nobody(self, message: Publish) -> None:
+        """There is no tree: say so."""
+        if message.wanted is not None:
+            self._tell(message.group, message.message_id, message.wanted.publisher, (), ())
+
+    def moved(self, group: Group, now: float) -> None:
+        """The group has another parent, or none: tell it everything."""
+        for one in [one for one in self._open.values() if one.key == group.key]:
+            if group.is_root and one.publisher is None:
+                del self._open[one.entry.message_id]
+            else:
+                one.sent = 0
+                self._changed(one, now)
+
+    def repeat(self, sender: Peer, entry: Entry) -> None:
+        """The parent sends a multicast again: it has not heard who has it."""
+        self._say(sender, entry.message_id, 0)
+
+    def handle_again(self, sender: Peer, message: AcknowledgeAgain, _now: float) -> None:
+        """Tell the parent what it lacks."""
+        self._say(sender, message.message_id, message.offset)
+
+    def _say(self, sender: Peer, message_id: int, offset: int) -> None:
+        one = self._open.get(message_id)
+        group = None if one is None else self._groups.get(one.key)
+        if one is not None and group is not None and group.is_parent(sender):
+            self._report(sender, one, min(offset, len(one.ids)))
+
+    def handle_acknowledge(self, sender: Peer, message: Acknowledge, now: float) -> None:
+        """Take in what a child says."""
+        group, one = self._groups.get(message.group), self._open.get(message.message_id)
+        ids, waiting = _unpacked(message.ids), _unpacked(message.waiting)
+        if group is None or sender.node_id not in group.children or (one is not None and one.key != group.key):
+            self._outbox.counters.refused += 1
+        elif one is None and group.parent is not None:
+            # The child has come from elsewhere, and its multicast has not come this way.
+            self._mail.send(group.parent, message)
+        elif one is None:
+            self._outbox.counters.refused += 1
+        elif ids is None or waiting is None or len(ids) != len(message.members):
+            self._outbox.counters.malformed += 1
+        else:
+            below = one.below.setdefault(sender.node_id, _Below(sender.node_id, now))
+            self._take(one, below, message.offset, dict(zip(ids, message.members, strict=True)))
+            if message.offset <= below.place:
+                below.waiting = frozenset(waiting[:IDS_PER_MESSAGE_MAX])
+            else:
+                self._ask_again(sender, one, below, now)
+            self._changed(one, now)
+
+    def _take(self, one: _Open, below: _Below, offset: int, ids: Mapping[Id, int]) -> None:
+        if offset <= below.place:
+            below.place = max(below.place, offset + len(ids))
+        for node_id, member in ids.items():
+            if len(one.ids) < IDS_PER_MESSAGE_MAX or node_id in one.ids:
+                one.ids.setdefault(node_id, bool(member))
+
+    def _changed(self, one: _Open, now: float) -> None:
+        """Pass it on soon, at once if that is all."""
+        one.flush_at = min(one.flush_at, now + BATCH_S)
+        if not one.waiting():
+            self._flush(one)
+
+    def _flush(self, one: _Open) -> None:
+        one.flush_at = inf
+        group = self._groups.get(one.key)
+        if one.publisher is not None:
+            if not one.waiting():
+                self._finish(one)
+        elif group is not None and group.parent is not None:
+            self._report(group.parent, one, one.sent)
+
+    def _report(self, parent: Peer, one: _Open, offset: int) -> None:
+        news = list(one.ids.items())[offset:]
+        one.sent = len(one.ids)
+        report = Acknowledge(
+            group=one.key,
+            message_id=one.entry.message_id,
+            offset=offset,
+            ids=_packed(node_id for node_id, _ in news),
+            members=bytes(member for _, member in news),
+            waiting=_packed(sorted(one.waiting())[:IDS_PER_MESSAGE_MAX]),
+        )
+        self._mail.send(parent, report)
+
+    def _finish(self, one: _Open) -> None:
+        assert one.publisher is not None
+        del self._open[one.entry.message_id]
+        received = [node_id for node_id, is_member in one.ids.items() if is_member]
+        self._tell(one.key, one.entry.message_id, one.publisher, received, sorted(one.waiting()))
+
+    def _tell(self, key: Id, message_id: int, publisher: Peer, received: Iterable[Id], missing: Iterable[Id]) -> None:
+        """At the root: raise it, and tell the publisher."""
+        received, missing = list(received), list(missing)
+        self._awaited.pop(message_id, None)
+        self._emit(key, message_id, received, missing)
+        if publisher.node_id != self._peer.node_id:
+            word = Acknowledged(group=key, message_id=message_id, received=_packed(received), missing=_packed(missing))
+            self._mail.send(publisher, word)
+
+    def _emit(self, key: Id, message_id: int, received: Iterable[Id], missing: Iterable[Id]) -> None:
+        self._outbox.emit(MulticastAcknowledged(key, message_id, frozenset(received), frozenset(missing)))
+
+    # Time.
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        due = min((one.due() for one in self._open.values()), default=inf)
+        due = min(due, min((until for _, until in self._awaited.values()), default=inf))
+        return None if due == inf else due
+
+    def handle_timer(self, now: float) -> None:
+        """Report what came, ask for what did not, give up what is over."""
+        for one in list(self._open.values()):
+            if now >= one.until:
+                self._expire(one)
+                continue
+            if now >= one.flush_at:
+                self._flush(one)
+            self._ask_silent(one, now)
+        for message_id, (key, until) in list(self._awaited.items()):
+            if now >= until:
+                del self._awaited[message_id]
+                self._emit(key, message_id, (), ())
+
+    def _expire(self, one: _Open) -> None:
+        if one.publisher is not None:
+            self._finish(one)
+        else:
+            del self._open[one.entry.message_id]
+
+    def _ask_silent(self, one: _Open, now: float) -> None:
+        """Send the multicast again to children that have not said a word; ask the others how it goes."""
+        group = self._groups.get(one.key)
+        for node_id, below in one.below.items():
+            if not below.waiting or now < below.asked_at + AGAIN_S:
+                continue
+            below.asked_at = now
+            child = None if group is None else group.children.get(node_id)
+            if child is not None and group is not None:
+                if node_id in below.waiting and not below.place:
+                    again = Disseminate(group=one.key, hops=len(group.path) + 1, entry=one.entry)
+                    self._mail.send(child, again)
+                else:
+                    self._ask_again(child, one, below, now)
+
+    def _ask_again(self, child: Peer, one: _Open, below: _Below, now: float) -> None:
+        below.asked_at = now
+        again = AcknowledgeAgain(group=one.key, message_id=one.entry.message_id, offset=below.place)
+        self._mail.send(child, again)
+
+    def clear(self) -> None:
+        """Be in no tree."""
+        self._open.clear()
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert max(len(self._open), len(self._awaited)) <= OPEN_MAX
+        for one in self._open.values():
+            assert one.sent <= len(one.ids) <= IDS_PER_MESSAGE_MAX
+
+
+def _packed(ids: Iterable[Id]) -> bytes:
+    return b"".join(map(id_to_bytes, ids))
+
+
+def _unpacked(data: bytes) -> list[Id] | None:
+    """Return the ids; None where the bytes are no whole number of them, or one stands there twice."""
+    if len(data) % ID_BYTES:
+        return None
+    ids = [id_from_bytes(data[start : start + ID_BYTES]) for start in range(0, len(data), ID_BYTES)]
+    return ids if len(set(ids)) == len(ids) else None

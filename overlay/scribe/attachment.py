@@ -1,0 +1,402 @@
+"""How one node gets its place in each tree, and gives others theirs.
+
+    OUTSIDE ── a subscription, a child ──▶ ASKING ── joined ──▶ ATTACHED ── parent lost ──▶ ORPHANED ──▶ ASKING
+
+Attached. A node that subscribes, or that gains a child, asks its next hop towards the key to be its parent (GroupJoin).
+That node answers (GroupJoined) when it has a path to the root itself, and gives that path: so an answer means that the
+whole path stands. When a node's path changes it tells its children, who tell theirs.
+
+No cycles. A node refuses a child that is on its own path to the root, or whom it is just asking to be its
+parent. With the refusal comes the next hop of the one that refuses: following those leads to the root
+itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were out
+of date) shows as one's own id in the path one is given, and is cut there.
+
+Fan-out. A node has at most FAN_OUT_MAX children in a group. It sends who comes then to one of them, who does the same:
+so a tree in which many have the same next hop grows downwards. Some of the places are kept for nodes that had one in
+the tree before. Who was sent round too often begins again at its next hop.
+
+Hand-over. Whenever the leaf set changes, a root that no longer is the closest node gives its state to its next hop and
+asks it, as any node without a parent would, and brings its subtree along; a node that has become the closest one drops
+its parent and begins an epoch.
+
+Leaving. A node with neither children nor a subscription leaves its parent. Requests without an answer are
+repeated. Edges on which two peers disagree after lost messages are mended when heartbeats show it.
+
+Failures. A peer that failed is nobody's child or parent. Who has lost its parent asks its next hop, as at the
+beginning, after up to REJOIN_JITTER_S, so that many orphans do not come at the same moment; its own subtree
+stays with it.
+"""
+
+import hashlib
+
+from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
+from overlay.ids import Id, clockwise, id_to_bytes
+from overlay.messages import (
+    PATH_LENGTH_MAX,
+    GroupJoin,
+    GroupJoined,
+    GroupLeave,
+    GroupRefused,
+    Place,
+    Refusal,
+    Standing,
+)
+from overlay.pastry.membership import Membership
+from overlay.pastry.tables import Tables
+from overlay.peer import Peer
+from overlay.random_source import jittered
+from overlay.scribe.acknowledgements import Acknowledgements
+from overlay.scribe.epoch import NEVER
+from overlay.scribe.epochs import Epochs
+from overlay.scribe.group import Group
+from overlay.scribe.multicast import Multicast
+from overlay.scribe.replicas import Replicas
+from overlay.scribe.trees import Trees
+
+GROUPS_MAX = 16_384
+FAN_OUT_MAX = 32
+REPAIR_SLOTS = 4
+REDIRECTS_MAX = 16
+GROUP_RETRY_S = 0.5
+REJOIN_JITTER_S = 0.3
+
+
+class Attachment:
+    """The places of one node in all trees."""
+
+    def __init__(
+        self,
+        trees: Trees,
+        tables: Tables,
+        membership: Membership,
+        epochs: Epochs,
+        replicas: Replicas,
+        acknowledgements: Acknowledgements,
+        multicast: Multicast,
+    ) -> None:
+        self._own = trees.own
+        self._groups = trees.groups
+        self._index = trees.index
+        self._mail = trees.mail
+        self._outbox = trees.outbox
+        self._random = trees.random
+        self._tables = tables
+        self._membership = membership
+        self._epochs = epochs
+        self._replicas = replicas
+        self._acknowledgements = acknowledgements
+        self._multicast = multicast
+        self._unsettled: dict[Id, Group] = {}
+        self._orphans: dict[Id, Group] = {}
+        self._retry_at: float | None = None
+        self._orphans_at: float | None = None
+
+    def group(self, key: Id) -> Group:
+        """Return a group, which the node now is in."""
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key)
+        return group
+
+    # Children.
+
+    def handle_join(self, sender: Peer, message: GroupJoin, now: float) -> None:
+        """Take the sender as a child, and see to it that this node has paths to the roots."""
+        for standing in message.standings:
+            self.join(sender, standing, now)
+
+    def join(self, sender: Peer, standing: Standing, now: float) -> None:
+        """Take a peer as a child in one group, or refuse it."""
+        group = self._groups.get(standing.group)
+        if group is None and len(self._groups) >= GROUPS_MAX:
+            self._refuse(sender, standing.group, None)
+        elif group is not None and group.upstream(sender.node_id):
+            on_path = sender.node_id in group.path
+            self._refuse(sender, standing.group, self._membership.next_hop(standing.group) if on_path else None)
+        elif group is not None and _is_full_for(group, sender, standing):
+            self._refuse(sender, standing.group, _next_down(group, sender))
+        else:
+            self._adopt(self.group(standing.group), sender, standing, now)
+
+    def _refuse(self, sender: Peer, key: Id, redirect: Peer | None) -> None:
+        self._outbox.counters.refused += 1
+        self._mail.refuse(sender, key, redirect)
+
+    def _adopt(self, group: Group, child: Peer, standing: Standing, now: float) -> None:
+        if child.node_id in group.children:
+            group.children[child.node_id] = child
+        else:
+            self._index.add_child(group, child)
+            self._outbox.emit(ChildAdded(group.key, child))
+        self.hear_epoch(group, standing)
+        if not group.attached:
+            self.settle(group, now)
+        else:
+            self._mail.place((child,), group)
+        if group.is_root:
+            past = tuple(one for one in standing.frontier if one[0] < group.epoch)
+            self._multicast.catch_up(group, past, child, now)
+
+    def hear_epoch(self, group: Group, standing: Standing) -> None:
+        """Take in the epoch that a child has heard of: raise above it, or pass it on towards the root."""
+        if not self._epochs.hear(group, standing.epoch):
+            return
+        if group.is_root:
+            self._epochs.take(group, group.epoch)
+            self._replicas.spread_anew(group)
+            self._mail.place(group.children.values(), group)
+        elif group.parent is not None:
+            self._mail.join(group.parent, group)
+
+    def handle_leave(self, sender: Peer, message: GroupLeave, _now: float) -> None:
+        """Remove a child."""
+        for key in message.groups:
+            group = self._groups.get(key)
+            if group is not None and sender.node_id in group.children:
+                self._drop_child(group, sender.node_id)
+                self.prune(group)
+
+    def _drop_child(self, group: Group, node_id: int) -> None:
+        self._outbox.emit(ChildRemoved(group.key, self._index.remove_child(group, node_id)))
+
+    # The parent.
+
+    def handle_joined(self, sender: Peer, message: GroupJoined, now: float) -> None:
+        """Take the sender as the parent it says it is, or follow its path, unless that leads back here."""
+        for place in message.places:
+            group = self._groups.get(place.group)
+            path = (sender.node_id, *place.path)
+            if group is None or not (group.is_candidate(sender) or group.is_parent(sender)):
+                self._mail.leave(sender, place.group)
+            elif self._own.node_id in path or len(path) > PATH_LENGTH_MAX:
+                self._mail.leave(sender, place.group)
+                self._lose(group, sender, now)
+            else:
+                self._follow(group, sender, place, path, now)
+
+    def _follow(self, group: Group, parent: Peer, place: Place, path: tuple[Id, ...], now: float) -> None:
+        """Make the peer the parent and its path this node's; say goodbye to the one before."""
+        is_new, was_attached, before = not group.is_parent(parent), group.attached, (group.path, group.epoch)
+        if group.is_candidate(parent):
+            self._index.ask(group, None)
+            group.redirects = 0
+            self._unsettled.pop(group.key, None)
+        left = self._index.move(group, parent, path, attached=True)
+        for node_id in set(path) & group.children.keys():
+            self._drop_child(group, node_id)
+        if is_new:
+            if left is not None:
+                self._mail.leave(left, group.key)
+            self._outbox.emit(ParentChanged(group.key, parent))
+        if not was_attached:
+            self._outbox.emit(Attached(group.key))
+        if self._epochs.shown(group, place.epoch, place.frontier, parent, now):
+            self._multicast.catch_up(group, place.frontier, parent, now)
+        if not was_attached or (group.path, group.epoch) != before:
+            self._mail.place(group.children.values(), group)
+        if is_new:
+            self._acknowledgements.moved(group, now)
+        self.prune(group)
+
+    def handle_refused(self, sender: Peer, message: GroupRefused, now: float) -> None:
+        """Ask whom the refusals point to; without a pointer, ask again when the retry timer is due."""
+        for refusal in message.refusals:
+            group = self._groups.get(refusal.group)
+            if group is not None and (group.is_candidate(sender) or group.is_parent(sender)):
+                self._lose(group, sender, now)
+                self._redirect(group, refusal, now)
+
+    def _redirect(self, group: Group, refusal: Refusal, now: float) -> None:
+        redirect = refusal.redirect
+        if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
+            return
+        if group.redirects < REDIRECTS_MAX:
+            group.redirects += 1
+            self._ask(group, redirect, now)
+
+    def _lose(self, group: Group, peer: Peer, now: float) -> None:
+        """Go without a candidate or parent that cannot be one; the retry timer looks for another."""
+        if group.is_candidate(peer):
+            self._index.ask(group, None)
+        if group.is_parent(peer):
+            self._index.move(group, None, (), attached=False)
+            self._outbox.emit(ParentChanged(group.key, None))
+        self._unsettled[group.key] = group
+        self._arm_retry(now)
+
+    # The way to a place.
+
+    def settle(self, group: Group, now: float) -> None:
+        """Make the node root, or let it ask for a parent, where the tables say that it should."""
+        if not self._membership.is_active:
+            return
+        hop = self._membership.next_hop(group.key)
+        if hop is None:
+            self._become_root(group, now)
+        elif group.parent is None and group.candidate is None and group.key not in self._orphans:
+            if group.is_root:
+                self._replicas.hand_over(group, hop)
+                self._index.move(group, None, (), attached=False)
+            self._ask(group, hop, now)
+
+    def settle_all(self, now: float) -> None:
+        """See after every tree whose root may now be another node. O(groups)."""
+        low, high = self._own_range()
+        for group in list(self._groups.values()):
+            if group.parent is None or clockwise(low, group.key) <= clockwise(low, high):
+                self.settle(group, now)
+            if group.is_root:
+                self._replicas.spread(group)
+
+    def _own_range(self) -> tuple[int, int]:
+        """Return the keys between which this node may be the closest."""
+        own_id, leaf_set = self._own.node_id, self._tables.leaf_set
+        if not (leaf_set.predecessors and leaf_set.successors):
+            return own_id, own_id - 1
+        before, after = leaf_set.predecessors[0].node_id, leaf_set.successors[0].node_id
+        return before + clockwise(before, own_id) // 2, own_id + (clockwise(own_id, after) + 1) // 2
+
+    def _become_root(self, group: Group, now: float) -> None:
+        self._orphans.pop(group.key, None)
+        self._drop_candidate(group)
+        if group.is_root:
+            return
+        inherited = self._replicas.inherit(group.key)
+        was_attached, left = group.attached, self._index.move(group, None, (), attached=True)
+        self._epochs.take(group, NEVER if inherited is None else inherited.epoch)
+        self._multicast.catch_up(group, (), None, now)
+        if inherited is not None:
+            self._multicast.inherit(group, inherited, now)
+        self._replicas.spread_anew(group)
+        if left is not None:
+            self._mail.leave(left, group.key)
+            self._outbox.emit(ParentChanged(group.key, None))
+        if not was_attached:
+            self._outbox.emit(Attached(group.key))
+        self._mail.place(group.children.values(), group)
+        self._acknowledgements.moved(group, now)
+
+    def _ask(self, group: Group, peer: Peer, now: float) -> None:
+        self._orphans.pop(group.key, None)
+        self._index.ask(group, peer)
+        group.asked_at = now
+        self._unsettled[group.key] = group
+        self._mail.join(peer, group)
+        self._arm_retry(now)
+
+    def _retry(self, group: Group, now: float) -> None:
+        """Start again from the routing tables."""
+        hop = self._membership.next_hop(group.key)
+        group.redirects = 0
+        if hop is None:
+            self._become_root(group, now)
+            return
+        if group.candidate is not None and group.candidate.node_id != hop.node_id:
+            self._drop_candidate(group)
+        self._ask(group, hop, now)
+
+    def _drop_candidate(self, group: Group) -> None:
+        self._unsettled.pop(group.key, None)
+        if group.candidate is not None:
+            self._mail.leave(group.candidate, group.key)
+            self._index.ask(group, None)
+
+    def _arm_retry(self, now: float) -> None:
+        if self._unsettled and self._retry_at is None:
+            self._retry_at = now + jittered(GROUP_RETRY_S, self._random)
+
+    def prune(self, group: Group) -> None:
+        """Leave a tree there is no reason to be in."""
+        if group.is_needed:
+            return
+        self._drop_candidate(group)
+        if group.parent is not None:
+            self._mail.leave(group.parent, group.key)
+            self._index.move(group, None, (), attached=False)
+        self._orphans.pop(group.key, None)
+        self._epochs.forget(group.key)
+        self._multicast.forget(group)
+        del self._groups[group.key]
+
+    # Losses.
+
+    def forget(self, node_id: int, now: float) -> bool:
+        """Drop every tree edge shared with a peer, and seek new parents. O(edges with it); whether there were any."""
+        above, below = {*self._index.above(node_id), *self._index.asked(node_id)}, self._index.below(node_id)
+        for group in sorted(above, key=lambda group: group.key):
+            self._orphan(group, node_id, now)
+        for group in below:
+            self._drop_child(group, node_id)
+            self.prune(group)
+        return bool(above or below)
+
+    def _orphan(self, group: Group, node_id: int, now: float) -> None:
+        """Go without a peer above that is no more, and ask another soon: not all that lost it at once."""
+        if group.candidate is not None and group.candidate.node_id == node_id:
+            self._index.ask(group, None)
+            self._unsettled.pop(group.key, None)
+        if group.parent is not None and group.parent.node_id == node_id:
+            self._index.move(group, None, (), attached=False)
+            group.previous = None
+            self._outbox.emit(ParentChanged(group.key, None))
+        if group.candidate is None and group.parent is None:
+            self._orphans[group.key] = group
+            if self._orphans_at is None:
+                self._orphans_at = now + REJOIN_JITTER_S * self._random.random()
+
+    # Time.
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        timers = (self._retry_at, self._orphans_at)
+        return min((timer for timer in timers if timer is not None), default=None)
+
+    def handle_timer(self, now: float) -> None:
+        """Ask for new parents; ask again where nobody answered."""
+        if self._orphans_at is not None and now >= self._orphans_at:
+            self._orphans_at = None
+            orphans = list(self._orphans.values())
+            self._orphans.clear()
+            for group in orphans:
+                self.settle(group, now)
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            for group in list(self._unsettled.values()):
+                if group.candidate is None or now - group.asked_at >= GROUP_RETRY_S / 2:
+                    self._retry(group, now)
+            self._arm_retry(now)
+
+    def clear(self) -> None:
+        """Be in no tree."""
+        self._unsettled.clear()
+        self._orphans.clear()
+        self._retry_at = self._orphans_at = None
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert sum(not group.subscribed for group in self._groups.values()) <= GROUPS_MAX
+        for key, group in self._groups.items():
+            assert key == group.key
+            assert group.is_needed
+            assert len(group.children) <= FAN_OUT_MAX
+            group.check(self._own.node_id)
+            assert group.candidate is None or self._unsettled.get(key) is group
+            assert key not in self._orphans or (group.parent is None and group.candidate is None)
+        for waiting in (self._unsettled, self._orphans):
+            assert all(self._groups.get(key) is group for key, group in waiting.items())
+        assert self._orphans_at is not None or not self._orphans
+        assert self._retry_at is not None or not self._unsettled
+
+
+def _next_down(group: Group, sender: Peer) -> Peer:
+    """Return the child to send a peer to: for the same peer mostly the same one in all groups, to share heartbeats."""
+    sender_id = id_to_bytes(sender.node_id)
+    return max(
+        group.children.values(),
+        key=lambda child: hashlib.blake2b(sender_id + id_to_bytes(child.node_id), digest_size=8).digest(),
+    )
+
+
+def _is_full_for(group: Group, sender: Peer, standing: Standing) -> bool:
+    room = FAN_OUT_MAX if standing.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
+    return sender.node_id not in group.children and len(group.children) >= room

@@ -1,0 +1,190 @@
+"""Which root counts: epochs that are taken, heard of and verified.
+
+Theory. Who becomes the root of a tree takes an epoch above every one it knows of: those it took itself (the shell keeps
+them over restarts), of the root before, of its replicas, of what its children say. A root that hears of a higher one
+while it is the closest node raises above it. So epochs only grow, and what comes with a lower one is refused.
+
+A child is shown the epoch by its parent. It believes it where the root that it names is the closest node it knows of
+itself. Where it knows a closer one, or the counter has jumped, it asks the node closest to the key (RootQuery, passed
+on from hop to hop) and believes the answer; it goes on in the tree meanwhile, with the epoch it had. These queries are
+spread in time, and so many at once at most.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from overlay.events import EpochTaken
+from overlay.ids import Id, closer
+from overlay.messages import HOPS_MAX, RootAnswer, RootQuery
+from overlay.pastry.membership import Membership
+from overlay.peer import Peer
+from overlay.random_source import jittered
+from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.scribe.group import Group
+from overlay.scribe.history import Frontier
+from overlay.scribe.trees import Trees
+
+TAKEN_MAX = 4_096
+QUERY_S = 0.5
+QUERIES_AT_ONCE_MAX = 32
+QUERY_ATTEMPTS_MAX = 3
+
+Believed = Callable[[Group, Frontier, Peer, float], None]
+
+
+@dataclass(slots=True)
+class _Claim:
+    """An epoch that a parent has shown, and that is not believed yet."""
+
+    group: Group
+    epoch: Epoch
+    frontier: Frontier
+    source: Peer
+    attempts: int = 0
+
+
+class Epochs:
+    """One node's. `believed` is called with what a parent said when that has been verified after all."""
+
+    def __init__(self, trees: Trees, membership: Membership, taken: Mapping[Id, int], believed: Believed) -> None:
+        self._membership = membership
+        self._own = trees.own
+        self._mail = trees.mail
+        self._outbox = trees.outbox
+        self._index = trees.index
+        self._random = trees.random
+        self._believed = believed
+        self.taken: dict[Id, int] = {}
+        """Counters of the epochs that this node took, the last so many of them."""
+        for key, counter in taken.items():
+            self._note(key, counter)
+        self._claims: dict[Id, _Claim] = {}
+        self._at: float | None = None
+
+    # At the root.
+
+    def take(self, group: Group, before: Epoch) -> None:
+        """Begin an epoch as the root, above the one before and all others."""
+        known = max(group.epoch.counter, group.heard.counter, before.counter, self.taken.get(group.key, 0))
+        epoch = Epoch(min(known + 1, COUNTER_MAX), self._own.node_id)
+        self._note(group.key, epoch.counter)
+        self._outbox.emit(EpochTaken(group.key, epoch.counter))
+        self._adopt(group, epoch)
+
+    def _note(self, key: Id, counter: int) -> None:
+        self.taken.pop(key, None)
+        self.taken[key] = counter
+        if len(self.taken) > TAKEN_MAX:
+            del self.taken[next(iter(self.taken))]
+
+    def hear(self, group: Group, epoch: Epoch) -> bool:
+        """Note an epoch that a child has heard of; return whether it is above all known here."""
+        known = max(group.epoch, group.heard)
+        if epoch <= known:
+            return False
+        if epoch.is_jump_from(known):
+            self._outbox.counters.refused += 1
+            return False
+        group.heard = epoch
+        return True
+
+    # Below it.
+
+    def shown(self, group: Group, epoch: Epoch, frontier: Frontier, source: Peer, now: float) -> bool:
+        """Take in what a parent says; return whether the group has that epoch now."""
+        if epoch > group.epoch:
+            if not self._is_credible(group, epoch):
+                self._claim(_Claim(group, epoch, frontier, source), now)
+                return False
+            self._adopt(group, epoch)
+        return epoch == group.epoch
+
+    def _is_credible(self, group: Group, epoch: Epoch) -> bool:
+        hop = self._membership.next_hop(group.key)
+        is_closest = hop is not None and not closer(group.key, hop.node_id, epoch.root)
+        return is_closest and not epoch.is_jump_from(group.epoch)
+
+    def _adopt(self, group: Group, epoch: Epoch) -> None:
+        self._claims.pop(group.key, None)
+        group.epoch = epoch
+        self._index.refresh(group)
+
+    # Verification.
+
+    def _claim(self, claim: _Claim, now: float) -> None:
+        known = self._claims.get(claim.group.key)
+        if known is None or claim.epoch > known.epoch:
+            self._claims[claim.group.key] = claim
+        elif claim.epoch == known.epoch:
+            known.frontier, known.source = claim.frontier, claim.source
+        if self._at is None:
+            self._at = now + jittered(QUERY_S / 2, self._random)
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        return self._at
+
+    def handle_timer(self, now: float) -> None:
+        """Ask about the claims that have waited longest."""
+        if self._at is None or now < self._at:
+            return
+        for key in list(self._claims)[:QUERIES_AT_ONCE_MAX]:
+            self._verify(self._claims.pop(key), now)
+        self._at = now + jittered(QUERY_S, self._random) if self._claims else None
+
+    def _verify(self, claim: _Claim, now: float) -> None:
+        """Decide about a claim, or ask and let it wait at the end of the line."""
+        group = claim.group
+        hop = self._membership.next_hop(group.key)
+        if hop is None or claim.epoch <= group.epoch:
+            return
+        nobody_answers = claim.attempts >= QUERY_ATTEMPTS_MAX and not claim.epoch.is_jump_from(group.epoch)
+        if nobody_answers or self._is_credible(group, claim.epoch):
+            self._believe(claim, claim.epoch, now)
+        elif claim.attempts < QUERY_ATTEMPTS_MAX:
+            claim.attempts += 1
+            self._claims[group.key] = claim
+            self._mail.send(hop, RootQuery(group=group.key, origin=self._own, hops=1))
+
+    def _believe(self, claim: _Claim, epoch: Epoch, now: float) -> None:
+        self._adopt(claim.group, epoch)
+        self._believed(claim.group, claim.frontier, claim.source, now)
+
+    def handle_query(self, message: RootQuery, own: Group | None) -> None:
+        """Answer for the group if this node is closest to its key; else pass the query on."""
+        hop = self._membership.next_hop(message.group)
+        if not self._membership.is_active or message.hops >= HOPS_MAX or message.origin.node_id == self._own.node_id:
+            self._outbox.counters.refused += 1
+        elif hop is not None:
+            self._mail.send(hop, RootQuery(group=message.group, origin=message.origin, hops=message.hops + 1))
+        else:
+            epoch = own.epoch if own is not None and own.is_root else NEVER
+            self._mail.send(message.origin, RootAnswer(group=message.group, epoch=epoch))
+
+    def handle_answer(self, sender: Peer, message: RootAnswer, now: float) -> None:
+        """Believe an answer that was asked for, if it is from a node as close as any that is known."""
+        claim = self._claims.get(message.group)
+        hop = self._membership.next_hop(message.group)
+        if claim is None or not claim.attempts or hop is None or closer(message.group, hop.node_id, sender.node_id):
+            self._outbox.counters.refused += 1
+        elif message.epoch >= claim.epoch:
+            self._believe(claim, message.epoch, now)
+        else:
+            del self._claims[message.group]
+            if message.epoch > claim.group.epoch:
+                self._adopt(claim.group, message.epoch)
+
+    def forget(self, key: Id) -> None:
+        """The node is out of a tree."""
+        self._claims.pop(key, None)
+
+    def clear(self) -> None:
+        """Be in no tree."""
+        self._claims.clear()
+        self._at = None
+
+    def check(self, groups: Mapping[Id, Group]) -> None:
+        """Assert every invariant."""
+        assert len(self.taken) <= TAKEN_MAX
+        assert all(groups.get(key) is claim.group for key, claim in self._claims.items())
+        assert self._at is not None or not self._claims

@@ -1,0 +1,194 @@
+"""The multicasts of one group as one node has them: numbered, in order, and the last ones kept for who lacks them.
+
+Theory. The root numbers multicasts 1, 2, 3... within its epoch. How far a node is, without a gap, is its *frontier*: a
+number for each of the last few epochs in which there were any. A multicast beyond the next one is *held* until those
+before it are there. What was raised stays in the log until newer ones push it out; neighbours pull from it.
+
+A group without multicasts has no history: they cost memory only where there are some.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from overlay.ids import Id
+from overlay.scribe.epoch import Epoch, Sequence
+
+LOG_ENTRIES_MAX = 64
+LOG_BYTES_MAX = 1 << 20
+LOG_ROOM_BYTES = 64 << 20
+ENTRY_BYTES = 200
+"""What an entry weighs beside its payload, roughly."""
+EPOCHS_MAX = 4
+ACKNOWLEDGE_MS_MAX = 600_000
+
+Frontier = Annotated[tuple[tuple[Epoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
+
+
+class Entry(NamedTuple):
+    """One multicast. `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all."""
+
+    epoch: Epoch
+    sequence: Sequence
+    message_id: Annotated[int, msgspec.Meta(ge=0)]
+    acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
+    payload: bytes
+
+    @property
+    def weight(self) -> int:
+        """Bytes it takes, more or less."""
+        return len(self.payload) + ENTRY_BYTES
+
+
+class LogRoom:
+    """The room all logs of a node share: when it is full, the entry that came first of all goes."""
+
+    def __init__(self, bytes_max: int = LOG_ROOM_BYTES) -> None:
+        self.used = 0
+        self._bytes_max = bytes_max
+        self._owners: dict[tuple[Id, Epoch, int], History] = {}
+
+    def take(self, owner: "History", entry: Entry) -> None:
+        """Make room for an entry."""
+        self._owners[owner.key, entry.epoch, entry.sequence] = owner
+        self.used += entry.weight
+        while self.used > self._bytes_max:
+            (_, epoch, sequence), oldest = next(iter(self._owners.items()))
+            oldest.discard(epoch, sequence)
+
+    def release(self, owner: "History", entry: Entry) -> None:
+        """Have the room of an entry again."""
+        del self._owners[owner.key, entry.epoch, entry.sequence]
+        self.used -= entry.weight
+
+
+class History:
+    """Frontier, log and held multicasts of one group.
+
+    `targets`: how far others are known to be, where that is further.
+    """
+
+    __slots__ = ("_bytes", "_entries", "_room", "frontiers", "key", "targets")
+
+    def __init__(self, key: Id, room: LogRoom) -> None:
+        self.key = key
+        self.frontiers: dict[Epoch, int] = {}
+        self.targets: dict[Epoch, int] = {}
+        self._room = room
+        self._entries: dict[tuple[Epoch, int], Entry] = {}
+        self._bytes = 0
+
+    @property
+    def frontier(self) -> Frontier:
+        """How far it is, epoch by epoch."""
+        return tuple(sorted(self.frontiers.items()))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The log, and what is held, in order."""
+        return tuple(self._entries[place] for place in sorted(self._entries))
+
+    def begin(self, epoch: Epoch, sequence: int) -> None:
+        """Start an epoch after a number; the lowest epoch is forgotten where there are too many."""
+        self.frontiers.setdefault(epoch, sequence)
+        while len(self.frontiers) > EPOCHS_MAX:
+            lowest = min(self.frontiers)
+            del self.frontiers[lowest]
+            self.targets.pop(lowest, None)
+            for place in [place for place in self._entries if place[0] == lowest]:
+                self.discard(*place)
+
+    def has(self, epoch: Epoch, sequence: int) -> bool:
+        """Say whether a multicast was raised, given up or is held."""
+        return sequence <= self.frontiers.get(epoch, 0) or (epoch, sequence) in self._entries
+
+    def add(self, entry: Entry) -> list[Entry]:
+        """Take in a multicast of an epoch that has begun; return those that are next in order now.
+
+        One too large for the log is passed through, but never held. O(entries returned).
+        """
+        epoch, sequence = entry.epoch, entry.sequence
+        is_next = sequence == self.frontiers[epoch] + 1
+        if entry.weight <= LOG_BYTES_MAX:
+            self._keep(entry)
+        if not is_next:
+            self.expect(epoch, sequence)
+            return []
+        self.frontiers[epoch] = sequence
+        return [entry, *self._ready(epoch)]
+
+    def expect(self, epoch: Epoch, sequence: int) -> None:
+        """Note that there are multicasts up to a number."""
+        if sequence > max(self.frontiers.get(epoch, 0), self.targets.get(epoch, 0)):
+            self.targets[epoch] = sequence
+
+    def _ready(self, epoch: Epoch) -> list[Entry]:
+        ready = []
+        while (entry := self._entries.get((epoch, self.frontiers[epoch] + 1))) is not None:
+            ready.append(entry)
+            self.frontiers[epoch] += 1
+        if self.targets.get(epoch, 0) <= self.frontiers[epoch]:
+            self.targets.pop(epoch, None)
+        return ready
+
+    def lacking(self) -> Frontier:
+        """How far it is in the epochs in which others are further."""
+        return tuple((epoch, self.frontiers[epoch]) for epoch in sorted(self.targets))
+
+    def give_up(self, epoch: Epoch, upto: int) -> tuple[int, list[Entry]]:
+        """Wait no longer for what is lacking up to a number; return how many those are, and who is next in order."""
+        before = self.frontiers[epoch]
+        held = sorted(place for place in self._entries if place[0] == epoch and before < place[1] <= upto)
+        ready = [self._entries[place] for place in held]
+        self.frontiers[epoch] = max(before, upto)
+        return max(0, upto - before) - len(ready), [*ready, *self._ready(epoch)]
+
+    def after(self, wanted: Frontier, bytes_max: int) -> tuple[tuple[Entry, ...], bool]:
+        """Return what is kept beyond these numbers, within a bound; and whether that is all of it."""
+        starts, weight = dict(wanted), 0
+        found: list[Entry] = []
+        for entry in self.entries:
+            if entry.epoch not in starts or entry.sequence <= starts[entry.epoch]:
+                continue
+            weight += entry.weight
+            if found and weight > bytes_max:
+                return tuple(found), False
+            found.append(entry)
+        return tuple(found), True
+
+    def _keep(self, entry: Entry) -> None:
+        self._entries[entry.epoch, entry.sequence] = entry
+        self._bytes += entry.weight
+        self._room.take(self, entry)
+        while len(self._entries) > LOG_ENTRIES_MAX or self._bytes > LOG_BYTES_MAX:
+            self.discard(*next(iter(self._entries)))
+
+    def discard(self, epoch: Epoch, sequence: int) -> None:
+        """Drop an entry from the log."""
+        entry = self._entries.pop((epoch, sequence))
+        self._bytes -= entry.weight
+        self._room.release(self, entry)
+
+    def clear(self) -> None:
+        """Give back all room."""
+        for place in list(self._entries):
+            self.discard(*place)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self.frontiers) <= EPOCHS_MAX
+        assert self.targets.keys() <= self.frontiers.keys()
+        assert all(target > self.frontiers[epoch] for epoch, target in self.targets.items())
+        assert {epoch for epoch, _ in self._entries} <= self.frontiers.keys()
+        assert len(self._entries) <= LOG_ENTRIES_MAX
+        assert self._bytes == sum(entry.weight for entry in self._entries.values()) <= LOG_BYTES_MAX
+        assert all((epoch, sequence + 1) not in self._entries for epoch, sequence in self.frontiers.items())
+
+
+def merged(one: Iterable[tuple[Epoch, int]], other: Iterable[tuple[Epoch, int]]) -> dict[Epoch, int]:
+    """Return the further of two frontiers, epoch by epoch."""
+    together = dict(one)
+    for epoch, sequence in other:
+        together[epoch] = max(sequence, together.get(epoch, 0))
+    return together

@@ -1,0 +1,125 @@
+"""The state of roots at those who may be the next: the nodes nearest to the root are nearest to the key after it.
+
+A root gives its epoch, and each multicast as it sends it, to its REPLICAS nearest nodes, and all it has to one that
+becomes one of them. So whoever takes over knows above which epoch to begin, and can give what is lacking to those who
+come under it. A root that meets a node closer to the key hands it the state over.
+
+What nodes keep for others is bounded, in number and bytes; what came first goes first.
+"""
+
+from dataclasses import dataclass
+
+from overlay.ids import Id
+from overlay.messages import RootState
+from overlay.pastry.tables import Tables
+from overlay.peer import Peer
+from overlay.scribe.epoch import Epoch
+from overlay.scribe.group import Group
+from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
+from overlay.scribe.trees import Trees
+
+REPLICAS = 3
+STATES_MAX = 4_096
+STATES_BYTES = 32 << 20
+
+
+@dataclass(slots=True)
+class _Kept:
+    epoch: Epoch
+    history: History
+
+
+class Replicas:
+    """What one node gives to others of its own roots, and keeps of theirs."""
+
+    def __init__(self, trees: Trees, tables: Tables) -> None:
+        self._tables = tables
+        self._mail = trees.mail
+        self._outbox = trees.outbox
+        self._room = LogRoom(STATES_BYTES)
+        self._kept: dict[Id, _Kept] = {}
+        self._nearest: tuple[Peer, ...] = ()
+        self._nearest_revision = -1
+
+    # Of this node's roots.
+
+    def record(self, group: Group, entry: Entry) -> None:
+        """Give the replicas a multicast that is in the log, and about to be sent."""
+        entries = (entry,) if entry.weight <= LOG_BYTES_MAX else ()
+        state = RootState(group.key, group.epoch, group.frontier, entries)
+        for peer in self._replicas():
+            if peer.node_id in group.replicated:
+                self._mail.replicate(peer, state)
+        self.spread(group)
+
+    def spread(self, group: Group) -> None:
+        """Give everything to those who have become replicas."""
+        replicas = self._replicas()
+        for peer in replicas:
+            if peer.node_id not in group.replicated:
+                self.hand_over(group, peer)
+        group.replicated = tuple(peer.node_id for peer in replicas)
+
+    def spread_anew(self, group: Group) -> None:
+        """Give everything to all replicas: an epoch has begun."""
+        group.replicated = ()
+        self.spread(group)
+
+    def hand_over(self, group: Group, peer: Peer) -> None:
+        """Give everything to one peer."""
+        entries = () if group.history is None else group.history.entries
+        self._mail.replicate(peer, RootState(group.key, group.epoch, group.frontier, entries))
+
+    def _replicas(self) -> tuple[Peer, ...]:
+        if self._nearest_revision != self._tables.leaf_set_revision:
+            self._nearest_revision = self._tables.leaf_set_revision
+            self._nearest = self._tables.replicas(REPLICAS)
+        return self._nearest
+
+    # Of others'.
+
+    def keep(self, sender: Peer, state: RootState) -> bool:
+        """Keep what a root says of itself; False where it is not the last one that is known."""
+        known = self._kept.pop(state.group, None)
+        if state.epoch.root != sender.node_id or (known is not None and state.epoch < known.epoch):
+            if known is not None:
+                self._kept[state.group] = known
+            self._outbox.counters.refused += 1
+            return False
+        history = History(state.group, self._room) if known is None else known.history
+        self._kept[state.group] = _Kept(state.epoch, history)
+        for entry in state.entries:
+            history.begin(entry.epoch, entry.sequence - 1)
+            if entry.epoch in history.frontiers and not history.has(entry.epoch, entry.sequence):
+                history.give_up(entry.epoch, entry.sequence - 1)
+                history.add(entry)
+        for epoch, sequence in state.frontier:
+            history.begin(epoch, sequence)
+            if epoch in history.frontiers:
+                history.give_up(epoch, sequence)
+        if len(self._kept) > STATES_MAX:
+            self._drop(next(iter(self._kept)))
+        return True
+
+    def inherit(self, key: Id) -> RootState | None:
+        """Return what is kept of the root before, to go on from there; it is not kept any longer."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        state = RootState(key, kept.epoch, kept.history.frontier, kept.history.entries)
+        self._drop(key)
+        return state
+
+    def _drop(self, key: Id) -> None:
+        self._kept.pop(key).history.clear()
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        for key in list(self._kept):
+            self._drop(key)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._kept) <= STATES_MAX
+        for kept in self._kept.values():
+            kept.history.check()
