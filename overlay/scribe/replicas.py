@@ -73,7 +73,7 @@ class Replicas:
     def _replicas(self) -> tuple[Peer, ...]:
         if self._nearest_revision != self._tables.leaf_set_revision:
             self._nearest_revision = self._tables.leaf_set_revision
-            self._nearest = self._tables.replicas(REPLICAS)
+            self._nearest = self._tables.neighbours(REPLICAS)
         return self._nearest
 
     # Of others'.
