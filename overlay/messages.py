@@ -3,7 +3,7 @@
 The sender of a message is whom the channel says it is, and is never in the message itself.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
@@ -11,12 +11,12 @@ from overlay.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.pastry.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.neighbourhood import NEIGHBOURHOOD_SIZE
 from overlay.peer import Peer
-from overlay.scribe.epoch import Epoch, Sequence
-from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
+from overlay.scribe.epoch import Epoch
+from overlay.scribe.history import Entry, Frontier
+from overlay.scribe.words import Entries, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
 from overlay.statistics import Traffic
 
 HOPS_MAX = 64
-PATH_LENGTH_MAX = 64
 GROUPS_PER_MESSAGE_MAX = 256
 GROUPS_PER_DIGEST_MAX = 1024
 EDGE_BUCKETS = 16
@@ -29,63 +29,9 @@ Row = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=DIGIT_VALUES)]
 Leaves = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=LEAF_SET_SIZE)]
 Neighbours = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=NEIGHBOURHOOD_SIZE)]
 Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 Groups = Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Digest = Annotated[int, msgspec.Meta(ge=0)]
-AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
-Entries = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
 PackedIds = Annotated[bytes, msgspec.Meta(max_length=ID_BYTES * IDS_PER_MESSAGE_MAX)]
-
-
-class Standing(NamedTuple):
-    """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
-
-    group: Id
-    epoch: Epoch
-    frontier: Frontier
-
-
-class Place(NamedTuple):
-    """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
-
-    group: Id
-    epoch: Epoch
-    frontier: Frontier
-    path: Path
-
-
-class Refusal(NamedTuple):
-    """Of who cannot be a parent: whom to ask instead, None: this one again later."""
-
-    group: Id
-    redirect: Peer | None
-
-
-class UpwardEdge(NamedTuple):
-    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch and how far it is in it."""
-
-    group: Id
-    checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-    epoch: Epoch
-    sequence: Sequence
-
-
-class RootState(NamedTuple):
-    """What there is to a root: its epoch, how far its multicasts are, the last of them."""
-
-    group: Id
-    epoch: Epoch
-    frontier: Frontier
-    entries: Entries
-
-
-class Wanted(NamedTuple):
-    """The publisher who wants to know who has a multicast, and for how long it waits."""
-
-    publisher: Peer
-    timeout_ms: AcknowledgeMs
-
-
 Standings = Annotated[tuple[Standing, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 Places = Annotated[tuple[Place, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 Refusals = Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]

@@ -13,20 +13,10 @@ from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
 from overlay.ids import Id, checked_id
 from overlay.messages import (
     Absent,
-    Acknowledge,
-    AcknowledgeAgain,
-    Acknowledged,
     Announcement,
     Direct,
-    Disseminate,
     Echo,
     EchoReply,
-    EdgeBuckets,
-    GroupDigest,
-    GroupJoin,
-    GroupJoined,
-    GroupLeave,
-    GroupRefused,
     JoinReply,
     JoinRequest,
     LeafSetAnswer,
@@ -36,16 +26,10 @@ from overlay.messages import (
     Ping,
     Pong,
     Publish,
-    Pull,
-    Replicate,
     Response,
-    RootAnswer,
-    RootQuery,
     Route,
     RowAnswer,
     RowRequest,
-    Supply,
-    Wanted,
 )
 from overlay.outbox import CODEC, Outbox
 from overlay.pastry.forwarding import Forwarding, OnForward
@@ -63,6 +47,9 @@ from overlay.peer import Peer
 from overlay.random_source import RandomSource
 from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
 from overlay.scribe.scribe import Scribe
+from overlay.scribe.words import (
+    Wanted,
+)
 from overlay.statistics import Statistics
 from overlay.wire import WIRE_BYTES_MAX, WireError
 
@@ -119,6 +106,7 @@ class Node:
         timed = (self._membership, self._repair, self._survey, self._requests, self._scribe, self._watch)
         self._timers = tuple(part.next_timer for part in timed)
         self._handlers: dict[type[OverlayMessage], Handler] = {
+            **self._scribe.handlers(),
             JoinRequest: self._forwarding.handle_join_request,
             JoinReply: self._membership.handle_join_reply,
             LeafSetProbe: self._membership.handle_probe,
@@ -129,21 +117,6 @@ class Node:
             Route: self._forwarding.handle_route,
             Direct: self._handle_direct,
             Publish: self._forwarding.handle_publish,
-            Disseminate: self._scribe.multicast.handle_disseminate,
-            GroupJoin: self._scribe.attachment.handle_join,
-            GroupJoined: self._scribe.attachment.handle_joined,
-            GroupRefused: self._scribe.attachment.handle_refused,
-            GroupLeave: self._scribe.attachment.handle_leave,
-            GroupDigest: self._scribe.handle_digest,
-            EdgeBuckets: self._scribe.comparison.handle_buckets,
-            Pull: self._scribe.multicast.handle_pull,
-            Supply: self._scribe.multicast.handle_supply,
-            Replicate: self._scribe.handle_replicate,
-            RootQuery: self._scribe.handle_root_query,
-            RootAnswer: self._scribe.handle_root_answer,
-            Acknowledge: self._scribe.acknowledgements.handle_acknowledge,
-            AcknowledgeAgain: self._scribe.acknowledgements.handle_again,
-            Acknowledged: self._scribe.acknowledgements.handle_acknowledged,
             Ping: self._presence.handle_ping,
             Pong: self._presence.handle_pong,
             Leaving: self._presence.handle_leaving,

@@ -22,12 +22,14 @@ from overlay.messages import (
     Acknowledged,
     Disseminate,
     Publish,
-    Wanted,
 )
 from overlay.peer import Peer
 from overlay.scribe.group import Group
 from overlay.scribe.history import Entry
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    Wanted,
+)
 
 OPEN_MAX = 64
 BATCH_S = 0.075

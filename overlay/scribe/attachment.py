@@ -11,9 +11,8 @@ parent. With the refusal comes the next hop of the one that refuses: following t
 itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were out
 of date) shows as one's own id in the path one is given, and is cut there.
 
-Fan-out. A node has at most FAN_OUT_MAX children in a group. It sends who comes then to one of them, who does the same:
-so a tree in which many have the same next hop grows downwards. Some of the places are kept for nodes that had one in
-the tree before. Who was sent round too often begins again at its next hop.
+Fan-out. A node that has enough children sends who comes then down to one of them: `fan_out`. Who was sent round too
+often begins again at its next hop.
 
 Hand-over. Whenever the leaf set changes, a root that no longer is the closest node gives its state to its next hop and
 asks it, as any node without a parent would, and brings its subtree along; a node that has become the closest one drops
@@ -27,19 +26,13 @@ beginning, after up to REJOIN_JITTER_S, so that many orphans do not come at the 
 stays with it.
 """
 
-import hashlib
-
 from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
-from overlay.ids import Id, clockwise, id_to_bytes
+from overlay.ids import Id, clockwise
 from overlay.messages import (
-    PATH_LENGTH_MAX,
     GroupJoin,
     GroupJoined,
     GroupLeave,
     GroupRefused,
-    Place,
-    Refusal,
-    Standing,
 )
 from overlay.pastry.membership import Membership
 from overlay.pastry.tables import Tables
@@ -48,14 +41,19 @@ from overlay.random_source import jittered
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epoch import NEVER
 from overlay.scribe.epochs import Epochs
+from overlay.scribe.fan_out import FAN_OUT_MAX, is_full_for, next_down
 from overlay.scribe.group import Group
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    PATH_LENGTH_MAX,
+    Place,
+    Refusal,
+    Standing,
+)
 
 GROUPS_MAX = 16_384
-FAN_OUT_MAX = 32
-REPAIR_SLOTS = 4
 REDIRECTS_MAX = 16
 GROUP_RETRY_S = 0.5
 REJOIN_JITTER_S = 0.3
@@ -113,8 +111,8 @@ class Attachment:
         elif group is not None and group.upstream(sender.node_id):
             on_path = sender.node_id in group.path
             self._refuse(sender, standing.group, self._membership.next_hop(standing.group) if on_path else None)
-        elif group is not None and _is_full_for(group, sender, standing):
-            self._refuse(sender, standing.group, _next_down(group, sender))
+        elif group is not None and is_full_for(group, sender, standing):
+            self._refuse(sender, standing.group, next_down(group, sender))
         else:
             self._adopt(self.group(standing.group), sender, standing, now)
 
@@ -386,17 +384,3 @@ class Attachment:
             assert all(self._groups.get(key) is group for key, group in waiting.items())
         assert self._orphans_at is not None or not self._orphans
         assert self._retry_at is not None or not self._unsettled
-
-
-def _next_down(group: Group, sender: Peer) -> Peer:
-    """Return the child to send a peer to: for the same peer mostly the same one in all groups, to share heartbeats."""
-    sender_id = id_to_bytes(sender.node_id)
-    return max(
-        group.children.values(),
-        key=lambda child: hashlib.blake2b(sender_id + id_to_bytes(child.node_id), digest_size=8).digest(),
-    )
-
-
-def _is_full_for(group: Group, sender: Peer, standing: Standing) -> bool:
-    room = FAN_OUT_MAX if standing.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
-    return sender.node_id not in group.children and len(group.children) >= room

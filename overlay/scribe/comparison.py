@@ -10,11 +10,19 @@ many the rest follows another time, beginning anywhere.
 from dataclasses import dataclass
 
 from overlay.ids import Id
-from overlay.messages import EDGE_BUCKETS, GROUPS_PER_DIGEST_MAX, EdgeBuckets, GroupDigest, UpwardEdge
+from overlay.messages import (
+    EDGE_BUCKETS,
+    GROUPS_PER_DIGEST_MAX,
+    EdgeBuckets,
+    GroupDigest,
+)
 from overlay.peer import Peer
 from overlay.scribe.edges import bucket
 from overlay.scribe.group import Group, parents_checksum
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    UpwardEdge,
+)
 
 HEARTBEAT_S = 0.5
 """Two looks at a digest that are closer together than this count as one."""

@@ -78,15 +78,16 @@ class Epochs:
             del self.taken[next(iter(self.taken))]
 
     def hear(self, group: Group, epoch: Epoch) -> bool:
-        """Note an epoch that a child has heard of; return whether it is above all known here."""
+        """Note an epoch that a child has heard of; return whether the root should know of it.
+
+        Heard before or not: that it is still above the group's may mean that word of it got lost on the way.
+        """
         known = max(group.epoch, group.heard)
-        if epoch <= known:
-            return False
         if epoch.is_jump_from(known):
             self._outbox.counters.refused += 1
             return False
-        group.heard = epoch
-        return True
+        group.heard = max(group.heard, epoch)
+        return epoch > group.epoch
 
     # Below it.
 

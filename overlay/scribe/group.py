@@ -3,10 +3,14 @@
 import zlib
 
 from overlay.ids import Id, id_to_bytes
-from overlay.messages import PATH_LENGTH_MAX, Place, Standing
 from overlay.peer import Peer
 from overlay.scribe.epoch import NEVER
 from overlay.scribe.history import Frontier, History
+from overlay.scribe.words import (
+    PATH_LENGTH_MAX,
+    Place,
+    Standing,
+)
 
 
 class Group:

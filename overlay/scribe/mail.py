@@ -15,13 +15,15 @@ from overlay.messages import (
     GroupLeave,
     GroupRefused,
     OverlayMessage,
-    Refusal,
     Replicate,
-    RootState,
 )
 from overlay.outbox import Outbox
 from overlay.peer import Peer
 from overlay.scribe.group import Group
+from overlay.scribe.words import (
+    Refusal,
+    RootState,
+)
 
 _Batched = type[GroupJoin] | type[GroupJoined] | type[GroupRefused] | type[GroupLeave] | type[Replicate]
 

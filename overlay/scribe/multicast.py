@@ -18,7 +18,13 @@ from dataclasses import dataclass
 
 from overlay.events import MulticastReceived
 from overlay.ids import Id
-from overlay.messages import HOPS_MAX, Disseminate, Publish, Pull, RootState, Supply
+from overlay.messages import (
+    HOPS_MAX,
+    Disseminate,
+    Publish,
+    Pull,
+    Supply,
+)
 from overlay.peer import Peer
 from overlay.random_source import jittered
 from overlay.recent import RecentIds
@@ -29,6 +35,9 @@ from overlay.scribe.group import Group
 from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    RootState,
+)
 
 PULL_DELAY_S = 0.1
 """What is late may only have been overtaken."""

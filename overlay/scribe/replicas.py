@@ -10,13 +10,15 @@ What nodes keep for others is bounded, in number and bytes; what came first goes
 from dataclasses import dataclass
 
 from overlay.ids import Id
-from overlay.messages import RootState
 from overlay.pastry.tables import Tables
 from overlay.peer import Peer
 from overlay.scribe.epoch import Epoch
 from overlay.scribe.group import Group
 from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    RootState,
+)
 
 REPLICAS = 3
 STATES_MAX = 4_096

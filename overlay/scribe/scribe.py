@@ -10,16 +10,27 @@ its theory:
 - `edges`, `comparison`: heartbeats that show in one number whether two neighbours agree about all their trees.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from overlay.ids import Id
 from overlay.messages import (
+    Acknowledge,
+    AcknowledgeAgain,
+    Acknowledged,
+    Disseminate,
+    EdgeBuckets,
     GroupDigest,
+    GroupJoin,
+    GroupJoined,
+    GroupLeave,
+    GroupRefused,
+    OverlayMessage,
+    Pull,
     Replicate,
     RootAnswer,
     RootQuery,
-    Standing,
-    UpwardEdge,
+    Supply,
 )
 from overlay.outbox import Outbox
 from overlay.pastry.membership import Membership
@@ -35,6 +46,10 @@ from overlay.scribe.history import Frontier
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.trees import Trees
+from overlay.scribe.words import (
+    Standing,
+    UpwardEdge,
+)
 
 
 class Scribe:
@@ -58,6 +73,26 @@ class Scribe:
             trees, tables, membership, self.epochs, self.replicas, self.acknowledgements, self.multicast
         )
         self.comparison = Comparison(trees)
+
+    def handlers(self) -> dict[type[OverlayMessage], Callable[[Peer, Any, float], None]]:
+        """What to call with each message of trees."""
+        return {
+            Disseminate: self.multicast.handle_disseminate,
+            GroupJoin: self.attachment.handle_join,
+            GroupJoined: self.attachment.handle_joined,
+            GroupRefused: self.attachment.handle_refused,
+            GroupLeave: self.attachment.handle_leave,
+            GroupDigest: self.handle_digest,
+            EdgeBuckets: self.comparison.handle_buckets,
+            Pull: self.multicast.handle_pull,
+            Supply: self.multicast.handle_supply,
+            Replicate: self.handle_replicate,
+            RootQuery: self.handle_root_query,
+            RootAnswer: self.handle_root_answer,
+            Acknowledge: self.acknowledgements.handle_acknowledge,
+            AcknowledgeAgain: self.acknowledgements.handle_again,
+            Acknowledged: self.acknowledgements.handle_acknowledged,
+        }
 
     # The owner's calls.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from agent.daemon import epochs_file
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.epochs_file import EpochsFile
-from overlay import EpochTaken, Id
+from agent.runtime.agent import Agent
+from agent.runtime.post import FLEET_GROUP
+from overlay import EpochTaken, Id, Node, Peer
 
 
 def test_what_was_noted_is_there_at_the_next_start(tmp_path: Path) -> None:
@@ -44,3 +47,13 @@ def test_the_file_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         epochs.note([EpochTaken(Id(number % 30), number)])
         assert len(path.read_bytes().splitlines()) <= 40
     assert EpochsFile(path).counters == {number % 30: number for number in range(490, 500)}
+
+
+def test_an_agent_says_which_epochs_it_took_before_its_messages_are_fetched() -> None:
+    node = Node(Peer(1, "alone:1"), random=random.Random(1), epochs={FLEET_GROUP: 4})
+    agent, noted = Agent("alone", node, {}), list[EpochTaken]()
+    agent.on_epochs = noted.extend
+    node.start(0.0)
+    agent.start(0.0)
+    agent.process_events(0.0, 0)
+    assert noted == [EpochTaken(FLEET_GROUP, 5)]

@@ -31,27 +31,29 @@ from overlay.messages import (
     Leaving,
     OverlayMessage,
     Ping,
-    Place,
     Pong,
     Publish,
     Pull,
-    Refusal,
     Replicate,
     RootAnswer,
     RootQuery,
-    RootState,
     Route,
     RowAnswer,
     RowRequest,
-    Standing,
     Supply,
+)
+from overlay.outbox import CODEC
+from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.history import Entry
+from overlay.scribe.words import (
+    Place,
+    Refusal,
+    RootState,
+    Standing,
     UpwardEdge,
     Wanted,
 )
-from overlay.outbox import CODEC
-from overlay.scribe.attachment import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
-from overlay.scribe.history import Entry
 
 # A handful of ids and keys, so that messages meet the state earlier ones made; 5 is the node itself.
 keys = st.sampled_from([Id(n) for n in (0, 4, 5, 6, 7, 1 << 127, (1 << 128) - 1)])

@@ -15,11 +15,13 @@ from overlay.messages import (
     GroupRefused,
     LeafSetProbe,
     OverlayMessage,
-    Refusal,
     Route,
-    UpwardEdge,
 )
 from overlay.scribe.epoch import Epoch
+from overlay.scribe.words import (
+    Refusal,
+    UpwardEdge,
+)
 
 ids = st.integers(0, 2**128 - 1).map(Id)
 peers = st.builds(Peer, ids, st.text("abc:.0123", min_size=1, max_size=20))

@@ -18,30 +18,27 @@ from overlay import (
     Peer,
 )
 from overlay.messages import (
-    PATH_LENGTH_MAX,
     Announcement,
     Disseminate,
-    EdgeBuckets,
-    GroupDigest,
     GroupJoin,
     GroupJoined,
     GroupLeave,
     GroupRefused,
     OverlayMessage,
     Ping,
-    Place,
     Pong,
-    Refusal,
     Replicate,
-    RootState,
-    Standing,
-    UpwardEdge,
 )
 from overlay.outbox import CODEC
-from overlay.scribe.attachment import FAN_OUT_MAX, REPAIR_SLOTS
 from overlay.scribe.epoch import NEVER, Epoch
-from overlay.scribe.group import path_checksum
 from overlay.scribe.history import Entry, Frontier
+from overlay.scribe.words import (
+    PATH_LENGTH_MAX,
+    Place,
+    Refusal,
+    RootState,
+    Standing,
+)
 
 KEY = Id(1000)
 FIRST = Epoch(1, Id(1000))
@@ -339,108 +336,3 @@ def test_a_multicast_of_the_parent_before_still_counts_while_moving() -> None:
     tell(node, UNCLE, news(hops=1))
     assert raised(node) == [MulticastReceived(KEY, b"x")]
     assert groups_only(drain(node)) == [(ROOT, GroupLeave(groups=(KEY,)))]
-
-
-def digest(children: tuple[Id, ...] = (), parents: tuple[UpwardEdge, ...] = ()) -> GroupDigest:
-    return GroupDigest(buckets=0xFFFF, children=children, parents=parents, asks=False)
-
-
-def test_digests_mend_edges_the_two_ends_disagree_on() -> None:
-    node = attached()
-    tell(node, UNCLE, digest(children=(KEY, Id(7))))
-    assert drain(node) == [(UNCLE, GroupLeave(groups=(KEY, Id(7))))]
-    tell(node, ROOT, digest(children=(KEY,)))
-    assert drain(node) == []
-    stale = UpwardEdge(KEY, 0, FIRST, 0)
-    tell(node, LOW, digest(parents=(stale,)))
-    assert LOW in node.children(KEY)
-    assert drain(node) == [(LOW, joined(KEY, (ROOT.node_id,)))]
-    tell(node, LOW, digest(parents=(stale,)))
-    assert drain(node) == [(LOW, joined(KEY, (ROOT.node_id,)))]
-    tell(node, LOW, digest(parents=(UpwardEdge(KEY, path_checksum((ROOT.node_id,)), FIRST, 0),)))
-    assert drain(node) == []
-
-
-def heartbeat(node: Node, peer: Peer, edges: int, now: float) -> list[OverlayMessage]:
-    """A neighbour's ping; return what the node has to say to it but for its answer."""
-    tell(node, peer, Ping(token=0, incarnation=0, edges=edges), now)
-    return [message for receiver, message in drain(node) if receiver == peer and not isinstance(message, Pong)]
-
-
-def edges_with(node: Node, peer: Peer) -> int:
-    tell(node, peer, Ping(token=0, incarnation=0, edges=0))
-    (pong,) = (message for receiver, message in drain(node) if receiver == peer)
-    assert isinstance(pong, Pong)
-    return pong.edges
-
-
-def test_a_difference_that_stays_is_looked_into_at_the_second_heartbeat() -> None:
-    node = attached()
-    assert heartbeat(node, CHILD, 77, now=1.0) == []
-    assert heartbeat(node, CHILD, 77, now=1.1) == [], "that is the same heartbeat"
-    (buckets,) = heartbeat(node, CHILD, 77, now=2.0)
-    assert isinstance(buckets, EdgeBuckets)
-    assert buckets.digests[KEY % 16] == edges_with(node, CHILD)
-    assert sum(map(bool, buckets.digests)) == 1
-
-
-def test_a_difference_that_was_only_on_its_way_is_not() -> None:
-    node = attached()
-    for second in range(1, 20):
-        edges = 77 if second % 2 else edges_with(node, CHILD)
-        assert heartbeat(node, CHILD, edges, now=float(second)) == []
-
-
-def test_differences_that_change_all_the_time_are_looked_into_at_last() -> None:
-    node = attached()
-    said = [heartbeat(node, CHILD, edges, now=float(edges)) for edges in range(1, 4)]
-    assert [len(messages) for messages in said] == [0, 0, 1]
-
-
-def test_only_what_differs_is_told() -> None:
-    node = attached()
-    node.subscribe(KEY + 1, 0.0)
-    tell(node, ROOT, joined(Id(KEY + 1), ()))
-    drain(node)
-    tell(node, ROOT, EdgeBuckets(digests=(0,) * (KEY % 16) + (5,) + (0,) * (15 - KEY % 16)))
-    (other,) = (message for _, message in drain(node))
-    assert isinstance(other, GroupDigest)
-    assert other.asks
-    assert [edge.group for edge in other.parents] == [KEY, KEY + 1]
-    tell(node, ROOT, EdgeBuckets(digests=(0,) * 16))
-    (missing,) = (message for _, message in drain(node))
-    assert isinstance(missing, GroupDigest)
-    assert missing.buckets == 1 << KEY % 16 | 1 << (KEY + 1) % 16
-
-
-def test_a_node_refuses_children_beyond_its_fan_out_and_names_one_that_may_take_them() -> None:
-    node = attached()
-    answers = []
-    for number in range(FAN_OUT_MAX + 5):
-        tell(node, Peer(10_000 + number, "crowd"), join(KEY))
-        answers += [message for peer, message in drain(node) if peer.address == "crowd"]
-    assert len(node.children(KEY)) == FAN_OUT_MAX - REPAIR_SLOTS
-    (*_, last) = answers
-    assert isinstance(last, GroupRefused)
-    assert last.refusals[0].redirect in node.children(KEY)
-
-
-def test_places_are_kept_for_those_who_had_one() -> None:
-    node = attached()
-    for number in range(FAN_OUT_MAX + 5):
-        tell(node, Peer(10_000 + number, "crowd"), join(KEY))
-    for number in range(FAN_OUT_MAX + 5):
-        tell(node, Peer(20_000 + number, "orphan"), join(KEY, FIRST))
-    assert len(node.children(KEY)) == FAN_OUT_MAX
-    assert sum(child.address == "orphan" for child in node.children(KEY)) == REPAIR_SLOTS
-
-
-def test_many_groups_are_asked_for_with_one_message() -> None:
-    node = member(subscribed=False)
-    keys = [Id(10_000 + number) for number in range(300)]
-    for key in keys:
-        node.subscribe(key, 0.0)
-    sent = drain(node)
-    assert [peer for peer, _ in sent] == [ROOT, ROOT]
-    asked = [standing.group for _, message in sent if isinstance(message, GroupJoin) for standing in message.standings]
-    assert asked == keys

@@ -31,11 +31,13 @@ from overlay.messages import (
     Replicate,
     RootAnswer,
     RootQuery,
-    RootState,
     Supply,
 )
 from overlay.scribe.epoch import JUMP_MAX, NEVER, Epoch
 from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
+from overlay.scribe.words import (
+    RootState,
+)
 
 OWN = Peer(500, "node")
 
