@@ -32,13 +32,18 @@ def _sample(kind: msgspec.inspect.Type) -> Any:
     match kind:
         case msgspec.inspect.CustomType(cls=cls):
             return Id(5) if cls is Id else HERE
-        case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
-            return (_sample(item),)
+        case (
+            msgspec.inspect.VarTupleType(item_type=item, min_length=length)
+            | msgspec.inspect.ListType(item_type=item, min_length=length)
+        ):
+            return (_sample(item),) * max(1, length or 0)
         case msgspec.inspect.TupleType(item_types=items):
             return tuple(map(_sample, items))
         case msgspec.inspect.UnionType(types=types):
             return _sample(next(one for one in types if not isinstance(one, msgspec.inspect.NoneType)))
-        case msgspec.inspect.StructType(cls=cls, fields=fields):
+        case (
+            msgspec.inspect.StructType(cls=cls, fields=fields) | msgspec.inspect.NamedTupleType(cls=cls, fields=fields)
+        ):
             return cls(**{field.name: _sample(field.type) for field in fields})
         case msgspec.inspect.IntType(ge=least):
             return max(1, least or 0)
