@@ -133,6 +133,13 @@ class PeerFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerRemoved:
+    """A peer that failed has not been heard of for so long, or is missed by so many, that it is a member no more."""
+
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
 class PeerLeft:
     """A peer has said goodbye. It is in no table any more."""
 
@@ -159,6 +166,7 @@ Event = (
     | ChildAdded
     | ChildRemoved
     | PeerFailed
+    | PeerRemoved
     | PeerLeft
     | LeafSetChanged
 )

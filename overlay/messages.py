@@ -24,6 +24,8 @@ IDS_PER_MESSAGE_MAX = 1 << 16
 
 Hops = Annotated[int, msgspec.Meta(ge=0, le=HOPS_MAX)]
 MessageId = Annotated[int, msgspec.Meta(ge=0)]
+Incarnation = Annotated[int, msgspec.Meta(ge=0)]
+Edges = Annotated[int, msgspec.Meta(ge=0)]
 Rows = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=DIGITS * (DIGIT_VALUES - 1))]
 Row = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=DIGIT_VALUES)]
 Leaves = Annotated[tuple[Peer, ...], msgspec.Meta(max_length=LEAF_SET_SIZE)]
@@ -52,6 +54,7 @@ class JoinRequest(_Tagged, frozen=True, tag=1):
     next_row: Annotated[int, msgspec.Meta(ge=0, le=DIGITS)]
     rows: Rows
     neighbours: Neighbours
+    message_id: MessageId
 
 
 class JoinReply(_Tagged, frozen=True, tag=2):
@@ -163,19 +166,22 @@ class GroupDigest(_Tagged, frozen=True, tag=16):
 
 
 class Ping(_Tagged, frozen=True, tag=17):
-    """From an active node: are you there? `edges`: a digest of the tree edges it takes the two to share."""
+    """From a member: are you there? A token that was seen before: the answer has not come yet.
 
-    token: Annotated[int, msgspec.Meta(ge=0)]
-    incarnation: Annotated[int, msgspec.Meta(ge=0)]
-    edges: Digest
+    `edges`: a digest of the tree edges that the sender believes to share with the receiver.
+    """
+
+    token: Token
+    incarnation: Incarnation
+    edges: Edges
 
 
 class Pong(_Tagged, frozen=True, tag=18):
     """The answer to a ping, with its token."""
 
-    token: Annotated[int, msgspec.Meta(ge=0)]
-    incarnation: Annotated[int, msgspec.Meta(ge=0)]
-    edges: Digest
+    token: Token
+    incarnation: Incarnation
+    edges: Edges
 
 
 class Leaving(_Tagged, frozen=True, tag=19):
@@ -203,6 +209,47 @@ class Response(_Tagged, frozen=True, tag=42):
 
     ticket: MessageId
     payload: bytes
+
+
+class PingRequest(_Tagged, frozen=True, tag=21):
+    """Ping the target for me, and tell me whether it answers: it does not answer me."""
+
+    target: Peer
+    token: Token
+
+
+class RelayedPing(_Tagged, frozen=True, tag=22):
+    """A ping in the name of another, whom the receiver does not answer, or who does not hear its answers."""
+
+    token: Token
+    origin: Peer
+
+
+class PingReport(_Tagged, frozen=True, tag=23):
+    """To who asked for a ping: the target has answered it, or has not so far."""
+
+    target: Id
+    token: Token
+    reached: bool
+
+
+class Suspect(_Tagged, frozen=True, tag=24):
+    """The sender suspects a peer, in the incarnation it knows, of being dead. For the suspect and who watches it."""
+
+    peer: Id
+    incarnation: Incarnation
+
+
+class Refute(_Tagged, frozen=True, tag=25):
+    """The answer of a suspect that is well."""
+
+    incarnation: Incarnation
+
+
+class Received(_Tagged, frozen=True, tag=26):
+    """The sender has taken over a routed message from the receiver."""
+
+    message_id: MessageId
 
 
 class EdgeBuckets(_Tagged, frozen=True, tag=28):
@@ -306,6 +353,12 @@ OverlayMessage = (
     | Echo
     | EchoReply
     | Response
+    | PingRequest
+    | RelayedPing
+    | PingReport
+    | Suspect
+    | Refute
+    | Received
     | EdgeBuckets
     | Pull
     | Supply
@@ -350,5 +403,11 @@ TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     Echo: Traffic.REPAIR,
     EchoReply: Traffic.REPAIR,
     Response: Traffic.ROUTE,
+    PingRequest: Traffic.DETECTOR,
+    RelayedPing: Traffic.DETECTOR,
+    PingReport: Traffic.DETECTOR,
+    Suspect: Traffic.DETECTOR,
+    Refute: Traffic.DETECTOR,
+    Received: Traffic.ROUTE,
 }
 """What every message counts as in the statistics."""

@@ -24,17 +24,27 @@ from overlay.messages import (
     Leaving,
     OverlayMessage,
     Ping,
+    PingReport,
+    PingRequest,
     Pong,
     Publish,
+    Received,
+    Refute,
+    RelayedPing,
     Response,
     Route,
     RowAnswer,
     RowRequest,
+    Suspect,
 )
 from overlay.outbox import CODEC, Outbox
+from overlay.pastry.detector import Detector
 from overlay.pastry.forwarding import Forwarding, OnForward
+from overlay.pastry.health import Health
+from overlay.pastry.heartbeat import Heartbeat
 from overlay.pastry.join import ProtocolError
 from overlay.pastry.leaf_set import LeafSet
+from overlay.pastry.lease import Leases
 from overlay.pastry.membership import Membership
 from overlay.pastry.presence import Presence
 from overlay.pastry.repair import Repair
@@ -64,9 +74,10 @@ _GOODBYES = (Leaving, Absent)
 class Node:
     """A node: its tables, its trees, and what others may ask of them.
 
-    `random` is a seeded `random.Random` or anything like it. `on_forward` is called with every routed message that
-    this node is about to pass on, its own too (and once more when one has to be sent another way): see `OnForward`.
-    `epochs`: by group the highest counter of the `EpochTaken` that nodes of this id have raised before.
+    `random` is a seeded `random.Random` or anything like it. `start_number`: which process of this id it is; it grows
+    from start to start. `on_forward` is called with every routed message that this node is about to pass on, its own
+    too (and once more when it begins anew to be sent another way): see `OnForward`. `epochs`: by group the highest
+    counter of the `EpochTaken` that nodes of this id have raised before.
     """
 
     def __init__(
@@ -74,18 +85,22 @@ class Node:
         peer: Peer,
         *,
         random: RandomSource,
+        start_number: int = 1,
         on_forward: OnForward | None = None,
         epochs: Mapping[Id, int] | None = None,
     ) -> None:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        self._watch = Watch(peer, self._outbox, random, lambda node_id: self._scribe.edges_with(node_id))
+        heartbeat, health = Heartbeat(start_number, self._outbox, random), Health()
+        self._watch = Watch(peer, heartbeat, health, random)
         self._tables = Tables(peer, self._watch.suspects, random)
-        self._membership = Membership(self._tables, self._watch, self._outbox, random)
+        leases = Leases(self._tables)
+        self._membership = Membership(self._tables, leases, self._outbox, random)
         self._repair = Repair(self._tables, self._membership, self._outbox, random)
         self._survey = Survey(self._tables, self._membership, self._watch, self._outbox, random)
         self._scribe = Scribe(self._tables, self._membership, self._outbox, random, epochs or {})
+        heartbeat.edges_with = self._scribe.edges_with
         self._requests = Requests(self._membership, self._outbox, random)
         self._forwarding = Forwarding(
             self._tables,
@@ -97,14 +112,36 @@ class Node:
             self._outbox,
             on_forward,
         )
+        self._detector = Detector(self._tables, self._watch, leases, heartbeat, health, self._outbox, random)
         self._presence = Presence(
-            self._tables, self._watch, self._membership, self._repair, self._scribe, self._forwarding, self._outbox
+            self._tables,
+            self._watch,
+            self._detector,
+            heartbeat,
+            leases,
+            self._membership,
+            self._repair,
+            self._scribe,
+            self._forwarding,
+            self._outbox,
         )
         # Of the parts' changes, which have been acted upon: see `_settle`.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
-        timed = (self._membership, self._repair, self._survey, self._requests, self._scribe, self._watch)
-        self._timers = tuple(part.next_timer for part in timed)
+        self._timers = tuple(
+            part.next_timer
+            for part in (
+                self._membership,
+                self._watch,
+                self._detector,
+                leases,
+                self._repair,
+                self._survey,
+                self._requests,
+                self._scribe,
+                self._forwarding,
+            )
+        )
         self._handlers: dict[type[OverlayMessage], Handler] = {
             **self._scribe.handlers(),
             JoinRequest: self._forwarding.handle_join_request,
@@ -119,6 +156,12 @@ class Node:
             Publish: self._forwarding.handle_publish,
             Ping: self._presence.handle_ping,
             Pong: self._presence.handle_pong,
+            PingRequest: self._detector.handle_ping_request,
+            RelayedPing: self._presence.handle_relayed_ping,
+            PingReport: self._detector.handle_report,
+            Suspect: self._presence.handle_suspect,
+            Refute: self._detector.handle_refute,
+            Received: self._forwarding.handle_received,
             Leaving: self._presence.handle_leaving,
             Absent: self._presence.handle_absent,
             Echo: self._survey.handle_echo,
@@ -153,7 +196,7 @@ class Node:
         self._outbox.send_all(known.values(), Leaving())
         self._membership.leave()
         self._scribe.clear()
-        self._watch.clear()
+        self._detector.clear()
         self._tables.clear()
         self._forwarding.clear()
         self._requests.clear()
@@ -161,7 +204,7 @@ class Node:
 
     def route(self, key: int, payload: bytes, now: float) -> None:
         """Send a payload to the node numerically closest to the key, which raises `Delivered`."""
-        self._forwarding.handle_route(self.peer, self._new_route(key, payload, wants_response=False), now)
+        self._begin(self._new_route(key, payload, wants_response=False), now)
 
     def request(self, key: int, payload: bytes, timeout_s: float, now: float) -> int:
         """Route a payload to the node closest to the key, which raises `Requested` and is to answer it.
@@ -170,12 +213,17 @@ class Node:
         """
         message = self._new_route(key, payload, wants_response=True)
         if self._requests.open(message, timeout_s, now):
-            self._forwarding.handle_route(self.peer, message, now)
+            self._begin(message, now)
         return message.message_id
 
     def respond(self, requested: Requested, payload: bytes, now: float) -> None:  # noqa: ARG002 - as every call
         """Answer a request."""
         self._requests.respond(requested.origin, requested.ticket, _checked_payload(payload))
+
+    def _begin(self, message: Route, now: float) -> None:
+        self._presence.notice_time(now)
+        self._forwarding.handle_route(self.peer, message, now)
+        self._settle(now)
 
     def _new_route(self, key: int, payload: bytes, *, wants_response: bool) -> Route:
         return Route(
@@ -219,8 +267,10 @@ class Node:
             wanted=Wanted(self.peer, timeout_ms) if acknowledged else None,
             payload=_checked_payload(payload),
         )
+        self._presence.notice_time(now)
         self._scribe.acknowledgements.expect(message, now)
         self._forwarding.handle_publish(self.peer, message, now)
+        self._settle(now)
         return message.message_id
 
     # The shell's calls.
@@ -241,6 +291,7 @@ class Node:
         if self._membership.is_idle and not isinstance(message, _HEARD_WHEN_IDLE):
             counters.refused += 1
             return
+        self._presence.notice_time(now)
         if not isinstance(message, _GOODBYES):
             self._presence.hear(sender, now)
         self._handlers[type(message)](sender, message, now)
@@ -266,6 +317,11 @@ class Node:
             self._presence.restarted(peer, now)
             self._settle(now)
 
+    def stood_still(self, now: float) -> None:
+        """The process did not run for seconds in which its clock stood still too, as when a machine is suspended."""
+        self._presence.stood_still(now)
+        self._settle(now)
+
     def next_timer(self) -> float | None:
         """Return when `handle_timer` wants to be called; None: not at all."""
         earliest = None
@@ -277,7 +333,9 @@ class Node:
 
     def handle_timer(self, now: float) -> None:
         """Do what is due. Calling too early does nothing."""
+        self._presence.notice_time(now)
         self._presence.handle_timer(now)
+        self._forwarding.handle_timer(now)
         self._repair.handle_timer(now)
         self._survey.handle_timer(now)
         for message in self._requests.handle_timer(now):
@@ -298,7 +356,7 @@ class Node:
 
     @property
     def is_active(self) -> bool:
-        """Whether the node has joined, and delivers."""
+        """Whether the node has joined, and delivers what it owns."""
         return self._membership.is_active
 
     @property
@@ -327,8 +385,8 @@ class Node:
         return self._scribe.epochs.taken
 
     def is_root(self, key: int) -> bool:
-        """Say whether this node is active and the closest to the key it knows of: root of its group."""
-        return self.is_active and self._tables.next_hop(key) is None
+        """Say whether this node is the root of the key's group: active, the closest, and sure that nobody else is."""
+        return self._membership.owns(key)
 
     def closest(self, key: int) -> Peer:
         """Return the peer numerically closest to the key, as far as this node knows. It may be itself."""
@@ -356,7 +414,7 @@ class Node:
 
     def check(self) -> None:
         """Assert every invariant of every part."""
-        pastry = (self._tables, self._membership, self._repair, self._survey, self._watch, self._forwarding)
+        pastry = (self._tables, self._membership, self._repair, self._survey, self._detector, self._forwarding)
         for part in (*pastry, self._requests, self._scribe):
             part.check()
         if self.is_active:
@@ -367,6 +425,7 @@ class Node:
 
     def _settle(self, now: float) -> None:
         """After any change: trees may want other roots, held messages may now be handled, others be watched."""
+        self._presence.follow_neighbours(now)
         revision = (self._membership.revision, self._scribe.revision)
         if self._settled_revision == revision:
             return

@@ -50,7 +50,7 @@ class Statistics:
     duplicates: int
     """Messages seen before, by message id."""
     dropped: int
-    """Payloads given up: no room to hold them before the node was active, or a group without a tree."""
+    """Payloads given up: no room to hold them, a group without a tree, or no hop that acknowledged them."""
     missed: int
     """Multicasts to a member that were given up, as nobody had them any more."""
     routed: int
@@ -62,9 +62,17 @@ class Statistics:
     stopped: int
     """Routed messages that this node's owner did not let pass."""
     rerouted: int
-    """Routed messages sent again, as the hop they were given to has failed."""
+    """Routed messages sent again, as the hop they were given to has failed or not acknowledged them."""
+    unguarded: int
+    """Routed messages whose acknowledgement was waited for no longer, as there were too many."""
+    suspected: int
+    """Times a peer was suspected."""
+    refuted: int
+    """Times this node was told that it is suspected."""
     failed: int
     """Times a peer was taken for failed."""
+    removed: int
+    """Times a suspicion was not refuted in time: the peer's membership ended."""
     returned: int
     """Times a peer that had failed or left was heard of again."""
 
@@ -84,7 +92,8 @@ class Counters:
         self.received = self.received_bytes = self.join_messages = 0
         self.malformed = self.refused = self.duplicates = self.dropped = self.missed = 0
         self.routed = self.delivered = self.delivered_hops = 0
-        self.stopped = self.rerouted = self.failed = self.returned = 0
+        self.stopped = self.rerouted = self.unguarded = self.failed = self.returned = 0
+        self.suspected = self.refuted = self.removed = 0
 
     def count_sent(self, traffic: Traffic, messages: int, size: int) -> None:
         """Count messages handed to the transport, and their bytes."""

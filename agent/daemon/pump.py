@@ -26,6 +26,9 @@ BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
 agents ask each other how they are at the same moments: a few wake-ups a second for each of them, not a dozen."""
 STUCK_TIMER_S = 0.05
 """A timer that is due again at once is still not asked for more often than this."""
+SUSPENDED_S = 3.0
+"""A wall clock that gains so much on the clock of timers tells of a machine that was suspended, or of a clock that was
+set: the node asks its neighbours what it has missed, which costs little should it be nothing."""
 
 
 class Core(Protocol):
@@ -69,6 +72,7 @@ class Pump:
         self._busy = False
         self._timer = trio.CancelScope()
         self._timer_at = math.inf
+        self._wall_lead_s = math.inf
         self._work = trio.Event()
         self._awaited: list[tuple[Callable[[], bool], trio.Event]] = []
 
@@ -96,6 +100,7 @@ class Pump:
             return
         self._busy = True
         try:
+            self._notice_suspension()
             while self._waiting:
                 self._waiting.popleft()(trio.current_time())
                 self._carry()
@@ -106,6 +111,14 @@ class Pump:
             self.fail(error)
         finally:
             self._busy = False
+
+    def _notice_suspension(self) -> None:
+        """The clock of timers stands still while the machine is suspended, the wall clock does not."""
+        now = trio.current_time()
+        lead_s = self._wall_ms() / 1000 - now
+        if lead_s > self._wall_lead_s + SUSPENDED_S:
+            self.node.stood_still(now)
+        self._wall_lead_s = lead_s
 
     def settle(self) -> None:
         """Carries what came of calls that somebody made on the agent directly."""

@@ -107,7 +107,7 @@ class Daemon:
         self._exit_code = 0
         address = config.advertise or config.listen
         chance = random.Random()
-        node = Node(Peer(identity.node_id, address), random=chance, epochs=epochs.counters)
+        node = Node(Peer(identity.node_id, address), random=chance, start_number=incarnation, epochs=epochs.counters)
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
         self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)

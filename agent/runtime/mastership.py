@@ -179,8 +179,8 @@ class Mastership:
         if self._resigns:
             if (successor := self._replication.successor()) is not None:
                 self._replication.hand_over(successor, now, leaving=True)
-        elif not self._node.is_root(self._app_id):
-            self._replication.hand_over(self._node.closest(self._app_id), now, leaving=False)
+        elif (nearest := self._node.closest(self._app_id)).node_id != self._node.peer.node_id:
+            self._replication.hand_over(nearest, now, leaving=False)
         self._hand_over_at = now + HAND_OVER_S
 
     def has_lingered(self, now: float) -> bool:

@@ -134,9 +134,10 @@ class Succession:
         return is_self or master in self._failed or now - held.heard_at > SILENCE_S
 
     def _pass_on(self, app_id: Id, held: _Held, now: float) -> None:
-        if now - held.passed_on_at >= 1.0:
+        nearest = self._node.closest(app_id)
+        if nearest.node_id != self._node.peer.node_id and now - held.passed_on_at >= 1.0:
             held.passed_on_at = now
-            self._post.send(self._node.closest(app_id), held.replica, now)
+            self._post.send(nearest, held.replica, now)
 
     def _inherit(self, app_id: Id) -> Inheritance:
         held = self._held.pop(app_id)

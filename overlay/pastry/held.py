@@ -1,4 +1,4 @@
-"""Routed messages that came before their node was active, in bounded room."""
+"""Routed messages that came while their node could not say whose they are, in bounded room."""
 
 from overlay.messages import JoinRequest, Publish, Route
 from overlay.outbox import Outbox
@@ -20,18 +20,19 @@ class Held:
         self._bytes = 0
         self._joiners: set[int] = set()
 
-    def keep(self, sender: Peer, message: Routed, payload_bytes: int) -> None:
-        """Keep a message if there is room for it."""
+    def keep(self, sender: Peer, message: Routed, payload_bytes: int) -> bool:
+        """Keep a message if there is room for it, and say whether there was."""
         if len(self._messages) >= HELD_MESSAGES_MAX or self._bytes + payload_bytes > HELD_BYTES_MAX:
             self._outbox.counters.dropped += 1
-            return
+            return False
         if isinstance(message, JoinRequest):
             if message.joiner.node_id in self._joiners:
                 self._outbox.counters.duplicates += 1
-                return
+                return True
             self._joiners.add(message.joiner.node_id)
         self._messages.append((sender, message))
         self._bytes += payload_bytes
+        return True
 
     def drain(self) -> list[tuple[Peer, Routed]]:
         """Return what was kept, and keep it no longer."""

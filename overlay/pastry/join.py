@@ -22,6 +22,10 @@ routed to it before has been held, in bounded room, and is looked at again at th
 itself to everyone in its tables. From now on leaf sets are exchanged with the nearest neighbours
 periodically, which mends what concurrent joins and lost messages left apart.
 
+A node that stood still for longer than its leases last was dropped by others and may not know it. It is back at
+PROBING, keeps its tables and trees, and probes its leaf set as a joiner does; when everyone has answered or is
+dropped, it is ACTIVE again.
+
 A node may leave in any state; it is IDLE again then.
 """
 
@@ -58,6 +62,7 @@ class JoinEvent(Enum):
     REPLY_RECEIVED = auto()
     ALL_ANSWERED = auto()
     NOBODY_ANSWERED = auto()
+    STOOD_STILL = auto()
     LEAVE_CALLED = auto()
 
 
@@ -71,6 +76,7 @@ TRANSITIONS: dict[tuple[JoinState, JoinEvent], JoinState] = {
     (JoinState.PROBING, JoinEvent.ALL_ANSWERED): JoinState.ACTIVE,
     (JoinState.PROBING, JoinEvent.NOBODY_ANSWERED): JoinState.JOINING,
     (JoinState.PROBING, JoinEvent.LEAVE_CALLED): JoinState.IDLE,
+    (JoinState.ACTIVE, JoinEvent.STOOD_STILL): JoinState.PROBING,
     (JoinState.ACTIVE, JoinEvent.LEAVE_CALLED): JoinState.IDLE,
 }
 

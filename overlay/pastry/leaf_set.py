@@ -80,6 +80,22 @@ class LeafSet:
             or clockwise(node_id, self._owner.node_id) < self._predecessors[-1][0]
         )
 
+    def sharers(self, node_id: int) -> tuple[Peer, ...]:
+        """Return the members that have a given one in their leaf sets, as far as can be told from here. O(size)."""
+        if node_id not in self._members:
+            return ()
+        order = [*self.predecessors[::-1], self._owner, *self.successors]
+        place = next(place for place, peer in enumerate(order) if peer.node_id == node_id)
+        near = order[max(0, place - self._half) : place + self._half + 1]
+        sharers = self._members if self._spans_ring else {peer.node_id: peer for peer in near}
+        return tuple(peer for peer in sharers.values() if peer.node_id not in (node_id, self._owner.node_id))
+
+    def ring_size(self) -> float:
+        """Estimate how many nodes there are: how dense they are here, over the whole of the ring."""
+        if self._spans_ring:
+            return len(self._members) + 1.0
+        return (len(self._members) + 1) * ID_SPACE / clockwise(self._lowest, self._highest)
+
     def covers(self, key: int) -> bool:
         """Say whether the key lies in the leaf set's range, so that `closest` is the node to deliver at."""
         return self._spans_ring or clockwise(self._lowest, key) <= clockwise(self._lowest, self._highest)

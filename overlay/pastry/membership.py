@@ -17,7 +17,6 @@ from overlay.messages import (
     JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
-    Pong,
 )
 from overlay.outbox import Outbox
 from overlay.pastry.join import (
@@ -34,9 +33,9 @@ from overlay.pastry.join import (
     next_state,
 )
 from overlay.pastry.leaf_set import LEAF_SET_SIZE
+from overlay.pastry.lease import Leases
 from overlay.pastry.rate import Rate
 from overlay.pastry.tables import Tables
-from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered
 
@@ -54,27 +53,28 @@ class _Probe:
 class Membership:
     """Where a node stands, and the protocol that gets its tables filled.
 
-    `revision` grows whenever the members of the leaf set or the state change.
+    `revision` grows whenever the members of the leaf set, the leases or the state change.
     """
 
-    def __init__(self, tables: Tables, watch: Watch, outbox: Outbox, random: RandomSource) -> None:
+    def __init__(self, tables: Tables, leases: Leases, outbox: Outbox, random: RandomSource) -> None:
         self.peer = tables.peer
         self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
         self._join_attempts = 0
         self.state = JoinState.IDLE
         self._tables = tables
-        self._watch = watch
+        self._leases = leases
         self._outbox = outbox
         self._random = random
         self._state_revision = 0
         self._contact = tables.peer
+        self._stood_still = False
         self._probes: dict[int, _Probe] = {}
         self._kept_out: dict[int, Peer] = {}
         self._retry_at: float | None = None
 
     @property
     def is_active(self) -> bool:
-        """Whether the node delivers."""
+        """Whether the node is a full member, that delivers what it owns."""
         return self.state is JoinState.ACTIVE
 
     @property
@@ -89,12 +89,16 @@ class Membership:
 
     @property
     def revision(self) -> int:
-        """A number that grows with every change of the leaf set's members or of the state."""
-        return self._state_revision + self._tables.leaf_set_revision
+        """A number that grows with every change of the leaf set's members, of the leases or of the state."""
+        return self._state_revision + self._tables.leaf_set_revision + self._leases.revision
 
     def next_hop(self, key: int) -> Peer | None:
         """Return where to pass a message for the key; None when this node is closest."""
         return self._tables.next_hop(key)
+
+    def owns(self, key: int) -> bool:
+        """Say whether this node is the one at which messages for the key end, and nobody else can be by now."""
+        return self.is_active and self._tables.next_hop(key) is None and self._leases.cover(key)
 
     def start(self, now: float) -> None:
         """Begin an overlay of one node."""
@@ -110,9 +114,21 @@ class Membership:
         if self.state is JoinState.JOINING:
             self._request_join(now)
 
+    def stand_still(self, now: float) -> None:
+        """Ask the whole leaf set what this node has missed: it was not there for longer than leases last."""
+        if not self.is_active:
+            return
+        self._move(JoinEvent.STOOD_STILL)
+        self._stood_still = True
+        for peer in self._tables.leaf_set:
+            self._send_probe(peer, now, attempts=1)
+        self._settle_probes(now)
+
     def leave(self) -> None:
         """Be idle. Telling others is the caller's."""
         self._move(JoinEvent.LEAVE_CALLED)
+        self._leases.clear()
+        self._stood_still = False
         self._probes.clear()
         self._kept_out.clear()
         self._retry_at = None
@@ -145,33 +161,32 @@ class Membership:
 
     def seek(self, contact: Peer) -> None:
         """Ask for the way to one's own id in the contact's ring: who is there answers."""
-        request = JoinRequest(joiner=self.peer, hops=0, next_row=0, rows=(), neighbours=())
+        message_id = self._random.getrandbits(64)
+        request = JoinRequest(joiner=self.peer, hops=0, next_row=0, rows=(), neighbours=(), message_id=message_id)
         self._outbox.send(contact, request)
 
-    def handle_join_request(self, _sender: Peer, message: JoinRequest, now: float) -> None:
-        """Add what the joiner can use of this node's tables, and pass the request on or answer it."""
+    def gather(self, message: JoinRequest, now: float) -> JoinRequest | None:
+        """Add what the joiner can use of this node's tables; None if it is not to be had."""
         joiner, tables = message.joiner, self._tables
         is_own = joiner.node_id == self.peer.node_id
         if is_own or message.hops >= HOPS_MAX or not self._join_rate.allows(now):
             self._outbox.counters.refused += 1
-            return
+            return None
         shared = shared_prefix_length(self.peer.node_id, joiner.node_id)
         mine = chain.from_iterable(tables.routing_table.row(row) for row in range(message.next_row, shared + 1))
-        rows = (*message.rows, *mine, self.peer)[:ROWS_PEERS_MAX]
-        neighbours = message.neighbours if message.hops else tuple(tables.neighbourhood)
-        hop = tables.next_hop(joiner.node_id, avoid=joiner.node_id)
-        if hop is None:
-            self._outbox.send(joiner, JoinReply(rows=rows, neighbours=neighbours, leaves=tables.leaf_set.members))
-            return
-        onward = JoinRequest(
+        return JoinRequest(
             joiner=joiner,
-            hops=message.hops + 1,
+            hops=message.hops,
             next_row=max(message.next_row, shared + 1),
-            rows=rows,
-            neighbours=neighbours,
+            rows=(*message.rows, *mine, self.peer)[:ROWS_PEERS_MAX],
+            neighbours=message.neighbours if message.hops else tuple(tables.neighbourhood),
+            message_id=message.message_id,
         )
-        self._watch.rely_on(hop, now)
-        self._outbox.send(hop, onward)
+
+    def welcome(self, message: JoinRequest) -> None:
+        """Answer a joiner to whose id this node is the closest."""
+        leaves = self._tables.trusted_leaves
+        self._outbox.send(message.joiner, JoinReply(rows=message.rows, neighbours=message.neighbours, leaves=leaves))
 
     def handle_join_reply(self, sender: Peer, message: JoinReply, now: float) -> None:
         """Fill the routing table from hearsay, and probe everyone who may belong in the leaf set.
@@ -192,10 +207,10 @@ class Membership:
 
     def handle_probe(self, sender: Peer, message: LeafSetProbe, now: float) -> None:
         """Take the prober in before answering: it relies on that."""
-        if self._is_absent(sender):
+        if self.is_absent(sender):
             return
         self._tables.meet(sender)
-        self._outbox.send(sender, LeafSetAnswer(leaves=self._tables.leaf_set.members))
+        self._outbox.send(sender, LeafSetAnswer(leaves=self._tables.trusted_leaves))
         self.probe_candidates(message.leaves, now)
 
     def handle_answer(self, sender: Peer, message: LeafSetAnswer, now: float) -> None:
@@ -206,6 +221,7 @@ class Membership:
         self._outbox.counters.join_messages += probe is not None and not self.is_active
         if probe is not None and probe.attempts == 1:
             self._tables.observe(sender, now - probe.sent_at)
+            self._leases.answered(sender.node_id, probe.sent_at, now)
         self._tables.meet(sender)
         self.probe_candidates(message.leaves, now)
         self._settle_probes(now)
@@ -215,15 +231,7 @@ class Membership:
         if self.state is not JoinState.JOINING:
             self._tables.meet(sender, is_new=True)
 
-    def handle_ping(self, sender: Peer, edges: int) -> None:
-        """Learn of an active node, and be one."""
-        if self._is_absent(sender):
-            return
-        if self.is_active:
-            self._tables.meet(sender)
-        self._outbox.send(sender, Pong(token=0, incarnation=0, edges=edges))
-
-    def _is_absent(self, sender: Peer) -> bool:
+    def is_absent(self, sender: Peer) -> bool:
         """Tell whoever takes this node for a member if it is none.
 
         It has met the process of the same id that was here before. It is as good a contact as any.
@@ -277,7 +285,7 @@ class Membership:
     def _send_probe(self, peer: Peer, now: float, attempts: int) -> None:
         self._probes[peer.node_id] = _Probe(peer, now, attempts)
         self._outbox.counters.join_messages += not self.is_active
-        self._outbox.send(peer, LeafSetProbe(leaves=self._tables.leaf_set.members))
+        self._outbox.send(peer, LeafSetProbe(leaves=self._tables.trusted_leaves))
         if self._retry_at is None:
             self._retry_at = now + jittered(PROBE_RETRY_S, self._random)
 
@@ -299,14 +307,16 @@ class Membership:
         self._retry_at = None
         if self.state is not JoinState.PROBING:
             return
-        if len(self._tables.leaf_set) > 0:
+        if self._stood_still or len(self._tables.leaf_set) > 0:
             self._activate(JoinEvent.ALL_ANSWERED, now)
         else:
             self._move(JoinEvent.NOBODY_ANSWERED)
             self._request_join(now)
 
-    def _activate(self, event: JoinEvent, _now: float) -> None:
+    def _activate(self, event: JoinEvent, now: float) -> None:
         self._move(event)
+        self._stood_still = False
+        self._leases.restart(now)
         tables = self._tables
         strangers = [peer for peer in tables.routing_table if peer.node_id not in tables.leaf_set]
         self._outbox.send_all(strangers, Announcement())
@@ -318,6 +328,7 @@ class Membership:
         assert len(self._probes) <= PROBES_MAX
         assert len(self._kept_out) <= PROBES_MAX
         assert self._probes or not self._kept_out
+        self._leases.check()
         assert self.peer.node_id not in self._probes
         assert self._retry_at is not None or not (self._probes or self.state is JoinState.JOINING)
         assert self._probes or self.state is not JoinState.PROBING

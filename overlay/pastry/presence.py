@@ -2,10 +2,13 @@
 
 from itertools import chain
 
-from overlay.events import PeerFailed, PeerLeft
-from overlay.messages import Absent, Leaving, Ping, Pong
+from overlay.events import PeerFailed, PeerLeft, PeerRemoved
+from overlay.messages import Absent, Leaving, Ping, Pong, RelayedPing, Suspect
 from overlay.outbox import Outbox
+from overlay.pastry.detector import Detector
 from overlay.pastry.forwarding import Forwarding
+from overlay.pastry.heartbeat import Heartbeat
+from overlay.pastry.lease import LEASE_S, Leases
 from overlay.pastry.membership import Membership
 from overlay.pastry.repair import Repair
 from overlay.pastry.tables import Tables
@@ -21,6 +24,9 @@ class Presence:
         self,
         tables: Tables,
         watch: Watch,
+        detector: Detector,
+        heartbeat: Heartbeat,
+        leases: Leases,
         membership: Membership,
         repair: Repair,
         scribe: Scribe,
@@ -29,6 +35,9 @@ class Presence:
     ) -> None:
         self._tables = tables
         self._watch = watch
+        self._detector = detector
+        self._heartbeat = heartbeat
+        self._leases = leases
         self._membership = membership
         self._repair = repair
         self._scribe = scribe
@@ -36,9 +45,30 @@ class Presence:
         self._outbox = outbox
         self._watched_revision = (0, 0)
 
+    def notice_time(self, now: float) -> None:
+        """Before anything else is done: see whether this node stood still, and which leases have lapsed."""
+        late_s = self._watch.late_s(now)
+        if late_s > 0:
+            self._detector.excuse(late_s, now)
+            if late_s > LEASE_S:
+                self._membership.stand_still(now)
+        self.follow_neighbours(now)
+
+    def follow_neighbours(self, now: float) -> None:
+        """Have leases of the neighbours as they are now."""
+        for peer in self._leases.follow(now):
+            if self._membership.is_active:
+                self._watch.ask(peer, now)
+
+    def stood_still(self, now: float) -> None:
+        """This node has not been there for longer than leases last, though its clock may not know."""
+        if self._membership.is_active:
+            self._detector.excuse(0.0, now)
+            self._membership.stand_still(now)
+
     def hear(self, sender: Peer, now: float) -> None:
         """Note that a peer is alive; follow it to a new address; take it back if it was believed not to be there."""
-        if not self._watch.heard(sender, now):
+        if not self._detector.heard(sender, now):
             known = self._known(sender.node_id)
             if known is not None and known.address != sender.address:
                 self._watch.renew(sender)
@@ -54,6 +84,7 @@ class Presence:
             # What it knows, and which tree edges it still believes in; it may not know that it was missed.
             self._membership.probe(peer, now)
             self._scribe.exchange_edges(peer)
+            self._heartbeat.ping(peer, self._heartbeat.new_token())
             if was_gone:
                 self._repair.look_for_gone(now, soon=True)
 
@@ -61,6 +92,8 @@ class Presence:
         """Take a peer for dead that cannot be connected to. Even of a stranger the owner may want to know."""
         known = self._known(peer.node_id)
         if known is None or known.address == peer.address:
+            if known is not None:
+                self._detector.failed(known, now)
             self._fail(peer, now, is_news=peer.node_id not in self._tables.departed)
 
     def doubt(self, peer: Peer, now: float) -> None:
@@ -71,28 +104,46 @@ class Presence:
     def restarted(self, peer: Peer, now: float) -> None:
         """Drop what was shared with a process that is no more, and ask the new one what it is."""
         self._drop(peer, now)
+        self._detector.trust(peer.node_id)
         if self._membership.is_active:
             self._membership.probe(peer, now)
 
     def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
-        """Answer, and look whether the two agree about their trees."""
-        self._membership.handle_ping(sender, self._scribe.edges_with(sender.node_id))
+        """Answer a member, and learn of it."""
+        if self._membership.is_absent(sender):
+            return
+        if self._membership.is_active:
+            self._tables.meet(sender)
+        self._detector.handle_ping(sender, message, now)
         self._scribe.compare_edges(sender, message.edges, now)
 
     def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
-        """That it came is news by itself; and so are the edges it names."""
+        """Take in an answer."""
+        self._detector.handle_pong(sender, message, now)
         self._scribe.compare_edges(sender, message.edges, now)
+
+    def handle_relayed_ping(self, sender: Peer, message: RelayedPing, now: float) -> None:
+        """Answer if this node is a member."""
+        if not self._membership.is_absent(sender):
+            self._detector.handle_relayed_ping(sender, message, now)
+
+    def handle_suspect(self, sender: Peer, message: Suspect, now: float) -> None:
+        """Refute it, or ask the suspect, if this node is a member."""
+        if not self._membership.is_absent(sender):
+            self._detector.handle_suspect(sender, message, now)
 
     def handle_leaving(self, sender: Peer, _message: Leaving, now: float) -> None:
         """Drop a peer that says goodbye."""
         if self._drop(sender, now):
             self._outbox.emit(PeerLeft(sender))
+        self._detector.trust(sender.node_id)
         self._tables.departed.bury(sender, now, is_gone=False)
 
     def handle_absent(self, sender: Peer, _message: Absent, now: float) -> None:
         """Drop a peer that is no member: the process of its id that was one must have failed."""
         if self._drop(sender, now):
             self._report_failure(sender)
+        self._detector.trust(sender.node_id)
         self._tables.departed.bury(sender, now, is_gone=False)
 
     def handle_timer(self, now: float) -> None:
@@ -101,8 +152,10 @@ class Presence:
             self._fail(peer, now)
         if self._watch.is_due(now):
             self._refresh_watch(now)
-            for peer in self._watch.tick(now):
+            for peer in self._detector.look(now):
                 self._fail(peer, now)
+        for peer in self._detector.handle_timer(now):
+            self._remove(peer, now)
 
     def look_soon(self, now: float) -> None:
         """After a change: see to it that whoever matters now is watched."""
@@ -130,17 +183,24 @@ class Presence:
         if is_known or is_news:
             self._report_failure(peer)
 
+    def _remove(self, peer: Peer, now: float) -> None:
+        """End the membership of a peer that was suspected for long enough."""
+        if self._drop(peer, now):
+            self._report_failure(peer)
+        self._tables.departed.bury(peer, now, is_gone=True)
+        self._outbox.counters.removed += 1
+        self._outbox.emit(PeerRemoved(peer))
+
     def _report_failure(self, peer: Peer) -> None:
         self._outbox.counters.failed += 1
         self._outbox.emit(PeerFailed(peer))
 
     def _drop(self, peer: Peer, now: float) -> bool:
         """Take a peer out of every table and tree; return whether it was in one."""
-        heard_at = self._watch.forget(peer.node_id)
+        self._detector.forget(peer.node_id)
         in_tables = self._membership.forget(peer.node_id, now)
         in_trees = self._scribe.forget(peer.node_id, now)
-        if heard_at is not None:
-            self._forwarding.reroute(peer.node_id, heard_at, now)
+        self._forwarding.reroute(peer.node_id, now)
         return in_tables or in_trees
 
     def check(self) -> None:

@@ -75,7 +75,7 @@ class Repair:
     def meet(self, peer: Peer) -> None:
         """Find out whether a peer is there, and should it be in another ring, who is nearest there."""
         if self._membership.is_active and peer.node_id != self._tables.peer.node_id:
-            self._outbox.send(peer, LeafSetProbe(leaves=self._tables.leaf_set.members))
+            self._outbox.send(peer, LeafSetProbe(leaves=self._tables.trusted_leaves))
             self._membership.seek(peer)
 
     def look_for_gone(self, now: float, *, soon: bool = False) -> None:
@@ -96,7 +96,7 @@ class Repair:
             asked += [*leaf_set.successors[-1:], *leaf_set.predecessors[-1:]]
         self._seen_losses = self._tables.losses
         receivers = {peer.node_id: peer for peer in asked}
-        self._outbox.send_all(receivers.values(), LeafSetProbe(leaves=leaf_set.members))
+        self._outbox.send_all(receivers.values(), LeafSetProbe(leaves=self._tables.trusted_leaves))
         self._exchange_at = now + jittered(EXCHANGE_PERIOD_S, self._random)
         if leaf_set.is_short:
             self._exchange_at = now + jittered(EXCHANGE_SOON_S, self._random)

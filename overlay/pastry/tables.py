@@ -56,6 +56,26 @@ class Tables:
         """Say whether the routing table has nobody for a key that is beyond the leaf set."""
         return not self.leaf_set.covers(key) and not self.routing_table.cell(key)
 
+    def detour(self, key: int, tried: Set[int], *, avoid: int | None = None) -> Peer | None:
+        """Return where to pass a message that some peers have not acknowledged; None when this node is closest.
+
+        Where the closest node itself did not, another of the leaf set may reach it. One that is suspected is waited
+        for: when it has failed, somebody else is closest.
+        """
+        hop = self.next_hop(key, avoid=avoid)
+        if hop is None or hop.node_id not in tried:
+            return hop
+        avoided = {*tried, *self._suspects, *(() if avoid is None else (avoid,))}
+        if not self.leaf_set.covers(key):
+            return next_hop(key, self.peer, self.leaf_set, self.routing_table, avoided) or hop
+        others = {peer.node_id: peer for peer in self.leaf_set if peer.node_id not in avoided}
+        return hop if hop.node_id in self._suspects or not others else others[closest(key, others)]
+
+    @property
+    def trusted_leaves(self) -> tuple[Peer, ...]:
+        """The members of the leaf set that others may take into theirs: those that are not suspected."""
+        return tuple(peer for peer in self.leaf_set.members if peer.node_id not in self._suspects)
+
     def closest(self, key: int) -> Peer:
         """Return the peer, or this node, that is numerically closest to the key of all that are known."""
         known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set, (self.peer,))}

@@ -5,6 +5,7 @@ Messages are the real bytes, delivered one by one in the order they were sent.
 
 from collections import deque
 from collections.abc import Iterable
+from math import inf
 
 from overlay.node import Node
 from overlay.peer import Peer
@@ -73,14 +74,17 @@ class MemoryNetwork:
             self._fetch(node)
         return deliveries
 
+    def next_timer(self) -> float:
+        """Return when the next timer of any node is due, infinity when there is none."""
+        return min((timer for node in self._nodes.values() if (timer := node.next_timer()) is not None), default=inf)
+
     def advance(self) -> float:
         """Move the clock to the next timer of any node, let every node handle what is due; return the time.
 
         Without any timer the time stays as it is. What the nodes then send waits for `deliver_all`.
         """
-        timers = [timer for node in self._nodes.values() if (timer := node.next_timer()) is not None]
-        if timers:
-            self.now = max(self.now, min(timers))
+        if (earliest := self.next_timer()) < inf:
+            self.now = max(self.now, earliest)
         for node in self._nodes.values():
             timer = node.next_timer()
             if timer is not None and timer <= self.now:

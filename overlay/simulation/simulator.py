@@ -112,8 +112,10 @@ class Simulator:
         old = self._process(node)
         if old.is_up:
             raise ValueError(f"{node.peer} has not crashed")
-        fresh = Node(Peer(node.peer.node_id, address or node.peer.address), random=self._random, epochs=node.epochs)
-        self._processes[node.peer.node_id] = Process(fresh, old.incarnation + 1, clock=old.clock)
+        incarnation = old.incarnation + 1
+        peer = Peer(node.peer.node_id, address or node.peer.address)
+        fresh = Node(peer, random=self._random, start_number=incarnation, epochs=node.epochs)
+        self._processes[node.peer.node_id] = Process(fresh, incarnation, clock=old.clock)
         return fresh
 
     def forget(self, node: Node) -> None:

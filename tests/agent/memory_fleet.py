@@ -72,8 +72,11 @@ class Fleet:
             busy = sum(agent.process_events(self.now, self.wall_ms) for agent in self.agents) > 0
 
     def wait(self, seconds: float) -> None:
-        """Lets time pass for the agents; the overlay's timers stand still."""
-        self.network.deliver_all(self.now + seconds)
+        """Lets time pass, for the overlay too; agents' timers are handled at its end."""
+        end = self.now + seconds
+        while self.network.next_timer() <= end:
+            self.network.deliver_all(self.network.advance())
+        self.network.deliver_all(end)
         for agent in self.agents:
             agent.handle_timer(self.now, self.wall_ms)
         self.settle()

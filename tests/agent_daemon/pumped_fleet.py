@@ -45,6 +45,7 @@ class MemoryFleet:
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.members: dict[str, Pump] = {}
+        self.wall_ms = 0
         self.dialled: list[str] = []
         self._nursery = nursery
 
@@ -57,7 +58,7 @@ class MemoryFleet:
             self._nursery.start_soon(self._deliver, peer, receiver, data)
 
         node = Node(peer, random=random.Random(number))
-        pump = Pump(node, core(node), wall_ms=lambda: 0, send=send, notice=lambda _notice: None)
+        pump = Pump(node, core(node), wall_ms=lambda: self.wall_ms, send=send, notice=lambda _notice: None)
         self.members[address] = pump
         self._nursery.start_soon(pump.run_timers)
         self._nursery.start_soon(pump.run_work)

@@ -23,6 +23,25 @@ async def test_a_call_in_the_middle_of_another_waits_for_its_end() -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_a_machine_that_was_suspended_asks_its_neighbours_before_it_owns_keys_again() -> None:
+    async with trio.open_nursery() as nursery:
+        fleet = MemoryFleet(nursery)
+        first, second = fleet.add("a:1"), fleet.add("a:2")
+        first.do(first.node.start)
+        second.do(lambda now: second.node.join(first.node.peer, now))
+        with trio.fail_after(5):
+            await second.until(lambda: second.node.is_active)
+        fleet.wall_ms += 2_000
+        second.settle()
+        assert second.node.is_active, "clocks are set by a little all the time"
+        fleet.wall_ms += 60_000
+        second.settle()
+        assert not second.node.is_active
+        with trio.fail_after(5):
+            await second.until(lambda: second.node.is_active)
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_core_that_raises_is_called_no_more(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[float] = []
 

@@ -26,12 +26,16 @@ from overlay.messages import (
     LeafSetProbe,
     OverlayMessage,
     Ping,
+    Pong,
     RowAnswer,
     RowRequest,
+    Suspect,
 )
 from overlay.outbox import CODEC
 from overlay.pastry.held import HELD_MESSAGES_MAX
 from overlay.pastry.join import JOIN_REQUESTS_BURST, PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
+
+PING = Ping(token=1, incarnation=0, edges=0)
 
 
 def node_at(node_id: int) -> Node:
@@ -44,6 +48,19 @@ def sent(node: Node) -> list[tuple[Peer, OverlayMessage]]:
 
 def tell(node: Node, sender: Peer, message: OverlayMessage, now: float = 0.0) -> None:
     node.receive(sender, CODEC.encode(message), now)
+
+
+def sent_until(node: Node, until: float) -> list[tuple[Peer, OverlayMessage]]:
+    """Handle timers as they become due; return all that was sent. All peers answer pings, and nothing else."""
+    messages = []
+    while (now := node.next_timer()) is not None and now <= until:
+        node.handle_timer(now)
+        node.check()
+        for peer, message in sent(node):
+            messages.append((peer, message))
+            if isinstance(message, Ping):
+                tell(node, peer, Pong(token=message.token, incarnation=0, edges=message.edges), now)
+    return messages
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 17, 40])
@@ -88,8 +105,8 @@ def test_a_join_takes_few_messages(size: int) -> None:
         cost = sum(node.statistics().sent for node in nodes) - before
         print(f"{len(nodes)} nodes, join {number}: {cost} messages")
         assert cost <= 3 * 16 * log(len(nodes), 16)
-        # Its own count has all but the hops between its contact and who answers.
-        assert cost - 4 <= newcomer.statistics().join_messages <= cost
+        # Its own count has all but the hops between its contact and who answers, and their acknowledgements.
+        assert cost - 8 <= newcomer.statistics().join_messages <= cost
 
 
 def test_a_joiner_probes_those_who_belong_in_its_leaf_set_and_hardly_anyone_else() -> None:
@@ -101,7 +118,8 @@ def test_a_joiner_probes_those_who_belong_in_its_leaf_set_and_hardly_anyone_else
     network.deliver_all(0.0)
     probes = newcomer.statistics().sent_repair
     answers = sum(node.statistics().sent_repair for node in nodes) - before
-    assert (probes, answers) == (17, 17), "the sixteen, and who had only just to go"
+    assert probes == answers
+    assert 16 <= probes <= 17, "the sixteen, and perhaps who had only just to go"
 
 
 def test_who_was_kept_out_by_a_nearer_peer_is_probed_when_that_one_is_silent() -> None:
@@ -124,12 +142,12 @@ def test_joins_beyond_a_rate_are_refused_and_come_again() -> None:
     node.start(0.0)
     for number in range(3 * JOIN_REQUESTS_BURST):
         joiner = Peer(number << 100 | 1, "joiner")
-        request = JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=())
+        request = JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=(), message_id=number)
         tell(node, joiner, request)
-    assert len(sent(node)) == JOIN_REQUESTS_BURST
+    assert sum(isinstance(message, JoinReply) for _, message in sent(node)) == JOIN_REQUESTS_BURST
     assert node.statistics().refused == 2 * JOIN_REQUESTS_BURST
     tell(node, joiner, request, 1.0)
-    assert len(sent(node)) == 1
+    assert sum(isinstance(message, JoinReply) for _, message in sent(node)) == 1
 
 
 def test_a_joiner_without_an_answer_asks_less_and_less_often() -> None:
@@ -150,7 +168,12 @@ def test_of_a_joiner_one_request_is_held() -> None:
     node, contact, joiner = node_at(5), Peer(6, "contact"), Peer(7, "joiner")
     node.join(contact, 0.0)
     for second in range(100):
-        tell(node, joiner, JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=()), float(second))
+        tell(
+            node,
+            joiner,
+            JoinRequest(joiner=joiner, hops=0, next_row=0, rows=(), neighbours=(), message_id=second),
+            float(second),
+        )
     assert (node.statistics().duplicates, node.statistics().dropped) == (99, 0)
 
 
@@ -169,13 +192,14 @@ def test_an_active_node_compares_leaf_sets_with_its_neighbours_from_time_to_time
     for node_id in (30, 40, 60, 70):
         tell(node, Peer(node_id, "peer"), Announcement())
     sent(node)
-    node.handle_timer(6.5)
     probe = LeafSetProbe(leaves=node.leaf_set.members)
-    assert {(peer.node_id, message) for peer, message in sent(node) if message == probe} == {
+    assert {
+        (peer.node_id, message) for peer, message in sent_until(node, 6.5) if isinstance(message, LeafSetProbe)
+    } == {
         (40, probe),
         (60, probe),
     }
-    assert 6.5 < (node.next_timer() or 0.0) < 13.0
+    assert sent_until(node, 20.0).count((Peer(40, "peer"), probe)) >= 2
 
 
 def test_an_active_node_fills_its_table_from_the_rows_of_others() -> None:
@@ -183,11 +207,10 @@ def test_an_active_node_fills_its_table_from_the_rows_of_others() -> None:
     node.start(0.0)
     tell(node, peer, Announcement())
     sent(node)
-    node.handle_timer(1.5)
-    assert (peer, RowRequest(row=0)) in sent(node)
-    tell(node, peer, RowAnswer(peers=(unknown, peer, node.peer)), 1.5)
+    assert (peer, RowRequest(row=0)) in sent_until(node, 8.0)
+    tell(node, peer, RowAnswer(peers=(unknown, peer, node.peer)), 8.0)
     assert set(node.routing_table) == {peer, unknown}
-    tell(node, unknown, RowRequest(row=0), 1.5)
+    tell(node, unknown, RowRequest(row=0), 8.0)
     assert sent(node) == [(unknown, RowAnswer(peers=(peer, unknown)))]
 
 
@@ -243,11 +266,11 @@ def test_held_bytes_are_bounded_too() -> None:
 def test_requests_and_probes_are_repeated_until_answered() -> None:
     joiner, contact, silent = node_at(50), Peer(10, "contact"), Peer(90, "silent")
     joiner.join(contact, 0.0)
-    first = sent(joiner)
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(contact, JoinRequest)]
     joiner.handle_timer(0.0)
     assert sent(joiner) == []
     joiner.handle_timer(joiner.next_timer() or 0.0)
-    assert sent(joiner) == first
+    assert [(peer, type(message)) for peer, message in sent(joiner)] == [(contact, JoinRequest)]
     now = joiner.next_timer() or 0.0
     tell(joiner, contact, JoinReply(rows=(), neighbours=(), leaves=(silent,)), now)
     tell(joiner, contact, LeafSetAnswer(leaves=(silent,)), now)
@@ -267,7 +290,7 @@ def test_a_joiner_denies_that_it_is_a_member_and_asks_whoever_believes_that_it_i
     joiner, contact, believer = node_at(50), Peer(10, "contact"), Peer(90, "believer")
     joiner.join(contact, 0.0)
     sent(joiner)
-    for message in (LeafSetProbe(leaves=()), Ping(token=0, incarnation=0, edges=0)):
+    for message in (LeafSetProbe(leaves=()), PING, Suspect(peer=joiner.peer.node_id, incarnation=0)):
         tell(joiner, believer, message)
         assert sent(joiner) == [(believer, Absent())]
     assert believer.node_id not in joiner.leaf_set

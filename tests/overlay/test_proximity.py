@@ -33,6 +33,8 @@ from overlay.pastry.tables import Tables
 
 times = st.floats(0.0, 10.0)
 
+PONG = Pong(token=0, incarnation=0, edges=0)
+
 
 def sent(node: Node) -> list[tuple[Peer, OverlayMessage]]:
     return [(peer, CODEC.decode(data)) for peer, data in node.messages_to_send()]
@@ -159,7 +161,7 @@ def test_an_entry_that_does_not_send_echoes_back_is_found_to_have_failed() -> No
         node.handle_timer(now)
         for peer, message in sent(node):
             if peer != dead:
-                tell(node, peer, EchoReply(token=message.token) if isinstance(message, Echo) else Pong(), now)
+                tell(node, peer, EchoReply(token=message.token) if isinstance(message, Echo) else PONG, now)
     assert set(leaves()) == set(node.leaf_set)
 
 

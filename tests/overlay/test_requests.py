@@ -91,8 +91,8 @@ def test_the_node_closest_to_the_key_answers(size: int) -> None:
 
 def test_a_request_fails_at_its_deadline_and_not_before() -> None:
     node, root = Node(Peer(0, "me"), random=random.Random(1)), Peer(KEY, "root")
-    node.start(0.0)
-    node.receive(root, CODEC.encode(Announcement()), 0.0)
+    node.start(10.0)
+    node.receive(root, CODEC.encode(Announcement()), 10.0)
     ticket = node.request(KEY, b"?", 3.0, 10.0)
     for step in range(12):
         node.handle_timer(10.0 + step / 4)

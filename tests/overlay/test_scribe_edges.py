@@ -113,7 +113,7 @@ def run_timers(node: Node, until: float) -> list[tuple[Peer, OverlayMessage]]:
         for peer, message in drain(node):
             messages.append((peer, message))
             if isinstance(message, Ping):
-                tell(node, peer, Pong(token=0, incarnation=0, edges=0), now)
+                tell(node, peer, Pong(token=message.token, incarnation=0, edges=message.edges), now)
     raise AssertionError(f"more than 100 timers before {until} s")
 
 

@@ -10,7 +10,9 @@ from overlay import Peer
 from overlay.messages import Ping
 from overlay.outbox import CODEC, Outbox
 from overlay.pastry.departed import GONE_MAX, GONE_S, TOMBSTONE_S, TOMBSTONES_MAX, Departed
-from overlay.pastry.watch import PASSING_MAX, Watch
+from overlay.pastry.health import SCORE_MAX, Health
+from overlay.pastry.heartbeat import Heartbeat
+from overlay.pastry.watch import ANSWER_MAX_S, ANSWER_S, PASSING_MAX, Watch
 
 OWNER, LOW, HIGH = Peer(500, "owner"), Peer(100, "low"), Peer(900, "high")
 
@@ -20,10 +22,15 @@ class Clock:
 
     def __init__(self, near: tuple[Peer, ...] = (), far: tuple[Peer, ...] = (), seed: int = 1) -> None:
         self.outbox = Outbox()
-        self.watch = Watch(OWNER, self.outbox, random.Random(seed), lambda _node_id: 0)
+        self.health = Health()
+        heartbeat = Heartbeat(1, self.outbox, random.Random(seed))
+        self.watch = Watch(OWNER, heartbeat, self.health, random.Random(seed))
         self.now = 0.0
         self.answering: set[Peer] = set()
         self.pings: list[tuple[float, Peer]] = []
+        self.tokens: list[int] = []
+        self.silent: list[tuple[float, Peer]] = []
+        self.suspected: list[tuple[float, Peer]] = []
         self.failures: list[tuple[float, Peer]] = []
         self.watch.keep({peer.node_id: peer for peer in near}, {peer.node_id: peer for peer in far}, self.now)
         self.watch.hasten(self.now)
@@ -38,49 +45,79 @@ class Clock:
 
     def tick(self, now: float) -> None:
         self.now = now
-        for peer in self.watch.tick(now):
-            self.failures.append((now, peer))
-            self.watch.forget(peer.node_id)
+        late_s = self.watch.late_s(now)
+        if late_s > 0:
+            self.watch.excuse(late_s, now)
+        if self.watch.is_due(now):
+            findings = self.watch.tick(now)
+            self.silent += [(now, peer) for peer in findings.silent]
+            self.suspected += [(now, watched.peer) for watched in findings.suspected]
+            for peer in findings.lapsed:
+                self.failures.append((now, peer))
+                self.watch.forget(peer.node_id)
         self.watch.check()
+        self.fetch()
+
+    def fetch(self) -> None:
         for peer, data in self.outbox.drain_messages():
-            assert CODEC.decode(data) == Ping(token=0, incarnation=0, edges=0)
-            self.pings.append((now, peer))
+            message = CODEC.decode(data)
+            assert isinstance(message, Ping)
+            self.pings.append((self.now, peer))
+            self.tokens.append(message.token)
             if peer in self.answering:
-                self.watch.heard(peer, now)
+                self.answer(peer, message.token)
 
-    def silence_s(self) -> list[float]:
-        """How long each that failed had been silent by then; none was ever heard after time 0."""
-        return [time for time, _ in self.failures]
+    def answer(self, peer: Peer, token: int) -> None:
+        self.watch.heard(peer, self.now)
+        self.watch.paired(peer, 0, self.now)
+        self.watch.answered(peer, token, self.now)
+
+    def pinged(self, peer: Peer) -> int:
+        return [other for _, other in self.pings].count(peer)
 
 
-def test_a_silent_peer_fails_after_its_time_out() -> None:
-    clock = Clock(near=(LOW,), far=(HIGH,))
+def test_a_silent_peer_is_asked_then_asked_through_others_then_suspected_then_fails() -> None:
+    clock = Clock(near=(LOW,))
     clock.watch.heard(LOW, 0.0)
+    clock.watch.paired(LOW, 0, 0.0)
     clock.run(20.0)
-    assert [peer for _, peer in clock.failures] == [LOW, HIGH]
-    near_s, far_s = clock.silence_s()
-    assert 3.0 <= near_s <= 3.5
-    assert 10.0 <= far_s <= 11.0
-    assert 4 <= [peer for _, peer in clock.pings].count(LOW) <= 10
+    asked_s = clock.pings[0][0]
+    assert 1.25 <= asked_s <= 1.5, "the other of the pair should have asked before"
+    (silent_s, _), (suspected_s, _), (failed_s, _) = clock.silent + clock.suspected + clock.failures
+    assert ANSWER_S <= silent_s - asked_s <= ANSWER_S + 0.25
+    assert 2 * ANSWER_S <= suspected_s - asked_s <= 2 * ANSWER_S + 0.25
+    assert 3.0 <= failed_s <= 4.0
+    assert 5 <= clock.pinged(LOW) <= 9
+    assert len(set(clock.tokens)) == 1, "it is the same question"
     assert clock.watch.next_timer() is None
+
+
+def test_members_that_are_far_fail_as_fast_once_they_were_asked() -> None:
+    clock = Clock(far=(HIGH,))
+    clock.run(20.0)
+    assert 5.5 <= clock.failures[0][0] <= 6.5
 
 
 def test_who_answers_does_not_fail_and_is_pinged_once_a_period() -> None:
     clock = Clock(near=(HIGH,), far=(LOW,))
     clock.answering = {LOW, HIGH}
     clock.run(100.0)
-    assert clock.failures == []
-    pinged = [peer for _, peer in clock.pings]
-    assert 75 <= pinged.count(HIGH) <= 102
-    assert 24 <= pinged.count(LOW) <= 34
+    assert clock.failures == clock.suspected == clock.silent == []
+    assert 75 <= clock.pinged(HIGH) <= 102
+    assert 24 <= clock.pinged(LOW) <= 34
+    assert len(set(clock.tokens)) == len(clock.tokens), "each is a new question"
 
 
-def test_who_speaks_without_being_asked_is_not_pinged() -> None:
-    clock = Clock(near=(LOW,))
+def test_who_speaks_without_being_asked_is_pinged_only_if_it_is_near() -> None:
+    """A near peer's pings carry what both ends compare, whatever else is said."""
+    clock = Clock(near=(LOW,), far=(HIGH,))
+    clock.answering = {LOW}
     for tenth in range(200):
-        clock.watch.heard(LOW, tenth / 10)
+        for peer in (LOW, HIGH):
+            clock.watch.heard(peer, tenth / 10)
         clock.run(tenth / 10)
-    assert clock.pings == []
+    assert clock.pinged(HIGH) == 0
+    assert 12 <= clock.pinged(LOW) <= 20
 
 
 def test_of_a_pair_the_one_with_the_lower_id_pings() -> None:
@@ -88,6 +125,7 @@ def test_of_a_pair_the_one_with_the_lower_id_pings() -> None:
     higher = Clock(near=(LOW,))
     for number in range(50):
         higher.watch.heard(LOW, number * 1.1)
+        higher.watch.paired(LOW, 0, number * 1.1)
         higher.run(number * 1.1)
     assert higher.pings == []
 
@@ -102,12 +140,12 @@ def test_a_peer_that_is_needed_is_pinged_at_once_unless_it_was_heard_lately() ->
     clock.run(2.4)
     assert [peer for _, peer in clock.pings] == [LOW]
     assert clock.watch.suspects == set()
-    clock.run(3.5)
+    clock.run(4.0)
     assert clock.watch.suspects == {LOW.node_id}
-    assert [peer for _, peer in clock.pings].count(HIGH) == 1, "a second after it was heard"
+    assert clock.pinged(HIGH) == 1, "a second after it was heard"
     clock.run(9.0)
     assert [peer for _, peer in clock.failures] == [LOW]
-    assert clock.silence_s()[0] <= 2.0 + 0.5 + 3.5
+    assert clock.failures[0][0] <= 2.0 + 0.5 + 3.5
     assert LOW.node_id not in clock.watch.suspects
 
 
@@ -123,20 +161,68 @@ def test_a_hop_that_answered_is_left_alone() -> None:
     assert [peer for _, peer in clock.failures] == [HIGH]
 
 
-def test_an_answer_clears_suspicion() -> None:
+def test_any_word_clears_suspicion() -> None:
     clock = Clock(near=(LOW,))
-    clock.run(2.9)
+    clock.run(2.0)
     assert clock.watch.suspects == {LOW.node_id}
-    assert clock.watch.heard(LOW, 2.9)
+    assert clock.watch.heard(LOW, 2.0)
     assert clock.watch.suspects == set()
-    clock.run(3.5)
+    clock.run(2.9)
     assert clock.failures == []
 
 
-def test_doubt_pings_at_once() -> None:
+def test_who_was_reached_by_another_is_alive() -> None:
+    clock = Clock(near=(LOW,))
+    for number in range(1, 20):
+        clock.run(number * 1.7)
+        clock.watch.reached(LOW.node_id, number * 1.7)
+    assert clock.failures == []
+
+
+def test_doubt_pings_at_once_but_not_again_and_again() -> None:
     clock = Clock(far=(LOW,))
-    clock.watch.ask(LOW, 0.1)
-    assert [peer for peer, _ in clock.outbox.drain_messages()] == [LOW]
+    for hundredth in range(15):
+        clock.watch.ask(LOW, 0.1 + hundredth / 100)
+    clock.fetch()
+    assert clock.pinged(LOW) == 1
+
+
+def test_what_others_suspect_is_looked_into_and_dropped_on_no_account_of_theirs() -> None:
+    clock = Clock(far=(LOW,))
+    clock.answering = {LOW}
+    for number in range(20):
+        for by in (1, 2, 3, 4):
+            clock.watch.doubt(LOW.node_id, by, 0, clock.now)
+        clock.fetch()
+        clock.run(number / 2)
+    assert clock.pinged(LOW) >= 19
+    assert clock.failures == clock.suspected == []
+    clock.watch.paired(LOW, 7, clock.now)
+    before = len(clock.pings)
+    clock.watch.doubt(LOW.node_id, 1, 6, clock.now + 0.3)
+    clock.fetch()
+    assert len(clock.pings) == before, "that has been refuted"
+    clock.watch.doubt(77, 1, 6, clock.now)
+    assert 77 not in clock.watch
+
+
+def test_a_node_in_trouble_gives_others_more_time() -> None:
+    well, ill = Clock(near=(LOW,)), Clock(near=(LOW,))
+    ill.health.worsen(SCORE_MAX)
+    for clock in (well, ill):
+        clock.run(20.0)
+    asked_s = ill.pings[0][0]
+    assert ill.suspected[0][0] - asked_s >= 2 * ANSWER_MAX_S
+    assert well.failures[0][0] < ill.failures[0][0] <= asked_s + 2 * ANSWER_MAX_S + 1.5
+
+
+def test_answers_in_time_restore_trust_in_oneself() -> None:
+    clock = Clock(near=(LOW,))
+    clock.answering = {LOW}
+    clock.health.worsen(SCORE_MAX + 5)
+    assert clock.health.score == SCORE_MAX
+    clock.run(15.0)
+    assert clock.health.score == 0
 
 
 def test_who_was_suspended_asks_again_before_it_takes_anybody_for_dead() -> None:
@@ -147,10 +233,10 @@ def test_who_was_suspended_asks_again_before_it_takes_anybody_for_dead() -> None
     clock.tick(3600.0)
     assert clock.failures == []
     assert {peer for _, peer in clock.pings} == {LOW, HIGH}
-    clock.run(3600.9)
+    clock.run(3602.4)
     assert clock.failures == []
     clock.run(3650.0)
-    assert [peer for _, peer in clock.failures] == [LOW, HIGH]
+    assert {peer for _, peer in clock.failures} == {LOW, HIGH}
 
 
 def test_what_is_watched_follows_what_matters() -> None:
@@ -171,10 +257,11 @@ def test_what_is_watched_follows_what_matters() -> None:
 def test_who_owes_an_answer_is_not_let_go_without_it() -> None:
     clock = Clock(near=(LOW, HIGH))
     clock.answering = {HIGH}
-    clock.run(1.5)
+    clock.run(0.9)
     clock.watch.keep({}, {}, clock.now)
     clock.run(5.0)
     assert [peer for _, peer in clock.failures] == [LOW]
+    clock.run(20.0)
     assert len(clock.watch) == 0
 
 
