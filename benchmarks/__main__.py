@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from . import cbt, fleet, local
+from . import cbt, fleet, local, overlay
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
 
-BENCHMARKS = {"local": local.run, "cbt": cbt.run, "fleet": fleet.run}
-CHARTS = {"cbt": cbt.write_chart}
+BENCHMARKS = {"local": local.run, "cbt": cbt.run, "overlay": overlay.run, "fleet": fleet.run}
+CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

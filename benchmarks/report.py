@@ -43,9 +43,29 @@ def throughput(
     return Comparison(benchmark, case, value, unit, rival, rival_value, ratio, target, met)
 
 
+def smaller(
+    benchmark: str,
+    case: str,
+    value: float,
+    unit: str,
+    rival: str,
+    rival_value: float | None,
+    target: float | None = None,
+) -> Comparison:
+    """A comparison where less is better; `ratio` is the rival's figure over ELF's."""
+    ratio = None if rival_value is None else rival_value / value
+    met = None if target is None else ratio is not None and ratio >= target
+    return Comparison(benchmark, case, value, unit, rival, rival_value, ratio, target, met)
+
+
 def within(benchmark: str, case: str, value: float, unit: str, target: float | None = None) -> Comparison:
     """A figure of ELF's own where less is better; the target, if there is one, is the most it may be."""
     return Comparison(benchmark, case, value, unit, target=target, met=None if target is None else value <= target)
+
+
+def reaching(benchmark: str, case: str, value: float, unit: str, target: float) -> Comparison:
+    """A figure of ELF's own where more is better; the target is the least it may be."""
+    return Comparison(benchmark, case, value, unit, target=target, met=value >= target)
 
 
 def print_table(comparisons: Sequence[Comparison]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contender import Answer
-from benchmarks.report import Comparison, throughput
+from benchmarks.report import Comparison, smaller, throughput
 
-from .comparing import named, smaller
+from .comparing import named
 from .hash_maps import hash_map
 from .keys import KeySet, write_keys
 from .runs import Job, Outcome, Program, measure
@@ -109,6 +109,7 @@ def compare_memory(case: str, unique: int, found: dict[str, Outcome], targets: T
         bytes_ = {name: outcome.figures[figure] / unique for name, outcome in found.items() if outcome.figures}
         lines += [
             smaller(
+                "cbt",
                 f"{label}: {case}",
                 bytes_[ONE_CORE.name],
                 MEMORY_UNIT,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.contender import Answer
-from benchmarks.report import Comparison, within
+from benchmarks.report import Comparison, smaller, within
 
-from .comparing import named, smaller
+from .comparing import named
 from .keys import spelled
 from .runs import Job, Outcome, Program, measure
 
@@ -72,6 +72,7 @@ def compare(size_s: int, found: dict[str, Outcome]) -> list[Comparison]:
     """A window's lines: what passes until its result is there, and all that is done for one result."""
     return [
         smaller(
+            "cbt",
             f"{label}: {size_s} s",
             found[TREE.name].figures[figure],
             UNIT,

@@ -1,0 +1,48 @@
+"""What is measured, at which sizes and with which seeds."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from . import churn, heartbeats, overhead, placement, scale, speed, stalls
+from .pool import Figure
+from .sessions import pareto, weibull
+
+_PLACEMENT = Figure("placement of roots", partial(placement.run, seeds=range(1, 10)))
+
+
+def _churn(nodes: int, seconds: float, seed: int) -> list[Figure]:
+    return [
+        Figure(f"{name} churn", partial(churn.run, name, kind, nodes, seconds, seed), weight=4_000)
+        for name, kind in (("Weibull", weibull), ("Pareto", pareto))
+    ]
+
+
+def _scale(nodes: int, seeds: Sequence[int], later_joins: int) -> Figure:
+    return Figure(f"{nodes:,} nodes", partial(scale.run, nodes, seeds, later_joins), weight=nodes * len(seeds))
+
+
+FULL = (
+    _scale(64, range(1, 6), 30),
+    _scale(256, range(1, 4), 40),
+    _scale(1_280, range(1, 4), 40),
+    _scale(5_000, (1,), 10),
+    _scale(10_000, (1,), 10),
+    *_churn(1_000, 300.0, seed=1),
+    Figure("stalls", partial(stalls.run, nodes=128, seconds=3_600.0, seed=1), weight=3_000),
+    Figure(
+        "heartbeats", partial(heartbeats.run, nodes=1_280, trees=(500, 1_000, 2_000), members=128, seed=1), weight=4_500
+    ),
+    _PLACEMENT,
+    Figure("network overhead", partial(overhead.run, sizes=(16, 64, 256, 1_280), seed=1), weight=2_500),
+    Figure("speed", partial(speed.run, nodes=1_280, seed=1)),
+)
+QUICK = (
+    _scale(64, (1,), 10),
+    _scale(128, (1,), 10),
+    *_churn(64, 30.0, seed=1),
+    Figure("stalls", partial(stalls.run, nodes=32, seconds=300.0, seed=1)),
+    Figure("heartbeats", partial(heartbeats.run, nodes=64, trees=(20, 40, 80), members=16, seed=1)),
+    _PLACEMENT,
+    Figure("network overhead", partial(overhead.run, sizes=(16, 64), seed=1, measured_s=30.0)),
+    Figure("speed", partial(speed.run, nodes=128, seed=1)),
+)

@@ -1,0 +1,65 @@
+"""What keeping many trees alive costs: it should grow with an agent's peers, not with the trees it shares with them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from benchmarks.report import Comparison
+from overlay import Node
+
+from .lines import at_most
+from .population import Population, progress
+
+BYTES, BYTES_PER_PEER = "heartbeats of an agent", "heartbeats for each peer"
+RATIO_TARGET = 1.2
+MEASURED_S = 20.0
+
+
+def run(nodes: int, trees: Sequence[int], members: int, seed: int) -> list[Comparison]:
+    """Trees of so many random members each are added until there are as many as each number says."""
+    population = Population(seed)
+    population.grow(nodes)
+    report: list[Comparison] = []
+    per_peer: list[float] = []
+    for before, count in pairwise((0, *trees)):
+        for _ in range(count - before):
+            key = population.key()
+            for node in population.random.sample([*population.live.values()], members):
+                node.subscribe(key, population.now)
+            population.run(0.01)
+        population.run_until(lambda: _are_attached(population), "not everyone is attached")
+        population.run(10.0)
+        sent = population.count("sent"), population.count("sent_bytes")
+        population.run(MEASURED_S)
+        rates = [
+            (population.count(counter) - earlier) / nodes / MEASURED_S
+            for counter, earlier in zip(("sent", "sent_bytes"), sent, strict=True)
+        ]
+        peers = sum(len(_peers(node)) for node in population.live.values()) / nodes
+        edges = sum(len(node.children(key)) for node in population.live.values() for key in node.groups) / nodes
+        per_peer.append(rates[1] / peers)
+        place = f"{count:,} trees"
+        report += [
+            at_most(f"{BYTES}: {place}", rates[1], "B/s"),
+            at_most(f"heartbeat messages of an agent: {place}", rates[0], "messages/s"),
+            at_most(f"tree edges of an agent: {place}", edges, "edges"),
+            at_most(f"peers of an agent: {place}", peers, "peers"),
+            at_most(f"{BYTES_PER_PEER}: {place}", per_peer[-1], "B/s"),
+        ]
+        progress(f"{count:,} trees, seed {seed}: {rates[1]:.0f} B/s for {peers:.1f} peers")
+    label = f"{BYTES_PER_PEER}, {trees[-1]:,} over {trees[0]:,} trees of {members} members, {nodes:,} agents"
+    return [*report, at_most(label, per_peer[-1] / per_peer[0], "x", RATIO_TARGET)]
+
+
+def _are_attached(population: Population) -> bool:
+    return all(node.is_attached(key) for node in population.live.values() for key in node.groups)
+
+
+def _peers(node: Node) -> set[int]:
+    """Whom a node has reason to ping: its leaf set, and whoever is next to it in any tree."""
+    found: set[int] = {peer.node_id for peer in node.leaf_set}
+    for key in node.groups:
+        found.update(child.node_id for child in node.children(key))
+        parent = node.parent(key)
+        if parent is not None:
+            found.add(parent.node_id)
+    return found

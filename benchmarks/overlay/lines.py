@@ -1,0 +1,33 @@
+"""Lines of this benchmark's report. A case is `{label}: {place}`, so that places become points of a curve."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from benchmarks.report import Comparison, reaching, smaller, within
+
+NAME = "overlay"
+at_most = partial(within, NAME)
+"""A figure where less is better, with the most it may be; without that it is only printed."""
+at_least = partial(reaching, NAME)
+beside = partial(smaller, NAME)
+"""A figure where less is better, next to a rival's: what it has published, or was measured here."""
+
+
+def size(nodes: int) -> str:
+    """How a number of nodes is written as a place."""
+    return f"{nodes:,}"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which this share of the values lies; 0 of none."""
+    return float(np.quantile(values, share)) if values else 0.0
+
+
+def shown(comparison: Comparison) -> str:
+    """A line for whoever waits."""
+    verdict = "" if comparison.met is None else " met" if comparison.met else " MISSED"
+    aim = "" if comparison.target is None else f" (target {comparison.target:.4g})"
+    rival = f" [{comparison.rival}: {comparison.rival_value:.4g}]" if comparison.rival_value is not None else ""
+    return f"{comparison.case}: {comparison.value:.4g} {comparison.unit}{aim}{rival}{verdict}"

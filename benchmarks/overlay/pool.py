@@ -1,0 +1,53 @@
+"""Runs figures that do not depend on each other in two processes, and puts their lines together."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from time import perf_counter
+
+from benchmarks.report import Comparison
+
+from .lines import at_least, shown
+from .population import progress
+
+PROCESSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A part of the report. `weight`: who has more starts earlier."""
+
+    name: str
+    measure: Callable[[], list[Comparison]]
+    weight: int = 0
+
+
+def run_all(figures: Sequence[Figure]) -> list[Comparison]:
+    """Measure all of them; return their lines in order, those of one curve together."""
+    progress(f"{len(figures)} figures in {PROCESSES} processes")
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        heavy_first = sorted(figures, key=lambda figure: -figure.weight)
+        measured = {figure.name: pool.submit(_measured, figure) for figure in heavy_first}
+        return together([line for figure in figures for line in measured[figure.name].result()])
+
+
+def together(lines: Sequence[Comparison]) -> list[Comparison]:
+    """Put the lines of one label next to each other, where the first of them stands."""
+    labels: dict[str, list[Comparison]] = {}
+    for line in lines:
+        labels.setdefault(line.case.partition(": ")[0], []).append(line)
+    return [line for found in labels.values() for line in found]
+
+
+def _measured(figure: Figure) -> list[Comparison]:
+    """The figure's lines; should it fail, one that says so, as the others are worth having."""
+    began = perf_counter()
+    try:
+        lines = figure.measure()
+    except Exception as error:
+        lines = [at_least(f"{figure.name}, not measured, {type(error).__name__} {error}", 0.0, "runs", 1.0)]
+    progress(f"{figure.name}: {perf_counter() - began:.0f} s")
+    for line in lines:
+        progress(f"    {shown(line)}")
+    return lines
