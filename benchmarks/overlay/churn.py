@@ -86,8 +86,9 @@ class Churn:
         population = self._population
         node = population.live[node_id]
         for name in COUNTERS:
-            self._dead[name] += int(getattr(node.statistics(), name, 0))
+            self._dead[name] += int(getattr(node.statistics(), name))
         population.kill([node], is_silent=False)
+        population.simulator.forget(node)
         self._active.discard(node_id)
         self._joining.pop(node_id, None)
         self._ring = Ring(self._active)

@@ -18,37 +18,54 @@ NEWCOMER_LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Seconds until all of a cold start were in; messages that joiners sent and received until they were."""
+    """Seconds until all of a cold start were in; messages of each join, then and one at a time."""
 
     cold_s: float
-    cold_messages: list[int]
-    later_messages: list[int]
+    cold_messages: list[float]
+    later_messages: list[float]
 
 
 class _Counting:
-    """Counts a joiner's messages at the moment it has joined."""
+    """Counts what joiners have sent and received at the moment they have joined, and what others passed on for them.
 
-    def __init__(self) -> None:
-        self.messages: list[int] = []
+    Everyone gets the same share of the latter: one at a time, that is what was passed on for this one.
+    """
 
-    def note(self, _now: float, node: Node, event: Event) -> None:
+    def __init__(self, population: Population) -> None:
+        self._population = population
+        self._messages_of_joins = 0
+        self._own: list[int] = []
+        population.observe(self._note)
+        self._before = population.count("sent_join")
+
+    def _note(self, _now: float, node: Node, event: Event) -> None:
         if isinstance(event, Joined):
             counters = node.statistics()
-            self.messages.append(counters.sent + counters.received)
+            self._own.append(counters.sent + counters.received)
+            # Its requests and announcements, and the reply, which it has received.
+            self._messages_of_joins += counters.sent_join + 1
+
+    def messages(self) -> list[float]:
+        """Return the messages of each join."""
+        self._population.observe(None)
+        passed_on = self._population.count("sent_join") - self._before - self._messages_of_joins
+        share = max(0, passed_on) / max(1, len(self._own))
+        return [own + share for own in self._own]
 
 
 def measure(population: Population, nodes: int, later_joins: int) -> Joins:
     """Let the nodes join from cold; then some more come one at a time, and leave again."""
-    cold, later = _Counting(), _Counting()
-    population.observe(cold.note)
+    cold = _Counting(population)
     took_s = population.grow(nodes)
-    population.observe(later.note)
+    cold_messages = cold.messages()
+    later_messages: list[float] = []
     for _ in range(later_joins):
+        later = _Counting(population)
         node = population.add()
         population.run_until(lambda node=node: node.is_active, "no way in", NEWCOMER_LIMIT_S)  # type: ignore[misc]
+        later_messages += later.messages()
         population.dismiss(node)
-    population.observe(None)
-    return Joins(took_s, cold.messages, later.messages)
+    return Joins(took_s, cold_messages, later_messages)
 
 
 def messages(when: str, share: str) -> str:

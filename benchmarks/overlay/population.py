@@ -113,7 +113,7 @@ class Population:
 
     def count(self, counter: str) -> int:
         """The sum of one counter over all live nodes."""
-        return sum(int(getattr(node.statistics(), counter, 0)) for node in self.live.values())
+        return sum(int(getattr(node.statistics(), counter)) for node in self.live.values())
 
 
 def progress(text: str) -> None:

@@ -9,6 +9,9 @@ from .population import Population, progress
 
 REST_S = 60.0
 TARGET_S = 60.0
+COUNTERS = {"sent": ("messages", "messages/s"), "sent_bytes": ("bytes", "B/s")} | {
+    f"sent_{traffic}_bytes": (f"bytes ({traffic})", "B/s") for traffic in ("detector", "repair", "tree")
+}
 
 
 def run(nodes: int, seed: int) -> list[Comparison]:
@@ -18,16 +21,16 @@ def run(nodes: int, seed: int) -> list[Comparison]:
     population.plant(1)
     population.run(10.0)
     progress(f"{nodes:,} nodes, seed {seed}: {REST_S:g} s of rest")
-    sent, sent_bytes = population.count("sent"), population.count("sent_bytes")
+    before = {counter: population.count(counter) for counter in COUNTERS}
     began = time.perf_counter()
     population.run(REST_S)
     took_s = time.perf_counter() - began
-    node_seconds = nodes * REST_S
+    rates = {counter: (population.count(counter) - sent) / nodes / REST_S for counter, sent in before.items()}
     place = size(nodes)
     return [
         at_most(f"simulator, wall clock of {REST_S:g} s of rest: {place}", took_s, "s", TARGET_S),
-        at_most(f"messages of a node at rest: {place}", (population.count("sent") - sent) / node_seconds, "messages/s"),
-        at_most(
-            f"bytes of a node at rest: {place}", (population.count("sent_bytes") - sent_bytes) / node_seconds, "B/s"
+        *(
+            at_most(f"{what} of a node at rest: {place}", rates[counter], unit)
+            for counter, (what, unit) in COUNTERS.items()
         ),
     ]
