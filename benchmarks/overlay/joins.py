@@ -70,7 +70,7 @@ def measure(population: Population, nodes: int, later_joins: int) -> Joins:
 
 def messages(when: str, share: str) -> str:
     """The label of a curve."""
-    return f"messages of a join, {when}, {share}"
+    return f"join messages, {when}, {share}"
 
 
 def lines(nodes: int, joins: Sequence[Joins]) -> list[Comparison]:

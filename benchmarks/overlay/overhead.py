@@ -23,16 +23,16 @@ INTERVALS = (*INTERVALS_S, None)
 
 def packets(interval_s: float | None) -> str:
     """The label of a curve."""
-    return f"messages an agent sends, {_job(interval_s)}"
+    return f"agent's messages, {_job(interval_s)}"
 
 
 def sent_bytes(interval_s: float | None) -> str:
     """The label of a curve."""
-    return f"bytes an agent sends, {_job(interval_s)}"
+    return f"agent's bytes, {_job(interval_s)}"
 
 
 def _job(interval_s: float | None) -> str:
-    return "no job" if interval_s is None else f"{PAYLOAD_BYTES:,} B every {interval_s:g} s"
+    return "no job" if interval_s is None else f"update every {interval_s:g} s"
 
 
 def run(sizes: Sequence[int], seed: int, measured_s: float = MEASURED_S) -> list[Comparison]:
