@@ -35,7 +35,7 @@ class Axis:
     @classmethod
     def of(cls, values: Sequence[float], panel: Panel, top: int) -> "Axis":
         if not panel.logarithmic:
-            return cls((0.0, max(values)), False, top)
+            return cls((0.0, max(values) or 1.0), False, top)
         powers = range(math.floor(math.log10(min(values))), math.floor(math.log10(max(values))) + 2)
         return cls(tuple(10.0**power for power in powers), True, top)
 
