@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from benchmarks.report import Comparison
 from overlay import Id
 
-from .lines import at_most, beside, quantile, size
+from .lines import TARGET_NODES, at_most, beside, quantile, size
 from .population import STEP_S, Population, progress
 from .truth import depths, wrong_leaf_sets
 
 SHARE = 0.1
 QUIET_S = 4.0
 LIMIT_S = 60.0
-TARGET_NODES = 1_280
 HEALED_TARGET_S = 10.0
 TAKE_OVER_TARGET_S = 5.0
 FLAT_TARGET = 1.5

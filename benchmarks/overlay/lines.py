@@ -8,6 +8,8 @@ import numpy as np
 from benchmarks.report import Comparison, reaching, smaller, within
 
 NAME = "overlay"
+TARGET_NODES = 1_280
+"""The size of the fleet that most targets are for."""
 at_most = partial(within, NAME)
 """A figure where less is better, with the most it may be; without that it is only printed."""
 at_least = partial(reaching, NAME)

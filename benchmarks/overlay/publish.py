@@ -42,31 +42,44 @@ def with_section(page: str, text: str) -> str:
 
 
 def section(report: Sequence[Comparison]) -> str:
-    """One row for each label: its figure at every place, with targets, and rivals."""
-    rows: dict[str, list[str]] = {}
+    """A table of what depends on the number of nodes, with a column for each; then one of all the rest."""
+    curves: dict[str, dict[str, str]] = {}
     for line in report:
         label, _, place = line.case.partition(": ")
-        rows.setdefault(label, []).extend(_cells(line, place, rows.get(label, [])))
-    body = "".join(f"| {label} | {'; '.join(cells)} |\n" for label, cells in rows.items())
+        places = curves.setdefault(f"{label} ({line.unit})", {})
+        places[place] = _cell(line, places.get(place))
+    sized = {label: places for label, places in curves.items() if all(map(_is_size, places))}
+    sizes = sorted({place for places in sized.values() for place in places}, key=lambda place: (len(place), place))
+    by_size = [[label, *(places.get(nodes, "") for nodes in sizes)] for label, places in sized.items()]
+    others = [
+        [label, "; ".join(f"{place}: {cell}" if place else cell for place, cell in places.items())]
+        for label, places in curves.items()
+        if label not in sized
+    ]
     return (
         "\nFrom one run of `python -m benchmarks.overlay` ([how](../benchmarks/README.md#overlay), "
-        "[results](../benchmarks/results/overlay.json)). In brackets: the target, the most it may be unless it is a "
-        "share; **missed** ones are marked.\n\n| figure | where: measured |\n|---|---|\n"
-        f"{body}\n![The overlay's figures as curves](../benchmarks/results/overlay.svg)\n"
+        "[results](../benchmarks/results/overlay.json)).\nIn brackets stands the target: the most a figure may be, the "
+        "least of a share.\n\n"
+        f"{_table(['by the number of nodes', *sizes], by_size)}\n{_table(['figure', 'measured'], others)}\n"
+        "![The overlay's figures as curves](../benchmarks/results/overlay.svg)\n"
     )
 
 
-def _cells(line: Comparison, place: str, before: Sequence[str]) -> list[str]:
-    """A place with its figure; the second line of a place brings a rival only."""
-    where = f"{place}: " if place else ""
-    measured = f"{where}{_number(line.value)} {line.unit}"
-    cells: list[str] = []
-    if not any(cell.startswith(measured) for cell in before):
-        missed = ", **missed**" if line.met is False else ""
-        cells.append(measured + ("" if line.target is None else f" ({_number(line.target)}{missed})"))
-    if line.rival is not None and line.rival_value is not None:
-        cells.append(f"{line.rival}: {_number(line.rival_value)}")
-    return cells
+def _is_size(place: str) -> bool:
+    return place.replace(",", "").isdecimal()
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _cell(line: Comparison, before: str | None) -> str:
+    """A figure with its target; a further line of the same place brings another rival."""
+    missed = ", **missed**" if line.met is False else ""
+    aim = "" if line.target is None else f" ({_number(line.target)}{missed})"
+    rival = "" if line.rival_value is None else f"; {line.rival}: {_number(line.rival_value)}"
+    return (f"{_number(line.value)}{aim}" if before is None else before) + rival
 
 
 def _number(value: float) -> str:

@@ -14,7 +14,7 @@ from .population import Population
 HOPS = "mean hops"
 STRETCH = "stretch"
 PASTRY_HOPS = {5_000: 2.73}
-HOPS_TARGET = 0.95
+HOPS_TARGET, HOPS_TARGET_FROM = 0.95, 256
 STRETCH_TARGET = 2.0
 ROUTES = 2_000
 
@@ -54,7 +54,11 @@ def measure(population: Population, count: int = ROUTES) -> Routes:
 def lines(nodes: int, routes: Sequence[Routes]) -> list[Comparison]:
     """Medians over the seeds."""
     hops, stretch = median(one.hops for one in routes), median(one.stretch for one in routes)
-    report = [at_most(f"{HOPS}: {size(nodes)}", hops, "hops", HOPS_TARGET * log(nodes, 16))]
+    report = [
+        at_most(
+            f"{HOPS}: {size(nodes)}", hops, "hops", HOPS_TARGET * log(nodes, 16) if nodes >= HOPS_TARGET_FROM else None
+        )
+    ]
     if nodes in PASTRY_HOPS:
         report.append(beside(f"{HOPS}: {size(nodes)}", hops, "hops", "Pastry, published", PASTRY_HOPS[nodes]))
     return [*report, at_most(f"{STRETCH}: {size(nodes)}", stretch, "x", STRETCH_TARGET)]

@@ -45,7 +45,7 @@ def run(nodes: int, seconds: float, seed: int) -> list[Comparison]:
         if population.now >= told_at + 600:
             told_at = population.now
             progress(f"{nodes:,} nodes, seed {seed}: {end - population.now:.0f} s of stalls to go")
-    place = f"{seconds / 3600:g} h, {size(nodes)} nodes, {LOSS:.0%} loss, 10% stalled"
+    place = f"{seconds / 60:g} min, {size(nodes)} nodes, {LOSS:.0%} loss, 10% stalled"
     failed, removed = events.counts["PeerFailed"], events.counts["PeerRemoved"]
     return [
         at_most(f"false removals: {place}", removed, "removals", 0.0),

@@ -161,9 +161,13 @@ def test_a_page_gets_the_figures_once() -> None:
     text = section([
         at_most("hops: 5,000", 3.25, "hops", 2.9),
         beside("hops: 5,000", 3.25, "hops", "Pastry", 2.73),
-        at_least("right: Weibull", 99.95, "%", 99.9),
+        at_most("time: 256", 1.5, "s"),
+        at_least("right: Weibull", 99.5, "%", 99.9),
     ])  # fmt: skip
-    assert "| hops | 5,000: 3.25 hops (2.9, **missed**); Pastry: 2.73 |" in text
+    assert "| by the number of nodes | 256 | 5,000 |\n| --- | --- | --- |\n" in text
+    assert "| hops (hops) |  | 3.25 (2.9, **missed**); Pastry: 2.73 |" in text
+    assert "| time (s) | 1.5 |  |" in text
+    assert "| right (%) | Weibull: 99.5 (99.9, **missed**) |" in text
     page = with_section("# Page\n", text)
     assert page.startswith("# Page\n\n## Measured\n")
     assert with_section(page + "\n## After\n", text) == page + "\n## After\n"
