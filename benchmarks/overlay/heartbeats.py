@@ -7,45 +7,49 @@ from benchmarks.report import Comparison
 from overlay import Node
 
 from .lines import at_most
-from .population import Population, progress
+from .population import SETTLED_S, Population, progress
 
 BYTES, BYTES_PER_PEER = "heartbeats of an agent", "heartbeats for each peer"
 RATIO_TARGET = 1.2
 MEASURED_S = 20.0
+COUNTERS = ("sent_detector", "sent_tree", "sent_detector_bytes", "sent_tree_bytes", "sent_bytes")
+"""Heartbeats are pings with their answers, and what trees say of their edges."""
 
 
 def run(nodes: int, trees: Sequence[int], members: int, seed: int) -> list[Comparison]:
     """Trees of so many random members each are added until there are as many as each number says."""
     population = Population(seed)
     population.grow(nodes)
+    population.run(SETTLED_S)
     report: list[Comparison] = []
     per_peer: list[float] = []
-    for before, count in pairwise((0, *trees)):
-        for _ in range(count - before):
+    for planted, count in pairwise((0, *trees)):
+        for _ in range(count - planted):
             key = population.key()
             for node in population.random.sample([*population.live.values()], members):
                 node.subscribe(key, population.now)
             population.run(0.01)
         population.run_until(lambda: _are_attached(population), "not everyone is attached")
         population.run(10.0)
-        sent = population.count("sent"), population.count("sent_bytes")
+        before = {counter: population.count(counter) for counter in COUNTERS}
         population.run(MEASURED_S)
-        rates = [
-            (population.count(counter) - earlier) / nodes / MEASURED_S
-            for counter, earlier in zip(("sent", "sent_bytes"), sent, strict=True)
-        ]
+        agent_seconds = nodes * MEASURED_S
+        rates = {counter: (population.count(counter) - sent) / agent_seconds for counter, sent in before.items()}
+        messages = rates["sent_detector"] + rates["sent_tree"]
+        bytes_ = rates["sent_detector_bytes"] + rates["sent_tree_bytes"]
         peers = sum(len(_peers(node)) for node in population.live.values()) / nodes
         edges = sum(len(node.children(key)) for node in population.live.values() for key in node.groups) / nodes
-        per_peer.append(rates[1] / peers)
+        per_peer.append(bytes_ / peers)
         place = f"{count:,} trees"
         report += [
-            at_most(f"{BYTES}: {place}", rates[1], "B/s"),
-            at_most(f"heartbeat messages of an agent: {place}", rates[0], "messages/s"),
+            at_most(f"{BYTES}: {place}", bytes_, "B/s"),
+            at_most(f"heartbeat messages of an agent: {place}", messages, "messages/s"),
+            at_most(f"all bytes of an agent at rest: {place}", rates["sent_bytes"], "B/s"),
             at_most(f"tree edges of an agent: {place}", edges, "edges"),
             at_most(f"peers of an agent: {place}", peers, "peers"),
             at_most(f"{BYTES_PER_PEER}: {place}", per_peer[-1], "B/s"),
         ]
-        progress(f"{count:,} trees, seed {seed}: {rates[1]:.0f} B/s for {peers:.1f} peers")
+        progress(f"{count:,} trees, seed {seed}: {bytes_:.0f} B/s for {peers:.1f} peers")
     label = f"{BYTES_PER_PEER}, {trees[-1]:,} over {trees[0]:,} trees of {members} members, {nodes:,} agents"
     return [*report, at_most(label, per_peer[-1] / per_peer[0], "x", RATIO_TARGET)]
 

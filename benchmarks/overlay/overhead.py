@@ -10,11 +10,10 @@ from benchmarks.report import Comparison
 from overlay import Id
 
 from .lines import at_most, size
-from .population import Population, progress
+from .population import SETTLED_S, Population, progress
 
 PAYLOAD_BYTES = 1_000
 MEASURED_S = 60.0
-SETTLE_S = 10.0
 TURNS = 20
 INTERVALS_S = (5.0, 10.0, 30.0)
 INTERVALS = (*INTERVALS_S, None)
@@ -42,7 +41,7 @@ def run(sizes: Sequence[int], seed: int, measured_s: float = MEASURED_S) -> list
         population = Population(seed)
         population.grow(nodes)
         key = population.plant(1)[0]
-        population.run(SETTLE_S)
+        population.run(SETTLED_S)
         for interval_s in INTERVALS:
             before = population.count("sent"), population.count("sent_bytes")
             _update(population, key, interval_s, measured_s)

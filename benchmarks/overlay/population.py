@@ -12,7 +12,9 @@ from .truth import Ring, depths, wrong_leaf_sets
 SEEDS = 3
 SIDE_S = 0.050
 STEP_S = 0.25
-SETTLE_LIMIT_S = 120.0
+LIMIT_S = 120.0
+SETTLED_S = 40.0
+"""Nodes look for near peers for half a minute after they have joined."""
 
 
 class Population:
@@ -41,7 +43,7 @@ class Population:
     def run(self, seconds: float) -> None:
         self.simulator.run(self.now + seconds)
 
-    def run_until(self, is_done: Callable[[], bool], what: str, limit_s: float = SETTLE_LIMIT_S) -> float:
+    def run_until(self, is_done: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> float:
         """Run until this holds, looked at every quarter of a second; return how long it took.
 
         Raises BenchmarkError when it takes too long.

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from benchmarks.report import Comparison
 
 from . import joins, kills, routes, trees
-from .population import Population, progress
+from .population import SETTLED_S, Population, progress
 
 TREES = 6
-SETTLE_S = 10.0
+PAUSE_S = 10.0
 
 
 def run(nodes: int, seeds: Sequence[int], later_joins: int) -> list[Comparison]:
@@ -21,13 +21,13 @@ def run(nodes: int, seeds: Sequence[int], later_joins: int) -> list[Comparison]:
         population = Population(seed)
         joined.append(joins.measure(population, nodes, later_joins))
         progress(f"{nodes:,} nodes, seed {seed}: joined in {joined[-1].cold_s:g} s")
-        population.run(SETTLE_S)
+        population.run(SETTLED_S)
         routed.append(routes.measure(population))
         keys = population.plant(TREES)
         shapes.append(trees.measure(population, keys))
         progress(f"{nodes:,} nodes, seed {seed}: {routed[-1].hops:.2f} hops, {shapes[-1].depth_max} levels")
         for way, found in healings.items():
-            population.run(SETTLE_S)
+            population.run(PAUSE_S)
             found.append(kills.measure(population, keys, way))
             progress(f"{nodes:,} nodes, seed {seed}: whole again after a tenth died ({way})")
     report = joins.lines(nodes, joined) + routes.lines(nodes, routed)

@@ -5,7 +5,7 @@ import time
 from benchmarks.report import Comparison
 
 from .lines import at_most, size
-from .population import Population, progress
+from .population import SETTLED_S, Population, progress
 
 REST_S = 60.0
 TARGET_S = 60.0
@@ -19,7 +19,7 @@ def run(nodes: int, seed: int) -> list[Comparison]:
     population = Population(seed)
     population.grow(nodes)
     population.plant(1)
-    population.run(10.0)
+    population.run(SETTLED_S)
     progress(f"{nodes:,} nodes, seed {seed}: {REST_S:g} s of rest")
     before = {counter: population.count(counter) for counter in COUNTERS}
     began = time.perf_counter()
