@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from . import churn, heartbeats, overhead, placement, scale, speed, stalls
+from . import churn, heartbeats, large_rings, overhead, placement, scale, speed, stalls
 from .pool import Figure
 from .sessions import pareto, weibull
 
@@ -27,6 +27,7 @@ FULL = (
     _scale(1_280, range(1, 4), 40),
     _scale(5_000, (1,), 10),
     _scale(10_000, (1,), 10),
+    Figure("large rings", partial(large_rings.run, sizes=(256, 1_280, 5_000, 10_000, 100_000), routes=1_000, seed=1)),
     *_churn(1_000, 300.0, seed=1),
     Figure("stalls", partial(stalls.run, nodes=128, seconds=3_600.0, seed=1), weight=3_000),
     Figure(
@@ -39,6 +40,7 @@ FULL = (
 QUICK = (
     _scale(64, (1,), 10),
     _scale(128, (1,), 10),
+    Figure("large rings", partial(large_rings.run, sizes=(256, 1_280), routes=300, seed=1)),
     *_churn(64, 30.0, seed=1),
     Figure("stalls", partial(stalls.run, nodes=32, seconds=300.0, seed=1)),
     Figure("heartbeats", partial(heartbeats.run, nodes=64, trees=(20, 40, 80), members=16, seed=1)),

@@ -26,7 +26,7 @@ class Joins:
 
 
 class _Counting:
-    """Counts what joiners have sent and received at the moment they have joined, and what others passed on for them.
+    """Counts the messages of joiners' own joins at the moment they have joined, and what others passed on for them.
 
     Everyone gets the same share of the latter: one at a time, that is what was passed on for this one.
     """
@@ -41,7 +41,7 @@ class _Counting:
     def _note(self, _now: float, node: Node, event: Event) -> None:
         if isinstance(event, Joined):
             counters = node.statistics()
-            self._own.append(counters.sent + counters.received)
+            self._own.append(counters.join_messages)
             # Its requests and announcements, and the reply, which it has received.
             self._messages_of_joins += counters.sent_join + 1
 

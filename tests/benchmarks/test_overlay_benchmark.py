@@ -8,7 +8,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.overlay import churn, heartbeats, joins, kills, overhead, placement, scale, speed, stalls, write_chart
+from benchmarks.overlay import (
+    churn,
+    heartbeats,
+    joins,
+    kills,
+    large_rings,
+    overhead,
+    placement,
+    scale,
+    speed,
+    stalls,
+    write_chart,
+)
 from benchmarks.overlay.charts import PANELS
 from benchmarks.overlay.lines import at_least, at_most, beside, quantile
 from benchmarks.overlay.placement import Way, roots
@@ -109,6 +121,13 @@ def test_stalls_heartbeats_overhead_and_speed_are_measured() -> None:
     idle, often = (value(sent, f"{overhead.sent_bytes(interval)}: 8") for interval in (None, 5.0))
     assert 150 < often - idle < 300
     assert value(speed.run(8, 1), "messages of a node at rest: 8") > 0
+
+
+def test_near_peers_in_tables_shorten_routes() -> None:
+    lines = large_rings.run((300,), 200, 1)
+    assert lines[0].case == lines[1].case == f"{large_rings.BUILT_STRETCH}: 300"
+    assert lines[1].ratio is not None
+    assert lines[1].ratio > 1
 
 
 def test_two_salts_balance_roots_better_than_chance() -> None:
