@@ -13,7 +13,7 @@ from .lines import at_most, size
 from .population import SETTLED_S, Population, progress
 
 PAYLOAD_BYTES = 1_000
-MEASURED_S = 60.0
+MEASURED_S = 30.0
 TURNS = 20
 INTERVALS_S = (5.0, 10.0, 30.0)
 INTERVALS = (*INTERVALS_S, None)
@@ -34,7 +34,7 @@ def _job(interval_s: float | None) -> str:
     return "no job" if interval_s is None else f"update every {interval_s:g} s"
 
 
-def run(sizes: Sequence[int], seed: int, measured_s: float = MEASURED_S) -> list[Comparison]:
+def run(sizes: Sequence[int], seed: int) -> list[Comparison]:
     """A curve for each interval, and one without a job."""
     report: list[Comparison] = []
     for nodes in sizes:
@@ -44,9 +44,9 @@ def run(sizes: Sequence[int], seed: int, measured_s: float = MEASURED_S) -> list
         population.run(SETTLED_S)
         for interval_s in INTERVALS:
             before = population.count("sent"), population.count("sent_bytes")
-            _update(population, key, interval_s, measured_s)
+            _update(population, key, interval_s, MEASURED_S)
             messages, bytes_ = population.count("sent") - before[0], population.count("sent_bytes") - before[1]
-            agent_seconds = nodes * measured_s
+            agent_seconds = nodes * MEASURED_S
             report.append(at_most(f"{packets(interval_s)}: {size(nodes)}", messages / agent_seconds, "messages/s"))
             report.append(at_most(f"{sent_bytes(interval_s)}: {size(nodes)}", bytes_ / agent_seconds, "B/s"))
         progress(f"{nodes:,} nodes, seed {seed}: updates measured")
@@ -55,18 +55,15 @@ def run(sizes: Sequence[int], seed: int, measured_s: float = MEASURED_S) -> list
 
 def _update(population: Population, key: Id, interval_s: float | None, seconds: float) -> None:
     """Let each agent report once in each interval, a share of them at a time."""
-    end = population.now + seconds
     if interval_s is None:
-        population.simulator.run(end)
+        population.run(seconds)
         return
     payload = bytes(PAYLOAD_BYTES)
     nodes = [*population.live.values()]
-    while population.now < end:
-        start = population.now
-        for turn in range(TURNS):
-            population.simulator.run(start + interval_s * turn / TURNS)
-            for node in nodes[turn::TURNS]:
-                parent = node.parent(key)
-                if parent is not None:
-                    node.send(parent, payload, population.now)
-        population.simulator.run(start + interval_s)
+    start = population.now
+    for turn in range(round(seconds / interval_s) * TURNS):
+        for node in nodes[turn % TURNS :: TURNS]:
+            parent = node.parent(key)
+            if parent is not None:
+                node.send(parent, payload, population.now)
+        population.simulator.run(start + interval_s * (turn + 1) / TURNS)
