@@ -43,7 +43,7 @@ QUICK = (
     Figure("large rings", partial(large_rings.run, sizes=(256, 1_280), routes=300, seed=1)),
     *_churn(64, 30.0, seed=1),
     Figure("stalls", partial(stalls.run, nodes=32, seconds=300.0, seed=1)),
-    Figure("heartbeats", partial(heartbeats.run, nodes=64, trees=(20, 40, 80), members=16, seed=1)),
+    Figure("heartbeats", partial(heartbeats.run, nodes=64, trees=(80, 160, 320), members=16, seed=1)),
     _PLACEMENT,
     Figure("network overhead", partial(overhead.run, sizes=(16, 64), seed=1)),
     Figure("speed", partial(speed.run, nodes=128, seed=1)),

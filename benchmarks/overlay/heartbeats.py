@@ -11,6 +11,8 @@ from .population import SETTLED_S, Population, progress
 
 BYTES, BYTES_PER_PEER = "heartbeats of an agent", "heartbeats for each peer"
 RATIO_TARGET = 1.2
+FAR_WEIGHT = 1 / 3
+"""Who is in the leaf set only is asked every three seconds, everyone else each second."""
 MEASURED_S = 20.0
 COUNTERS = ("sent_detector", "sent_tree", "sent_detector_bytes", "sent_tree_bytes", "sent_bytes")
 """Heartbeats are pings with their answers, and what trees say of their edges."""
@@ -37,19 +39,19 @@ def run(nodes: int, trees: Sequence[int], members: int, seed: int) -> list[Compa
         rates = {counter: (population.count(counter) - sent) / agent_seconds for counter, sent in before.items()}
         messages = rates["sent_detector"] + rates["sent_tree"]
         bytes_ = rates["sent_detector_bytes"] + rates["sent_tree_bytes"]
-        peers = sum(len(_peers(node)) for node in population.live.values()) / nodes
+        near, far = (sum(counts) / nodes for counts in zip(*map(_peers, population.live.values()), strict=True))
         edges = sum(len(node.children(key)) for node in population.live.values() for key in node.groups) / nodes
-        per_peer.append(bytes_ / peers)
+        per_peer.append(bytes_ / (near + FAR_WEIGHT * far))
         place = f"{count:,} trees"
         report += [
             at_most(f"{BYTES}: {place}", bytes_, "B/s"),
             at_most(f"heartbeat messages of an agent: {place}", messages, "messages/s"),
             at_most(f"all bytes of an agent at rest: {place}", rates["sent_bytes"], "B/s"),
             at_most(f"tree edges of an agent: {place}", edges, "edges"),
-            at_most(f"peers of an agent: {place}", peers, "peers"),
+            at_most(f"peers of an agent: {place}", near + far, "peers"),
             at_most(f"{BYTES_PER_PEER}: {place}", per_peer[-1], "B/s"),
         ]
-        progress(f"{count:,} trees, seed {seed}: {bytes_:.0f} B/s for {peers:.1f} peers")
+        progress(f"{count:,} trees, seed {seed}: {bytes_:.0f} B/s for {near:.1f} near peers and {far:.1f} others")
     label = f"{BYTES_PER_PEER}, {trees[-1]:,} over {trees[0]:,} trees of {members} members, {nodes:,} agents"
     return [*report, at_most(label, per_peer[-1] / per_peer[0], "x", RATIO_TARGET)]
 
@@ -58,12 +60,13 @@ def _are_attached(population: Population) -> bool:
     return all(node.is_attached(key) for node in population.live.values() for key in node.groups)
 
 
-def _peers(node: Node) -> set[int]:
-    """Whom a node has reason to ping: its leaf set, and whoever is next to it in any tree."""
-    found: set[int] = {peer.node_id for peer in node.leaf_set}
+def _peers(node: Node) -> tuple[int, int]:
+    """How many are next to a node on the ring or in any tree, and how many others are in its leaf set."""
+    leaf_set = node.leaf_set
+    near = {peer.node_id for peer in (*leaf_set.successors[:1], *leaf_set.predecessors[:1])}
     for key in node.groups:
-        found.update(child.node_id for child in node.children(key))
+        near.update(child.node_id for child in node.children(key))
         parent = node.parent(key)
         if parent is not None:
-            found.add(parent.node_id)
-    return found
+            near.add(parent.node_id)
+    return len(near), len({peer.node_id for peer in leaf_set} - near)
