@@ -31,7 +31,7 @@ FULL = (
     *_churn(1_000, 300.0, seed=1),
     Figure("stalls", partial(stalls.run, nodes=128, seconds=3_600.0, seed=1), weight=3_000),
     Figure(
-        "heartbeats", partial(heartbeats.run, nodes=1_280, trees=(500, 1_000, 2_000), members=128, seed=1), weight=4_500
+        "heartbeats", partial(heartbeats.run, nodes=1_280, trees=(500, 1_000, 2_000), members=64, seed=1), weight=4_500
     ),
     _PLACEMENT,
     Figure("network overhead", partial(overhead.run, sizes=(16, 64, 256, 1_280), seed=1), weight=2_500),
