@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from functools import partial
 
+from overlay import ParetoSessions, WeibullSessions
+
 from . import churn, heartbeats, large_rings, overhead, placement, scale, speed, stalls
 from .pool import Figure
-from .sessions import pareto, weibull
 
+MEDIAN_S = 300.0
 _PLACEMENT = Figure("placement of roots", partial(placement.run, seeds=range(1, 10)))
 
 
 def _churn(nodes: int, seconds: float, seed: int) -> list[Figure]:
     return [
-        Figure(f"{name} churn", partial(churn.run, name, kind, nodes, seconds, seed), weight=4_000)
-        for name, kind in (("Weibull", weibull), ("Pareto", pareto))
+        Figure(f"{name} churn", partial(churn.run, name, sessions, nodes, seconds, seed), weight=4_000)
+        for name, sessions in (("Weibull", WeibullSessions(MEDIAN_S)), ("Pareto", ParetoSessions(MEDIAN_S)))
     ]
 
 

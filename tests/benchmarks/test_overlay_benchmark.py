@@ -27,10 +27,9 @@ from benchmarks.overlay.placement import Way, roots
 from benchmarks.overlay.pool import Figure, run_all
 from benchmarks.overlay.population import Population
 from benchmarks.overlay.publish import section, with_section
-from benchmarks.overlay.sessions import weibull
 from benchmarks.overlay.truth import Ring, depths, wrong_leaf_sets
 from benchmarks.report import Comparison
-from overlay import Delivered, closest
+from overlay import Delivered, WeibullSessions, closest
 
 SIZE = 20
 
@@ -89,7 +88,7 @@ def test_how_repairs_grow_is_told_by_both_ends_of_the_curve() -> None:
 def test_routes_under_churn_are_counted_right_once_or_twice() -> None:
     population = Population(seed=3)
     population.grow(SIZE)
-    story = churn.Churn(population, lambda _: 1e9)
+    story = churn.Story(population, WeibullSessions(1e9))
     story.run(1.0, with_routes=True)
     assert len(story.sent) == 50
     population.run(1.0)
@@ -101,13 +100,13 @@ def test_routes_under_churn_are_counted_right_once_or_twice() -> None:
     event = Delivered(sent.key, bytes(4), other.peer)
     story._note(population.now, other, event)
     assert (sent.deliveries, sent.right_deliveries, sent.times_applied_twice) == (2, 1, 1)
-    population.kill([other], is_silent=False)
+    sent.last_by = -1
     story._note(population.now, population.live[sent.right], event)
     assert (sent.deliveries, sent.right_deliveries, sent.times_applied_twice) == (3, 2, 1)
 
 
 def test_churn_is_measured() -> None:
-    lines = churn.run("Weibull", weibull, SIZE, 10.0, 1)
+    lines = churn.run("Weibull", WeibullSessions(60.0), SIZE, 10.0, 1)
     assert value(lines, f"routes delivered at the right node under churn: Weibull, {SIZE} nodes") > 90
     assert value(lines, f"maintenance under churn: Weibull, {SIZE} nodes") > 0
 
