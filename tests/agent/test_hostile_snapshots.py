@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -259,7 +260,7 @@ def test_times_beyond_int64_are_no_message(field: str, value: int) -> None:
 
 
 def lone_agent() -> Agent:
-    node = Node(Peer(ROOT, "root"), random=None)  # type: ignore[arg-type]
+    node = Node(Peer(ROOT, "root"), random=random.Random(1))
     return Agent("root", node, {"web": StreamOptions()})
 
 
