@@ -45,9 +45,9 @@ def test_digests_mend_edges_the_two_ends_disagree_on() -> None:
 
 
 def heartbeat(node: Node, peer: Peer, edges: int, now: float) -> list[OverlayMessage]:
-    """A neighbour's ping; return what the node has to say to it but for its answer."""
+    """A neighbour's ping; return what the node has to say to it about their edges."""
     tell(node, peer, Ping(token=0, incarnation=0, edges=edges), now)
-    return [message for receiver, message in drain(node) if receiver == peer and not isinstance(message, Pong)]
+    return [message for to, message in drain(node) if to == peer and isinstance(message, EdgeBuckets | GroupDigest)]
 
 
 def edges_with(node: Node, peer: Peer) -> int:
