@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from overlay.events import Joined
-from overlay.ids import DIGIT_VALUES, DIGITS, clockwise, shared_prefix_length
+from overlay.ids import DIGIT_VALUES, DIGITS, clockwise, distance, shared_prefix_length
 from overlay.messages import (
     HOPS_MAX,
     Absent,
@@ -40,6 +40,7 @@ from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered
 
 PROBES_MAX = 64
+JOINER_PROBES_MAX = 6
 ROWS_PEERS_MAX = DIGITS * (DIGIT_VALUES - 1)
 
 
@@ -69,7 +70,7 @@ class Membership:
         self._contact = tables.peer
         self._stood_still = False
         self._probes: dict[int, _Probe] = {}
-        self._kept_out: dict[int, Peer] = {}
+        self._candidates: dict[int, Peer] = {}
         self._retry_at: float | None = None
 
     @property
@@ -130,7 +131,7 @@ class Membership:
         self._leases.clear()
         self._stood_still = False
         self._probes.clear()
-        self._kept_out.clear()
+        self._candidates.clear()
         self._retry_at = None
 
     def _move(self, event: JoinEvent) -> None:
@@ -247,30 +248,42 @@ class Membership:
         """Take a peer out of every table and wait for it no longer; return whether it was known."""
         known = self._tables.forget(node_id)
         if self._probes.pop(node_id, None) is not None:
-            kept_out, self._kept_out = self._kept_out, {}
-            self.probe_candidates(kept_out.values(), now)
+            self._probe_nearest(now)
             self._settle_probes(now)
         return known
 
     def probe_candidates(self, peers: Iterable[Peer], now: float) -> None:
         """Probe the peers that would stand in the leaf set if they, and those probed already, are there.
 
-        While a probe is open, those it keeps out are remembered: they are wanted should it stay unanswered.
+        A joiner begins with the nearest: they name others that are nearer still, and the rest is never asked.
         """
         for peer in peers:
             admitted = self._tables.leaf_set.admits(peer.node_id) and peer.node_id not in self._probes
-            if not admitted or self._tables.departed.is_buried(peer, now):
-                continue
-            if self._has_nearer(peer):
-                if len(self._kept_out) < PROBES_MAX:
-                    self._kept_out[peer.node_id] = peer
-            elif len(self._probes) < PROBES_MAX:
+            if admitted and not self._tables.departed.is_buried(peer, now):
+                self._candidates[peer.node_id] = peer
+        self._probe_nearest(now)
+
+    def _probe_nearest(self, now: float) -> None:
+        """Probe as many as may be asked at a time. Those that others keep out are wanted should these not answer."""
+        if not self._candidates:
+            return
+        nearest = sorted(self._candidates.values(), key=lambda peer: distance(self.peer.node_id, peer.node_id))
+        self._candidates = {peer.node_id: peer for peer in nearest[:PROBES_MAX]}
+        open_max = PROBES_MAX if self.is_active else JOINER_PROBES_MAX
+        for peer in nearest[:PROBES_MAX]:
+            fresh = sum(probe.attempts == 1 for probe in self._probes.values())
+            if fresh >= open_max or len(self._probes) >= PROBES_MAX:
+                return
+            if not self._tables.leaf_set.admits(peer.node_id):
+                del self._candidates[peer.node_id]
+            elif not self._has_nearer(peer):
+                del self._candidates[peer.node_id]
                 self._send_probe(peer, now, attempts=1)
 
     def _has_nearer(self, peer: Peer) -> bool:
-        """Say whether members and peers that are being probed would fill the leaf set without a peer."""
+        """Say whether members, peers that are being probed and other candidates would fill the leaf set without it."""
         own_id, node_id = self.peer.node_id, peer.node_id
-        nearer = {*self._probes, *(member.node_id for member in self._tables.leaf_set)}
+        nearer = {*self._probes, *self._candidates, *(member.node_id for member in self._tables.leaf_set)}
         above, below = clockwise(own_id, node_id), clockwise(node_id, own_id)
         return (
             sum(clockwise(own_id, other) < above for other in nearer) >= LEAF_SET_SIZE // 2
@@ -303,7 +316,7 @@ class Membership:
     def _settle_probes(self, now: float) -> None:
         if self._probes or self.state is JoinState.JOINING:
             return
-        self._kept_out.clear()
+        self._candidates.clear()
         self._retry_at = None
         if self.state is not JoinState.PROBING:
             return
@@ -326,8 +339,8 @@ class Membership:
     def check(self) -> None:
         """Assert every invariant."""
         assert len(self._probes) <= PROBES_MAX
-        assert len(self._kept_out) <= PROBES_MAX
-        assert self._probes or not self._kept_out
+        assert len(self._candidates) <= PROBES_MAX
+        assert self._probes or not self._candidates
         self._leases.check()
         assert self.peer.node_id not in self._probes
         assert self._retry_at is not None or not (self._probes or self.state is JoinState.JOINING)

@@ -34,6 +34,7 @@ from overlay.messages import (
 from overlay.outbox import CODEC
 from overlay.pastry.held import HELD_MESSAGES_MAX
 from overlay.pastry.join import JOIN_REQUESTS_BURST, PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
+from overlay.pastry.membership import JOINER_PROBES_MAX
 
 PING = Ping(token=1, incarnation=0, edges=0)
 
@@ -122,18 +123,30 @@ def test_a_joiner_probes_those_who_belong_in_its_leaf_set_and_hardly_anyone_else
     assert 16 <= probes <= 17, "the sixteen, and perhaps who had only just to go"
 
 
-def test_who_was_kept_out_by_a_nearer_peer_is_probed_when_that_one_is_silent() -> None:
+def answer_probes(node: Node, leaves: tuple[Peer, ...], silent: Peer) -> list[set[Peer]]:
+    """All but one answer what they are asked, until nobody new is asked; return who was asked together."""
+    asked: list[set[Peer]] = []
+    while probed := {peer for peer, message in sent(node) if isinstance(message, LeafSetProbe)}:
+        asked.append(probed)
+        for peer in probed - {silent}:
+            tell(node, peer, LeafSetAnswer(leaves=leaves))
+    return asked
+
+
+def test_a_joiner_asks_the_nearest_first_and_who_was_kept_out_when_one_of_them_is_silent() -> None:
     node = node_at(1 << 127)
     near = [Peer((1 << 127) + sign * number, f"near-{sign}-{number}") for number in range(1, 10) for sign in (1, -1)]
-    farthest = [peer for peer in near if abs(peer.node_id - node.peer.node_id) == 9]
+    *nearest, above, below = near
     node.join(near[0], 0.0)
+    sent(node)
     tell(node, near[0], JoinReply(rows=(), neighbours=(), leaves=tuple(near[1:16])))
-    tell(node, near[0], LeafSetAnswer(leaves=tuple(near[2:])))
-    probed = {peer for peer, message in sent(node) if isinstance(message, LeafSetProbe)}
-    assert not probed & set(farthest)
+    first, *later = answer_probes(node, tuple(near[2:]), silent=near[3])
+    assert first == set(near[:JOINER_PROBES_MAX])
+    assert set().union(first, *later) == set(nearest)
     node.unreachable(near[3], 0.1)
-    probed = {peer for peer, message in sent(node) if isinstance(message, LeafSetProbe)}
-    assert probed & set(farthest)
+    (probed,) = answer_probes(node, tuple(near[2:]), silent=near[3])
+    assert probed <= {above, below}
+    assert node.is_active
     node.check()
 
 
