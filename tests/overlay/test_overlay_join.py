@@ -143,7 +143,7 @@ def test_a_joiner_asks_the_nearest_first_and_who_was_kept_out_when_one_of_them_i
     first, *later = answer_probes(node, tuple(near[2:]), silent=near[3])
     assert first == set(near[:JOINER_PROBES_MAX])
     assert set().union(first, *later) == set(nearest)
-    node.unreachable(near[3], 0.1)
+    node.unreachable(near[3], 0.0)
     (probed,) = answer_probes(node, tuple(near[2:]), silent=near[3])
     assert probed <= {above, below}
     assert node.is_active
