@@ -44,6 +44,7 @@ from overlay.ids import (
     tree_id,
 )
 from overlay.node import PAYLOAD_BYTES_MAX, Node
+from overlay.outbox import keeps_order
 from overlay.pastry.forwarding import OnForward
 from overlay.pastry.join import ProtocolError
 from overlay.peer import Peer
@@ -185,6 +186,7 @@ __all__ = [
     "format_address",
     "format_id",
     "group_id",
+    "keeps_order",
     "parse_address",
     "parse_id",
     "read_list",

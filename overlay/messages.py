@@ -14,7 +14,6 @@ from overlay.peer import Peer
 from overlay.scribe.epoch import Epoch
 from overlay.scribe.history import Entry, Frontier
 from overlay.scribe.words import Entries, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
-from overlay.statistics import Traffic
 
 HOPS_MAX = 64
 GROUPS_PER_MESSAGE_MAX = 256
@@ -369,45 +368,3 @@ OverlayMessage = (
     | AcknowledgeAgain
     | Acknowledged
 )
-
-TRAFFIC: dict[type[OverlayMessage], Traffic] = {
-    JoinRequest: Traffic.JOIN,
-    JoinReply: Traffic.JOIN,
-    LeafSetProbe: Traffic.REPAIR,
-    LeafSetAnswer: Traffic.REPAIR,
-    Announcement: Traffic.JOIN,
-    RowRequest: Traffic.REPAIR,
-    RowAnswer: Traffic.REPAIR,
-    Route: Traffic.ROUTE,
-    Direct: Traffic.DIRECT,
-    Publish: Traffic.MULTICAST,
-    Disseminate: Traffic.MULTICAST,
-    GroupJoin: Traffic.TREE,
-    GroupJoined: Traffic.TREE,
-    GroupRefused: Traffic.TREE,
-    GroupLeave: Traffic.TREE,
-    GroupDigest: Traffic.TREE,
-    EdgeBuckets: Traffic.TREE,
-    Pull: Traffic.MULTICAST,
-    Supply: Traffic.MULTICAST,
-    Replicate: Traffic.TREE,
-    RootQuery: Traffic.TREE,
-    RootAnswer: Traffic.TREE,
-    Acknowledge: Traffic.MULTICAST,
-    AcknowledgeAgain: Traffic.MULTICAST,
-    Acknowledged: Traffic.MULTICAST,
-    Ping: Traffic.DETECTOR,
-    Pong: Traffic.DETECTOR,
-    Leaving: Traffic.JOIN,
-    Absent: Traffic.JOIN,
-    Echo: Traffic.REPAIR,
-    EchoReply: Traffic.REPAIR,
-    Response: Traffic.ROUTE,
-    PingRequest: Traffic.DETECTOR,
-    RelayedPing: Traffic.DETECTOR,
-    PingReport: Traffic.DETECTOR,
-    Suspect: Traffic.DETECTOR,
-    Refute: Traffic.DETECTOR,
-    Received: Traffic.ROUTE,
-}
-"""What every message counts as in the statistics."""

@@ -13,50 +13,23 @@ from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
 from overlay.ids import Id, checked_id
 from overlay.messages import (
     Absent,
-    Announcement,
     Direct,
-    Echo,
-    EchoReply,
-    JoinReply,
-    JoinRequest,
-    LeafSetAnswer,
     LeafSetProbe,
     Leaving,
-    OverlayMessage,
     Ping,
-    PingReport,
-    PingRequest,
-    Pong,
     Publish,
-    Received,
-    Refute,
-    RelayedPing,
-    Response,
     Route,
-    RowAnswer,
-    RowRequest,
-    Suspect,
 )
 from overlay.outbox import CODEC, Outbox
-from overlay.pastry.detector import Detector
-from overlay.pastry.forwarding import Forwarding, OnForward
-from overlay.pastry.health import Health
-from overlay.pastry.heartbeat import Heartbeat
+from overlay.parts import Parts
+from overlay.pastry.forwarding import OnForward
 from overlay.pastry.join import ProtocolError
 from overlay.pastry.leaf_set import LeafSet
-from overlay.pastry.lease import Leases
-from overlay.pastry.membership import Membership
-from overlay.pastry.presence import Presence
-from overlay.pastry.repair import Repair
-from overlay.pastry.requests import Requests
 from overlay.pastry.routing_table import RoutingTable
-from overlay.pastry.survey import Survey
 from overlay.pastry.tables import Tables
-from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
 from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
-from overlay.scribe.scribe import Scribe
 from overlay.scribe.words import (
     Wanted,
 )
@@ -92,82 +65,16 @@ class Node:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        heartbeat, health = Heartbeat(start_number, self._outbox, random), Health()
-        self._watch = Watch(peer, heartbeat, health, random)
-        self._tables = Tables(peer, self._watch.suspects, random)
-        leases = Leases(self._tables)
-        self._membership = Membership(self._tables, leases, self._outbox, random)
-        self._repair = Repair(self._tables, self._membership, self._outbox, random)
-        self._survey = Survey(self._tables, self._membership, self._watch, self._outbox, random)
-        self._scribe = Scribe(self._tables, self._membership, self._outbox, random, epochs or {})
-        heartbeat.edges_with = self._scribe.edges_with
-        self._requests = Requests(self._membership, self._outbox, random)
-        self._forwarding = Forwarding(
-            self._tables,
-            self._membership,
-            self._survey,
-            self._requests,
-            self._watch,
-            self._scribe.multicast,
-            self._outbox,
-            on_forward,
-        )
-        self._detector = Detector(self._tables, self._watch, leases, heartbeat, health, self._outbox, random)
-        self._presence = Presence(
-            self._tables,
-            self._watch,
-            self._detector,
-            heartbeat,
-            leases,
-            self._membership,
-            self._repair,
-            self._scribe,
-            self._forwarding,
-            self._outbox,
-        )
+        parts = Parts(peer, self._outbox, random, start_number, on_forward, epochs or {})
+        self._parts = parts
+        self._tables, self._membership, self._detector = parts.tables, parts.membership, parts.detector
+        self._presence, self._repair, self._survey = parts.presence, parts.repair, parts.survey
+        self._requests, self._scribe, self._forwarding = parts.requests, parts.scribe, parts.forwarding
+        self._timers = parts.timers()
+        self._handlers = parts.handlers() | {Direct: self._handle_direct}
         # Of the parts' changes, which have been acted upon: see `_settle`.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
-        self._timers = tuple(
-            part.next_timer
-            for part in (
-                self._membership,
-                self._watch,
-                self._detector,
-                leases,
-                self._repair,
-                self._survey,
-                self._requests,
-                self._scribe,
-                self._forwarding,
-            )
-        )
-        self._handlers: dict[type[OverlayMessage], Handler] = {
-            **self._scribe.handlers(),
-            JoinRequest: self._forwarding.handle_join_request,
-            JoinReply: self._membership.handle_join_reply,
-            LeafSetProbe: self._membership.handle_probe,
-            LeafSetAnswer: self._membership.handle_answer,
-            Announcement: self._membership.handle_announcement,
-            RowRequest: self._survey.handle_row_request,
-            RowAnswer: self._survey.handle_row_answer,
-            Route: self._forwarding.handle_route,
-            Direct: self._handle_direct,
-            Publish: self._forwarding.handle_publish,
-            Ping: self._presence.handle_ping,
-            Pong: self._presence.handle_pong,
-            PingRequest: self._detector.handle_ping_request,
-            RelayedPing: self._presence.handle_relayed_ping,
-            PingReport: self._detector.handle_report,
-            Suspect: self._presence.handle_suspect,
-            Refute: self._detector.handle_refute,
-            Received: self._forwarding.handle_received,
-            Leaving: self._presence.handle_leaving,
-            Absent: self._presence.handle_absent,
-            Echo: self._survey.handle_echo,
-            EchoReply: self._survey.handle_echo_reply,
-            Response: self._requests.handle_response,
-        }
 
     # The owner's calls.
 

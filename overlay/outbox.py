@@ -3,12 +3,19 @@
 from collections.abc import Iterable
 
 from overlay.events import Event
-from overlay.messages import TRAFFIC, OverlayMessage
+from overlay.messages import Direct, OverlayMessage
 from overlay.peer import Peer
 from overlay.statistics import Counters
+from overlay.traffic import TRAFFIC
 from overlay.wire import Codec
 
 CODEC: Codec[OverlayMessage] = Codec(OverlayMessage)
+_DIRECT = CODEC.encode(Direct(payload=b""))[:2]
+
+
+def keeps_order(data: bytes) -> bool:
+    """Say whether a message is a payload from owner to owner: those have to arrive in the order they were sent."""
+    return data.startswith(_DIRECT)
 
 
 class Outbox:

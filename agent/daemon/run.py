@@ -47,6 +47,7 @@ from overlay import (
     Transport,
     TransportLimits,
     format_id,
+    keeps_order,
 )
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -180,7 +181,7 @@ class Daemon:
                 await trio.sleep(RESTART_PAUSE_S)
 
     def _send(self, peer: Peer, data: bytes) -> None:
-        self._transport.send(peer, data)
+        self._transport.send(peer, data, in_order=keeps_order(data))
 
     def _notice(self, notice: Notice) -> None:
         self._requests.notice(notice)

@@ -79,7 +79,10 @@ class Backlog:
 
 
 class Queues:
-    """What waits for one peer: short messages and long ones apart, so that neither keeps the other out."""
+    """What waits for one peer: short messages and long ones apart, so that neither keeps the other out.
+
+    Short ones that are to keep their order among each other and with long ones wait with these.
+    """
 
     __slots__ = ("bulk", "urgent")
 
@@ -87,9 +90,9 @@ class Queues:
         self.urgent = Backlog(allowance, messages_max, bytes_max)
         self.bulk = Backlog(allowance, messages_max, bytes_max)
 
-    def append(self, payload: bytes) -> bool:
+    def append(self, payload: bytes, *, in_order: bool = False) -> bool:
         """Add a payload to the queue of its stream; False when there is no room for it."""
-        return (self.urgent if len(payload) <= URGENT_BYTES_MAX else self.bulk).append(payload)
+        return (self.bulk if in_order or len(payload) > URGENT_BYTES_MAX else self.urgent).append(payload)
 
     def clear(self) -> int:
         """Forget everything; return how many payloads that were."""

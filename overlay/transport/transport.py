@@ -114,24 +114,24 @@ class Transport:
         finally:
             self._end()
 
-    def send(self, peer: Peer, data: bytes) -> None:
+    def send(self, peer: Peer, data: bytes, *, in_order: bool = False) -> None:
         """Send a message, at once if a link is up, else when one is: a peer without a link is dialled.
 
-        Never blocks and never fails: what finds no room in the peer's queue, or no peer, is dropped and counted.
-        ValueError when the message is empty or longer than any frame.
+        Those `in_order` arrive as they were sent; of others short ones overtake long ones. Never blocks or fails:
+        what finds no room in the peer's queue is dropped and counted. ValueError when the message is longer than any.
         """
         if not 0 < len(data) <= PAYLOAD_BYTES_MAX:
             raise ValueError(f"a message is 1 to {PAYLOAD_BYTES_MAX} bytes, not {len(data)}")
         if data.startswith(MARK):
             raise ValueError("a message does not begin with 0xC1: what does is the transport's own")
-        self._send(peer, data)
+        self._send(peer, data, in_order=in_order)
 
-    def _send(self, peer: Peer, data: bytes) -> None:
+    def _send(self, peer: Peer, data: bytes, *, in_order: bool = False) -> None:
         if self._is_closing or peer.node_id == self._node_id:
             self._dropped += 1
             return
         destination = self._destination(peer)
-        if not destination.queues.append(data):
+        if not destination.queues.append(data, in_order=in_order):
             self._dropped += 1
         elif destination.sending is not None:
             destination.sending.pump()

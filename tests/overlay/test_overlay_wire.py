@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from overlay import Codec, Id, Peer, WireError
 from overlay.messages import (
-    TRAFFIC,
     GroupDigest,
     GroupRefused,
     LeafSetProbe,
@@ -22,6 +21,7 @@ from overlay.scribe.words import (
     Refusal,
     UpwardEdge,
 )
+from overlay.traffic import TRAFFIC
 
 ids = st.integers(0, 2**128 - 1).map(Id)
 peers = st.builds(Peer, ids, st.text("abc:.0123", min_size=1, max_size=20))

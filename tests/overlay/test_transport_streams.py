@@ -92,17 +92,22 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0,
 
 
 @pytest.mark.fuzz
-@given(st.lists(st.tuples(st.integers(0, 2), SIZES), max_size=12), STEPS, st.integers(1, 3 * MEBIBYTE), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 2), SIZES, st.booleans()), max_size=12),
+    STEPS,
+    st.integers(1, 3 * MEBIBYTE),
+    st.booleans(),
+)
 def test_payloads_arrive_whole_in_the_order_of_their_stream(
-    payloads: list[tuple[int, int]], steps: list[tuple[int, int, int]], room_bytes: int, compress: bool
+    payloads: list[tuple[int, int, bool]], steps: list[tuple[int, int, int]], room_bytes: int, compress: bool
 ) -> None:
     room = Room(room_bytes)
     lines = [Line(room, compress=compress) for _ in range(3)]
-    sent: list[list[bytes]] = [[], [], []]
-    for number, (index, size) in enumerate(payloads):
+    sent: list[tuple[list[bytes], list[bytes]]] = [([], []), ([], []), ([], [])]
+    for number, (index, size, in_order) in enumerate(payloads):
         data = number.to_bytes(1, "big") * size
-        assert lines[index].queues.append(data)
-        sent[index].append(data)
+        assert lines[index].queues.append(data, in_order=in_order)
+        sent[index][in_order or size > URGENT_BYTES_MAX].append(data)
     for index, frames, size in steps:
         lines[index].write(frames)
         lines[index].read(size)
@@ -112,11 +117,9 @@ def test_payloads_arrive_whole_in_the_order_of_their_stream(
         for line in lines:
             line.write(100)
             line.read(1 << 30)
-    for line, expected in zip(lines, sent, strict=True):
-        for is_short in (True, False):
-            assert [data for data in line.received if (len(data) <= URGENT_BYTES_MAX) is is_short] == [
-                data for data in expected if (len(data) <= URGENT_BYTES_MAX) is is_short
-            ]
+    for line, streams in zip(lines, sent, strict=True):
+        for expected in streams:
+            assert [data for data in line.received if data in expected] == expected
     assert room.used == room.waiting == 0
 
 

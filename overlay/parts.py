@@ -1,0 +1,142 @@
+"""The parts of one node, and who hears of what."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from overlay.ids import Id
+from overlay.messages import (
+    Absent,
+    Announcement,
+    Echo,
+    EchoReply,
+    JoinReply,
+    JoinRequest,
+    LeafSetAnswer,
+    LeafSetProbe,
+    Leaving,
+    OverlayMessage,
+    Ping,
+    PingReport,
+    PingRequest,
+    Pong,
+    Publish,
+    Received,
+    Refute,
+    RelayedPing,
+    Response,
+    Route,
+    RowAnswer,
+    RowRequest,
+    Suspect,
+)
+from overlay.outbox import Outbox
+from overlay.pastry.detector import Detector
+from overlay.pastry.forwarding import Forwarding, OnForward
+from overlay.pastry.health import Health
+from overlay.pastry.heartbeat import Heartbeat
+from overlay.pastry.lease import Leases
+from overlay.pastry.membership import Membership
+from overlay.pastry.presence import Presence
+from overlay.pastry.repair import Repair
+from overlay.pastry.requests import Requests
+from overlay.pastry.survey import Survey
+from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
+from overlay.peer import Peer
+from overlay.random_source import RandomSource
+from overlay.scribe.scribe import Scribe
+
+Handler = Callable[[Peer, Any, float], None]
+Timer = Callable[[], float | None]
+
+
+class Parts:
+    """Made in the order in which they need each other; all speak through the one outbox."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        outbox: Outbox,
+        random: RandomSource,
+        start_number: int,
+        on_forward: OnForward | None,
+        epochs: Mapping[Id, int],
+    ) -> None:
+        heartbeat, health = Heartbeat(start_number, outbox, random), Health()
+        self.watch = Watch(peer, heartbeat, health, random)
+        self.tables = Tables(peer, self.watch.suspects, random)
+        leases = self.leases = Leases(self.tables)
+        self.membership = Membership(self.tables, leases, outbox, random)
+        self.repair = Repair(self.tables, self.membership, outbox, random)
+        self.survey = Survey(self.tables, self.membership, self.watch, outbox, random)
+        self.scribe = Scribe(self.tables, self.membership, outbox, random, epochs)
+        heartbeat.edges_with = self.scribe.edges_with
+        self.requests = Requests(self.membership, outbox, random)
+        self.forwarding = Forwarding(
+            self.tables,
+            self.membership,
+            self.survey,
+            self.requests,
+            self.watch,
+            self.scribe.multicast,
+            outbox,
+            on_forward,
+        )
+        self.detector = Detector(self.tables, self.watch, leases, heartbeat, health, outbox, random)
+        self.presence = Presence(
+            self.tables,
+            self.watch,
+            self.detector,
+            heartbeat,
+            leases,
+            self.membership,
+            self.repair,
+            self.scribe,
+            self.forwarding,
+            outbox,
+        )
+
+    def timers(self) -> tuple[Timer, ...]:
+        """Who says when each part has something to do."""
+        return tuple(
+            part.next_timer
+            for part in (
+                self.membership,
+                self.watch,
+                self.detector,
+                self.leases,
+                self.repair,
+                self.survey,
+                self.requests,
+                self.scribe,
+                self.forwarding,
+            )
+        )
+
+    def handlers(self) -> dict[type[OverlayMessage], Handler]:
+        """Who takes in each kind of message, but for those that are the owner's."""
+        return {
+            **self.scribe.handlers(),
+            JoinRequest: self.forwarding.handle_join_request,
+            JoinReply: self.membership.handle_join_reply,
+            LeafSetProbe: self.membership.handle_probe,
+            LeafSetAnswer: self.membership.handle_answer,
+            Announcement: self.membership.handle_announcement,
+            RowRequest: self.survey.handle_row_request,
+            RowAnswer: self.survey.handle_row_answer,
+            Route: self.forwarding.handle_route,
+            Publish: self.forwarding.handle_publish,
+            Ping: self.presence.handle_ping,
+            Pong: self.presence.handle_pong,
+            PingRequest: self.detector.handle_ping_request,
+            RelayedPing: self.presence.handle_relayed_ping,
+            PingReport: self.detector.handle_report,
+            Suspect: self.presence.handle_suspect,
+            Refute: self.detector.handle_refute,
+            Received: self.forwarding.handle_received,
+            Leaving: self.presence.handle_leaving,
+            Absent: self.presence.handle_absent,
+            Echo: self.survey.handle_echo,
+            EchoReply: self.survey.handle_echo_reply,
+            Response: self.requests.handle_response,
+        }
