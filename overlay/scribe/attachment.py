@@ -131,9 +131,7 @@ class Attachment:
             self.settle(group, now)
         else:
             self._mail.place((child,), group)
-        if group.is_root:
-            past = tuple(one for one in standing.frontier if one[0] < group.epoch)
-            self._multicast.catch_up(group, past, child, now)
+        self._multicast.recover(group, standing.frontier, child, now)
 
     def hear_epoch(self, group: Group, standing: Standing) -> None:
         """Take in the epoch that a child has heard of: raise above it, or pass it on towards the root."""

@@ -116,4 +116,4 @@ class Comparison:
 
 
 def _upward(group: Group) -> UpwardEdge:
-    return UpwardEdge(Id(group.key), parents_checksum(group), group.epoch, group.sequence)
+    return UpwardEdge(Id(group.key), parents_checksum(group), group.epoch, group.recent)

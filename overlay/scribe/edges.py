@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from overlay.ids import Id, id_to_bytes
 from overlay.messages import EDGE_BUCKETS
 from overlay.peer import Peer
+from overlay.scribe.epoch import Epoch
 from overlay.scribe.group import Group, parents_checksum
 
 
@@ -190,6 +191,10 @@ def bucket(key: Id) -> int:
     return key % EDGE_BUCKETS
 
 
+def _to_bytes(epoch: Epoch, sequence: int) -> bytes:
+    return epoch.counter.to_bytes(8, "big") + id_to_bytes(epoch.root) + sequence.to_bytes(8, "big")
+
+
 def _edge_hash(group: Group, parent_id: int, checksum: int) -> int:
     hashed = hashlib.blake2b(
         b"".join(
@@ -197,9 +202,8 @@ def _edge_hash(group: Group, parent_id: int, checksum: int) -> int:
                 id_to_bytes(group.key),
                 id_to_bytes(parent_id),
                 checksum.to_bytes(4, "big"),
-                group.epoch.counter.to_bytes(8, "big"),
-                id_to_bytes(group.epoch.root),
-                group.sequence.to_bytes(8, "big"),
+                _to_bytes(group.epoch, 0),
+                *(_to_bytes(epoch, sequence) for epoch, sequence in group.recent),
             )
         ),
         digest_size=8,

@@ -85,6 +85,14 @@ class Group:
         return 0 if self.history is None else self.history.frontiers.get(self.epoch, 0)
 
     @property
+    def recent(self) -> Frontier:
+        """How far it is in the last two epochs in which there were multicasts: neighbours compare that.
+
+        A multicast of the epoch before may come late to a new root. Of older epochs neighbours may know different ones.
+        """
+        return self.frontier[-2:]
+
+    @property
     def standing(self) -> Standing:
         """What it says of itself to whom it asks to be its parent."""
         return Standing(self.key, max(self.epoch, self.heard), self.frontier)

@@ -9,8 +9,8 @@ when a heartbeat has shown a difference). The node then asks the parent for what
 it passes the question on up the tree. After PATIENCE_S, or when the answer shows that nobody has it any more, it is
 given up and counted.
 
-A node that comes into a tree starts where its parent is. A new root asks those who come under it for what they have of
-the epochs before, so that it can give it to others of them.
+A node that comes into a tree starts where its parent is. Who is behind a child in epochs that ended asks it for what it
+has of them: so what only some had when a root died goes up to the new root, and from there to all.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,13 +42,14 @@ from overlay.scribe.words import (
 PULL_DELAY_S = 0.1
 """What is late may only have been overtaken."""
 PULL_RETRY_S = 0.5
-PATIENCE_S = 5.0
+PATIENCE_S = 10.0
+"""As long as another root takes to step in, and pulls to come down a deep tree after it."""
 SUPPLY_BYTES_MAX = 256 << 10
 
 
 @dataclass(slots=True)
 class _Pulling:
-    """What a group lacks is being asked for. `since`: when something last came of it."""
+    """What a group lacks is being asked for. `since`: when something last came of it, or there was nobody to ask."""
 
     group: Group
     source: Peer | None
@@ -170,8 +171,6 @@ class Multicast:
                 continue
             if epoch >= group.base and not is_new:
                 history.begin(epoch, 0)
-            elif group.is_root:
-                history.begin(epoch, max(0, sequence - LOG_ENTRIES_MAX))
             else:
                 history.begin(epoch, sequence)
             if epoch in history.frontiers:
@@ -179,6 +178,20 @@ class Multicast:
         self._index.refresh(group)
         if history.targets:
             self._pull_soon(group, source, now)
+
+    def recover(self, group: Group, frontier: Frontier, child: Peer, now: float) -> None:
+        """A child is that far: get what it alone may have of epochs that ended, for all others of the tree."""
+        past = [one for one in frontier if one[0] < group.epoch]
+        if not past:
+            return
+        history = self._history(group)
+        for epoch, sequence in past:
+            history.begin(epoch, 0 if epoch >= group.base else max(0, sequence - LOG_ENTRIES_MAX))
+            if epoch in history.frontiers:
+                history.expect(epoch, sequence)
+        self._index.refresh(group)
+        if history.targets:
+            self._pull_soon(group, child, now)
 
     def inherit(self, group: Group, state: RootState, now: float) -> None:
         """As the root, whose epoch is above all of those: take over what a root before had."""
@@ -220,6 +233,8 @@ class Multicast:
         for key, pulling in list(self._pulling.items()):
             if not self._lacks(pulling.group):
                 del self._pulling[key]
+            elif not pulling.group.attached:
+                pulling.since = now
             elif now - pulling.since >= PATIENCE_S:
                 self._give_up(pulling.group, dict(self._history(pulling.group).targets), now)
             elif now >= pulling.at:
@@ -236,6 +251,7 @@ class Multicast:
         pulling.at = now + jittered(PULL_RETRY_S, self._random)
         if pulling.source is None or not group.is_neighbour(pulling.source):
             pulling.source = group.parent
+            pulling.since = pulling.since if group.is_root else now
         if pulling.source is not None:
             wanted = self._history(group).lacking()
             self._mail.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
@@ -250,7 +266,9 @@ class Multicast:
         parent = group.parent
         if parent is None or parent.node_id == message.origin.node_id or self._covers(group, message.wanted):
             entries, is_whole = self._history(group).after(message.wanted, SUPPLY_BYTES_MAX)
-            supply = Supply(group=group.key, frontier=group.frontier, entries=entries, is_whole=is_whole)
+            asked = {epoch for epoch, _ in message.wanted}
+            frontier = tuple(one for one in group.frontier if one[0] in asked)
+            supply = Supply(group=group.key, frontier=frontier, entries=entries, is_whole=is_whole)
             self._mail.send(message.origin, supply)
         else:
             onward = Pull(group=group.key, wanted=message.wanted, origin=message.origin, hops=message.hops + 1)

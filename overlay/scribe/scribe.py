@@ -157,13 +157,14 @@ class Scribe:
 
     def _mend(self, child: Peer, edge: UpwardEdge, now: float) -> None:
         group = self._trees.groups.get(edge.group)
-        standing = Standing(edge.group, edge.epoch, ())
+        standing = Standing(edge.group, edge.epoch, edge.recent)
         if group is None or child.node_id not in group.children:
             self.attachment.join(child, standing, now)
             return
         self.attachment.hear_epoch(group, standing)
-        if (group.checksum, group.epoch, group.sequence) != (edge.checksum, edge.epoch, edge.sequence):
+        if (group.checksum, group.epoch, group.recent) != (edge.checksum, edge.epoch, edge.recent):
             self._trees.mail.place((child,), group)
+            self.multicast.recover(group, edge.recent, child, now)
 
     # Roots.
 

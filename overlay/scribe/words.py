@@ -6,7 +6,7 @@ import msgspec
 
 from overlay.ids import Id
 from overlay.peer import Peer
-from overlay.scribe.epoch import Epoch, Sequence
+from overlay.scribe.epoch import Epoch
 from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
 
 PATH_LENGTH_MAX = 64
@@ -41,12 +41,12 @@ class Refusal(NamedTuple):
 
 
 class UpwardEdge(NamedTuple):
-    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch and how far it is in it."""
+    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch, how far it is of late."""
 
     group: Id
     checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
     epoch: Epoch
-    sequence: Sequence
+    recent: Frontier
 
 
 class RootState(NamedTuple):

@@ -119,7 +119,7 @@ messages = st.one_of(
         GroupDigest,
         buckets=st.integers(0, 2**16 - 1),
         children=several(keys),
-        parents=several(st.builds(UpwardEdge, keys, small, epochs, small)),
+        parents=several(st.builds(UpwardEdge, keys, small, epochs, frontiers)),
         asks=st.booleans(),
     ),
     st.builds(EdgeBuckets, digests=st.lists(small, min_size=16, max_size=16).map(tuple)),

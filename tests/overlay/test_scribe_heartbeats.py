@@ -34,13 +34,13 @@ def test_digests_mend_edges_the_two_ends_disagree_on() -> None:
     assert drain(node) == [(UNCLE, GroupLeave(groups=(KEY, Id(7))))]
     tell(node, ROOT, digest(children=(KEY,)))
     assert drain(node) == []
-    stale = UpwardEdge(KEY, 0, FIRST, 0)
+    stale = UpwardEdge(KEY, 0, FIRST, ())
     tell(node, LOW, digest(parents=(stale,)))
     assert LOW in node.children(KEY)
     assert drain(node) == [(LOW, joined(KEY, (ROOT.node_id,)))]
     tell(node, LOW, digest(parents=(stale,)))
     assert drain(node) == [(LOW, joined(KEY, (ROOT.node_id,)))]
-    tell(node, LOW, digest(parents=(UpwardEdge(KEY, path_checksum((ROOT.node_id,)), FIRST, 0),)))
+    tell(node, LOW, digest(parents=(UpwardEdge(KEY, path_checksum((ROOT.node_id,)), FIRST, ()),)))
     assert drain(node) == []
 
 
