@@ -47,7 +47,6 @@ from overlay.random_source import RandomSource
 from overlay.scribe.scribe import Scribe
 
 Handler = Callable[[Peer, Any, float], None]
-Timer = Callable[[], float | None]
 
 
 class Parts:
@@ -96,22 +95,18 @@ class Parts:
             outbox,
         )
 
-    def timers(self) -> tuple[Timer, ...]:
+    def timers(self) -> tuple[Callable[[], float | None], ...]:
         """Who says when each part has something to do."""
-        return tuple(
-            part.next_timer
-            for part in (
-                self.membership,
-                self.watch,
-                self.detector,
-                self.leases,
-                self.repair,
-                self.survey,
-                self.requests,
-                self.scribe,
-                self.forwarding,
-            )
+        parts = (
+            self.membership,
+            self.watch,
+            self.leases,
+            self.repair,
+            self.survey,
+            self.requests,
+            self.forwarding,
         )
+        return (*(part.next_timer for part in parts), *self.detector.timers(), *self.scribe.timers())
 
     def handlers(self) -> dict[type[OverlayMessage], Handler]:
         """Who takes in each kind of message, but for those that are the owner's."""

@@ -5,6 +5,8 @@ themselves, at once: so one that is dead is noticed by everyone when the first h
 the same end confirms the suspicion. It is also told to the suspect, which can answer.
 """
 
+from collections.abc import Callable
+
 from overlay.ids import Id
 from overlay.messages import Ping, PingReport, PingRequest, Pong, Refute, RelayedPing, Suspect
 from overlay.outbox import Outbox
@@ -164,10 +166,9 @@ class Detector:
             self._suspicions.end(node_id)
         self._watch.excuse(late_s, now)
 
-    def next_timer(self) -> float | None:
-        """Return when `handle_timer` is due."""
-        timers = (self._relay.next_timer(), self._suspicions.next_timer())
-        return min((timer for timer in timers if timer is not None), default=None)
+    def timers(self) -> tuple[Callable[[], float | None], ...]:
+        """Who says when `handle_timer` is due."""
+        return self._relay.next_timer, self._suspicions.next_timer
 
     def clear(self) -> None:
         """Know nobody."""

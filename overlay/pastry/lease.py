@@ -15,6 +15,8 @@ that has lapsed stops the node only there, until that neighbour answers or anoth
 this node has just met it; a member that moves up as others fail has to answer first.
 """
 
+from math import inf
+
 from overlay.ids import Id, closest
 from overlay.pastry.tables import Tables
 from overlay.peer import Peer
@@ -40,6 +42,7 @@ class Leases:
         self._tables = tables
         self._leases: dict[Id, _Lease] = {}
         self._lapsed: frozenset[Id] = frozenset()
+        self._lasting_until = -inf
         self._members: frozenset[Id] = frozenset()
         self._members_revision = -1
 
@@ -49,11 +52,17 @@ class Leases:
         if self._members_revision != self._tables.leaf_set_revision:
             self._members_revision = self._tables.leaf_set_revision
             moved_up = self._replace_neighbours(now)
+            self._lasting_until = -inf
+        if now >= self._lasting_until:
+            self._see_what_lapsed(now)
+        return moved_up
+
+    def _see_what_lapsed(self, now: float) -> None:
         lapsed = frozenset(node_id for node_id, lease in self._leases.items() if now >= lease.until)
+        self._lasting_until = min((lease.until for lease in self._leases.values()), default=inf)
         if lapsed != self._lapsed:
             self._lapsed = lapsed
             self.revision += 1
-        return moved_up
 
     def _replace_neighbours(self, now: float) -> list[Peer]:
         leaf_set = self._tables.leaf_set
@@ -99,12 +108,16 @@ class Leases:
 
     def next_timer(self) -> float | None:
         """Return when the next lease will have lapsed."""
-        lasting = (lease.until for node_id, lease in self._leases.items() if node_id not in self._lapsed)
-        return min(lasting, default=None)
+        earliest = None
+        for node_id, lease in self._leases.items():
+            if node_id not in self._lapsed and (earliest is None or lease.until < earliest):
+                earliest = lease.until
+        return earliest
 
     def clear(self) -> None:
         """Have no neighbours."""
         self._leases.clear()
+        self._lasting_until = -inf
         self._lapsed = self._members = frozenset()
         self._members_revision = -1
 

@@ -27,7 +27,8 @@ class Neighbourhood:
         """Note the round-trip time just measured to a peer. O(size)."""
         self._measured[peer.node_id] = (round_trip_s, peer)
         if len(self._measured) > self._size:
-            del self._measured[max(self._measured, key=lambda node_id: (self._measured[node_id][0], node_id))]
+            _, farthest = max((away_s, node_id) for node_id, (away_s, _) in self._measured.items())
+            del self._measured[farthest]
 
     def renew(self, peer: Peer) -> None:
         """Bring a peer's address up to date if the peer is a member."""

@@ -329,12 +329,15 @@ class Watch:
         for node_id, watched in list(self._watched.items()):
             if watched.standing is not Standing.ALIVE and now >= watched.worse_at(self._health):
                 self._worsen(watched, findings, now)
-            if watched.pinged_at + RETRY_S <= now and watched.due(self._health) <= now:
+            due = watched.due(self._health)
+            if due <= now and watched.pinged_at + RETRY_S <= now:
                 if watched.pace is Pace.PASSING and not watched.is_needed:
                     self.forget(node_id)
                     continue
                 self._ping(watched, now)
-            due_at = min(due_at, watched.due(self._health))
+                due = watched.due(self._health)
+            if due < due_at:
+                due_at = due
         self._tick_at = min(max(due_at, now + TICK_S), now + TICK_MAX_S) if self._watched else None
         return findings
 

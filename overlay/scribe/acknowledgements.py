@@ -244,6 +244,8 @@ class Acknowledgements:
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` is due."""
+        if not self._open and not self._awaited:
+            return None
         due = min((one.due() for one in self._open.values()), default=inf)
         due = min(due, min((until for _, until in self._awaited.values()), default=inf))
         return None if due == inf else due

@@ -344,8 +344,9 @@ class Attachment:
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` is due."""
-        timers = (self._retry_at, self._orphans_at)
-        return min((timer for timer in timers if timer is not None), default=None)
+        if self._retry_at is None or self._orphans_at is None:
+            return self._orphans_at if self._retry_at is None else self._retry_at
+        return min(self._retry_at, self._orphans_at)
 
     def handle_timer(self, now: float) -> None:
         """Ask for new parents; ask again where nobody answered."""

@@ -232,10 +232,10 @@ class Scribe:
         """Hand over what was gathered to be sent."""
         self._trees.mail.flush()
 
-    def next_timer(self) -> float | None:
-        """Return when `handle_timer` is due."""
+    def timers(self) -> tuple[Callable[[], float | None], ...]:
+        """Who says when `handle_timer` is due."""
         parts = (self.attachment, self.epochs, self.multicast, self.acknowledgements)
-        return min((timer for part in parts if (timer := part.next_timer()) is not None), default=None)
+        return tuple(part.next_timer for part in parts)
 
     def handle_timer(self, now: float) -> None:
         """Do what is due in every part."""
