@@ -101,7 +101,11 @@ class Combiner:
         if run.upto <= run.after or len(self._loose) >= LOOSE_MAX:
             self.refused += 1
         elif run.contributors and run.upto > self.frontier:
-            self._loose.append(run.within(self.frontier, run.upto))
+            beyond = run.within(self.frontier, run.upto)
+            if any(beyond.is_like(known) for known in self._loose):
+                self.refused += 1
+            else:
+                self._loose.append(beyond)
 
     def due(self) -> list[Span]:
         """The spans that `ready` would combine now, and who is in them. No column is touched."""

@@ -17,7 +17,7 @@ from agent.runtime.feeds_wanted import Feed, FeedKey
 from agent.runtime.function import JobFunction
 from agent.runtime.intake import Intake
 from agent.runtime.master import Master
-from agent.runtime.messages import Enrolled, Ready, Snapshot
+from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
 from agent.runtime.panes import COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
@@ -233,7 +233,8 @@ class JobPart:
     def _take_again(self, message: Snapshot) -> None:
         """Only the root looks into what is sent again; everyone else passes it on as it is."""
         if self.master is None:
-            self._uplink.keep(message)
+            if message.upto > self.committed:
+                self._uplink.keep(message)
             return
         assert self.function is not None
         run = self._sound_run(message, self.function)
@@ -294,9 +295,9 @@ class JobPart:
         """The next `unsent` is for another parent."""
         self._uplink.parent_changed()
 
-    def confirmed(self, after: int, upto: int) -> None:
+    def confirmed(self, message: Received) -> None:
         """The parent has a snapshot."""
-        self._uplink.confirmed(after, upto)
+        self._uplink.confirmed(message.after, message.upto, message.contributors)
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
         message = self._encode(run, again=again)

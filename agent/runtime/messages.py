@@ -138,11 +138,12 @@ class Snapshot(Message, frozen=True, tag=True):
 
 
 class Received(Message, frozen=True, tag=True):
-    """Parent → child: your snapshot of these panes has come."""
+    """Parent → child: your snapshot of these panes and contributors has come."""
 
     epoch: Epoch
     after: Time
     upto: Time
+    contributors: Bitmap
 
 
 class Commit(Message, frozen=True, tag=True):

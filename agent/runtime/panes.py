@@ -47,6 +47,10 @@ class Run:
         state, counters = self.state.filter(inside), self.counters.filter(inside)
         return replace(self, after=after, upto=upto, state=state, counters=counters)
 
+    def is_like(self, other: Run) -> bool:
+        """Whether it covers the same panes of the same contributors."""
+        return (self.after, self.upto, self.contributors) == (other.after, other.upto, other.contributors)
+
     def by(self, number: int) -> Run:
         """A worker's own run under its number; nobody's stays nobody's."""
         if not self.contributors:

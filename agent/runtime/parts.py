@@ -166,7 +166,7 @@ class Parts:
             taken = part is not None and part.child_snapshot(sender.node_id, message)
         if part is not None:
             if taken:
-                self._post.send(sender, Received(message.app_id, message.epoch, message.after, message.upto), now)
+                self._post.send(sender, _receipt(message), now)
             self.pass_on(part, now)
         return taken
 
@@ -190,7 +190,7 @@ class Parts:
         parent = self._uplink_of(part)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.confirmed(message.after, message.upto)
+        part.confirmed(message)
         return True
 
     def child_added(self, app_id: Id, child: Peer, now: float) -> None:
@@ -303,3 +303,7 @@ class Parts:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""
         if now - self._unannounced.setdefault(part.app_id, now) > SILENCE_S:
             self.drop(part.app_id, now)
+
+
+def _receipt(message: Snapshot) -> Received:
+    return Received(message.app_id, message.epoch, message.after, message.upto, message.contributors)

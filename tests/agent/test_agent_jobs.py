@@ -135,7 +135,7 @@ def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
         Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
         Farewell(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
         Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", again=True),
-        Received(KEY, epoch, FIRST_PANE, END), Commit(KEY, epoch, END), replica,
+        Received(KEY, epoch, FIRST_PANE, END, b"\x01"), Commit(KEY, epoch, END), replica,
         Replicated(KEY, epoch, 2**40, END), Follow(KEY, 1, None), Follow(KEY, 2**60, END), Unfollow(KEY), NoJob(KEY),
         Followed(KEY, epoch, 1, 0, "shop", COUNT, "web", ["n"], False), Acknowledgement(KEY, epoch, END, 1, 1, 1, "m"),
         Window(KEY, epoch, FIRST_PANE, 0, b"{}"), Finished(KEY, epoch, 0, "finished"), StopAnswer(KEY, True),

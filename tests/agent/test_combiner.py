@@ -93,6 +93,17 @@ def test_overlapping_contributors_are_refused_and_the_larger_set_stays() -> None
     assert (run.contributors, totals([run]), combiner.refused) == (0b11, {0: 10}, 1)
 
 
+def test_what_comes_loose_twice_is_kept_once() -> None:
+    combiner = Combiner(add_up)
+    combiner.add_source("one")
+    for _ in range(3):
+        combiner.add_loose(run_of(FIRST_PANE, END, 0b10, {0: 10}))
+    assert (combiner.waiting_runs, combiner.refused) == (1, 2)
+    combiner.add("one", run_of(FIRST_PANE, END, 0b01, {0: 1}))
+    (run,) = combiner.ready()
+    assert (run.contributors, totals([run])) == (0b11, {0: 11})
+
+
 def test_panes_that_a_source_passes_over_are_without_it() -> None:
     combiner = Combiner(add_up)
     for source in ("child", "self"):

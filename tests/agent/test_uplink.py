@@ -1,0 +1,67 @@
+"""What was sent up and is not committed: sent again, slower and slower, until the parent has it."""
+
+from __future__ import annotations
+
+from agent.runtime.epochs import Epoch
+from agent.runtime.messages import Snapshot
+from agent.runtime.uplink import CONFIRM_S, Uplink
+from overlay import Id
+
+EPOCH = Epoch(1, 1, Id(1))
+
+
+def snapshot(upto: int, contributors: bytes = b"\x01", *, again: bool = False) -> Snapshot:
+    return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", b"counters", again=again)
+
+
+def sent_within(uplink: Uplink, seconds: float) -> list[Snapshot]:
+    """Ask ten times a second what is to be sent."""
+    return [one for tenth in range(round(seconds * 10)) for one in uplink.unsent(tenth / 10)]
+
+
+def test_what_nobody_confirms_is_sent_again_slower_and_slower() -> None:
+    uplink = Uplink()
+    uplink.keep(snapshot(10))
+    sent = sent_within(uplink, 60.0)
+    assert [one.again for one in sent] == [False, True, True, True, True, True]
+    assert sent_within(Uplink(), 60.0) == []
+
+
+def test_one_confirmation_is_for_one_snapshot() -> None:
+    """Two children's runs of the same panes are two snapshots: that one has come says nothing about the other."""
+    uplink = Uplink()
+    uplink.keep(snapshot(10, b"\x01", again=True))
+    uplink.keep(snapshot(10, b"\x02", again=True))
+    assert len(uplink.unsent(0.0)) == 2
+    uplink.confirmed(0, 10, b"\x01")
+    assert [one.contributors for one in uplink.unsent(2 * CONFIRM_S)] == [b"\x02"]
+    assert not uplink.is_confirmed
+
+
+def test_repeats_do_not_multiply_from_level_to_level() -> None:
+    """Each of four levels repeats what the one above never confirms: no more than if there were one level."""
+    levels = [Uplink() for _ in range(4)]
+    levels[0].keep(snapshot(10))
+    at_the_top = 0
+    for tenth in range(600):
+        for below, above in zip(levels, [*levels[1:], None], strict=True):
+            for one in below.unsent(tenth / 10):
+                if above is None:
+                    at_the_top += 1
+                else:
+                    above.keep(one)
+    assert at_the_top == 6
+    assert [len(level) for level in levels] == [1, 1, 1, 1]
+
+
+def test_what_is_committed_is_free_and_a_new_parent_gets_the_rest() -> None:
+    uplink = Uplink()
+    for upto in (10, 20):
+        uplink.keep(snapshot(upto))
+    uplink.unsent(0.0)
+    uplink.confirmed(0, 10, b"\x01")
+    uplink.confirmed(0, 20, b"\x01")
+    assert uplink.is_confirmed
+    uplink.commit(10)
+    uplink.parent_changed()
+    assert [(one.upto, one.again) for one in uplink.unsent(0.1)] == [(20, True)]
