@@ -68,7 +68,7 @@ class Parts:
         self.membership = Membership(self.tables, leases, outbox, random)
         self.repair = Repair(self.tables, self.membership, outbox, random)
         self.survey = Survey(self.tables, self.membership, self.watch, outbox, random)
-        self.scribe = Scribe(self.tables, self.membership, outbox, random, epochs)
+        self.scribe = Scribe(self.tables, self.membership, self.watch, outbox, random, epochs)
         heartbeat.edges_with = self.scribe.edges_with
         self.requests = Requests(self.membership, outbox, random)
         self.forwarding = Forwarding(

@@ -7,9 +7,9 @@ That node answers (GroupJoined) when it has a path to the root itself, and gives
 whole path stands. When a node's path changes it tells its children, who tell theirs.
 
 No cycles. A node refuses a child that is on its own path to the root, or whom it is just asking to be its
-parent. With the refusal comes the next hop of the one that refuses: following those leads to the root
-itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were out
-of date) shows as one's own id in the path one is given, and is cut there.
+parent. With the refusal comes the next hop of the one that refuses, who makes sure that it lives: following those
+leads to the root itself, whom nobody can refuse for that reason. A cycle that arises all the same (from paths that were
+out of date) shows as one's own id in the path one is given, and is cut there.
 
 Fan-out. A node that has enough children sends who comes then down to one of them: `fan_out`. Who was sent round too
 often begins again at its next hop.
@@ -36,6 +36,7 @@ from overlay.messages import (
 )
 from overlay.pastry.membership import Membership
 from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import jittered
 from overlay.scribe.acknowledgements import Acknowledgements
@@ -67,6 +68,7 @@ class Attachment:
         trees: Trees,
         tables: Tables,
         membership: Membership,
+        watch: Watch,
         epochs: Epochs,
         replicas: Replicas,
         acknowledgements: Acknowledgements,
@@ -80,6 +82,7 @@ class Attachment:
         self._random = trees.random
         self._tables = tables
         self._membership = membership
+        self._watch = watch
         self._epochs = epochs
         self._replicas = replicas
         self._acknowledgements = acknowledgements
@@ -109,12 +112,18 @@ class Attachment:
         if group is None and len(self._groups) >= GROUPS_MAX:
             self._refuse(sender, standing.group, None)
         elif group is not None and group.upstream(sender.node_id):
-            on_path = sender.node_id in group.path
-            self._refuse(sender, standing.group, self._membership.next_hop(standing.group) if on_path else None)
+            self._refuse(sender, standing.group, self._way_past(group, now) if sender.node_id in group.path else None)
         elif group is not None and is_full_for(group, sender, standing):
             self._refuse(sender, standing.group, next_down(group, sender))
         else:
             self._adopt(self.group(standing.group), sender, standing, now)
+
+    def _way_past(self, group: Group, now: float) -> Peer | None:
+        """Return where to send whom this node depends on, and make sure of that peer: both may wait for a dead one."""
+        hop = self._membership.next_hop(group.key)
+        if hop is not None:
+            self._watch.rely_on(hop, now)
+        return hop
 
     def _refuse(self, sender: Peer, key: Id, redirect: Peer | None) -> None:
         self._outbox.counters.refused += 1
@@ -205,6 +214,8 @@ class Attachment:
     def _redirect(self, group: Group, refusal: Refusal, now: float) -> None:
         redirect = refusal.redirect
         if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
+            return
+        if self._tables.departed.is_buried(redirect, now):
             return
         if group.redirects < REDIRECTS_MAX:
             group.redirects += 1

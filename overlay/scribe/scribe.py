@@ -35,6 +35,7 @@ from overlay.messages import (
 from overlay.outbox import Outbox
 from overlay.pastry.membership import Membership
 from overlay.pastry.tables import Tables
+from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource
 from overlay.scribe.acknowledgements import Acknowledgements
@@ -59,6 +60,7 @@ class Scribe:
         self,
         tables: Tables,
         membership: Membership,
+        watch: Watch,
         outbox: Outbox,
         random: RandomSource,
         epochs: Mapping[Id, int],
@@ -70,7 +72,7 @@ class Scribe:
         self.acknowledgements = Acknowledgements(trees)
         self.multicast = Multicast(trees, self.epochs, self.replicas, self.acknowledgements, self._settle)
         self.attachment = Attachment(
-            trees, tables, membership, self.epochs, self.replicas, self.acknowledgements, self.multicast
+            trees, tables, membership, watch, self.epochs, self.replicas, self.acknowledgements, self.multicast
         )
         self.comparison = Comparison(trees)
 

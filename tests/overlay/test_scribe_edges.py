@@ -20,6 +20,8 @@ from overlay import (
 from overlay.messages import (
     Announcement,
     Disseminate,
+    Echo,
+    EchoReply,
     GroupJoin,
     GroupJoined,
     GroupLeave,
@@ -101,10 +103,10 @@ def groups_only(messages: list[tuple[Peer, OverlayMessage]]) -> list[tuple[Peer,
     return [(p, m) for p, m in messages if isinstance(m, GroupJoin | GroupJoined | GroupLeave | GroupRefused)]
 
 
-def run_timers(node: Node, until: float) -> list[tuple[Peer, OverlayMessage]]:
-    """Handle timers as they become due; return all that was sent. All peers answer pings, and nothing else."""
+def run_timers(node: Node, until: float, silent: tuple[Peer, ...] = ()) -> list[tuple[Peer, OverlayMessage]]:
+    """Handle timers as they become due; return all that was sent. Who is not silent answers pings and echoes."""
     messages = []
-    for _ in range(100):
+    for _ in range(200):
         now = node.next_timer()
         if now is None or now > until:
             return messages
@@ -112,9 +114,11 @@ def run_timers(node: Node, until: float) -> list[tuple[Peer, OverlayMessage]]:
         node.check()
         for peer, message in drain(node):
             messages.append((peer, message))
-            if isinstance(message, Ping):
+            if isinstance(message, Ping) and peer not in silent:
                 tell(node, peer, Pong(token=message.token, incarnation=0, edges=message.edges), now)
-    raise AssertionError(f"more than 100 timers before {until} s")
+            elif isinstance(message, Echo) and peer not in silent:
+                tell(node, peer, EchoReply(token=message.token), now)
+    raise AssertionError(f"more than 200 timers before {until} s")
 
 
 def test_a_root_that_meets_a_closer_node_becomes_its_child() -> None:
@@ -194,6 +198,29 @@ def test_a_child_on_the_path_to_the_root_is_refused_and_shown_the_way() -> None:
         assert drain(node) == [(ancestor, refused(ROOT))]
     assert node.children(KEY) == ()
     assert node.statistics().refused == 2
+
+
+def test_nobody_is_shown_the_way_to_a_dead_peer_for_long() -> None:
+    """A node under an orphan knows, far beyond its leaf set, a peer that died meanwhile: it has to find that out."""
+    near = [Peer(500 + distance, f"near {distance}") for distance in range(-8, 9) if distance]
+    far, uncle = Peer(1 << 127, "far"), Peer((1 << 127) + (1 << 100), "uncle")
+    node = Node(Peer(500, "node"), random=random.Random(1))
+    node.start(0.0)
+    for peer in (*near, far):
+        tell(node, peer, Announcement())
+    key = far.node_id
+    node.subscribe(key, 0.0)
+    tell(node, far, GroupRefused(refusals=(Refusal(key, uncle),)))
+    tell(node, uncle, joined(key, (Id(1 << 126),)))
+    assert node.parent(key) == uncle
+    run_timers(node, 5.0)
+    tell(node, uncle, join(key), 5.0)
+    assert groups_only(drain(node)) == [(uncle, GroupRefused(refusals=(Refusal(key, far),)))]
+    run_timers(node, 8.5, silent=(far,))
+    tell(node, uncle, join(key), 8.5)
+    ((_, answer),) = groups_only(drain(node))
+    assert isinstance(answer, GroupRefused)
+    assert answer.refusals[0].redirect != far
 
 
 def test_two_nodes_that_ask_each_other_refuse_each_other() -> None:
