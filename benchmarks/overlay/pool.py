@@ -1,8 +1,8 @@
 """Runs figures that do not depend on each other in two processes, and puts their lines together."""
 
 import gc
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from time import perf_counter
@@ -29,11 +29,20 @@ class Figure:
 
 def run_all(figures: Sequence[Figure]) -> list[Comparison]:
     """Measure all of them; return their lines in order, those of one curve together."""
+    *_, report = reports(figures)
+    return report
+
+
+def reports(figures: Sequence[Figure]) -> Iterator[list[Comparison]]:
+    """Measure all of them; whenever one is done, yield the lines of all that are, in the same way."""
     progress(f"{len(figures)} figures in {PROCESSES} processes")
+    measured: dict[str, list[Comparison]] = {}
     with ProcessPoolExecutor(PROCESSES, get_context("spawn"), gc.set_threshold, COLLECT_AFTER) as pool:
         heavy_first = sorted(figures, key=lambda figure: -figure.weight)
-        measured = {figure.name: pool.submit(_measured, figure) for figure in heavy_first}
-        return together([line for figure in figures for line in measured[figure.name].result()])
+        under_way = {pool.submit(_measured, figure): figure.name for figure in heavy_first}
+        for done in as_completed(under_way):
+            measured[under_way[done]] = done.result()
+            yield together([line for figure in figures for line in measured.get(figure.name, ())])
 
 
 def together(lines: Sequence[Comparison]) -> list[Comparison]:

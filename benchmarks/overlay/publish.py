@@ -1,6 +1,7 @@
 """Runs the benchmark and puts its figures where people read them: results, chart, and a section of `docs/overlay.md`.
 
-`python -m benchmarks.overlay.publish [--from-results]`: the latter writes the section anew from the last results.
+`python -m benchmarks.overlay.publish [FIGURE ...]`: all of them without any; of others the last results stay. What has
+been measured is kept if the run is broken off. `--from-results` only writes chart and section anew.
 """
 
 import argparse
@@ -11,10 +12,13 @@ from collections.abc import Sequence
 from benchmarks.environment import ROOT
 from benchmarks.report import Comparison, print_table, write_json
 
-from . import run, write_chart
+from . import kills, write_chart
+from .figures import FULL
+from .pool import reports, together
 
 RESULTS = ROOT / "benchmarks" / "results" / "overlay.json"
 PAGE = ROOT / "docs" / "overlay.md"
+_NAMED = {figure.name: figure for figure in FULL}
 BEGIN, END = "<!-- written by benchmarks.overlay.publish -->", "<!-- end -->"
 
 
@@ -22,15 +26,40 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overlay.publish")
     parser.add_argument("--from-results", action="store_true", help="measure nothing, take the results there are")
-    if parser.parse_args().from_results:
-        report = [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
-    else:
-        report = run(quick=False)
-        write_json(report, RESULTS)
-        print_table(report)
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"one of: {', '.join(_NAMED)}")
+    options = parser.parse_args()
+    unknown = set(options.figures) - _NAMED.keys()
+    if unknown:
+        parser.error(f"there is no figure {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, _NAMED))}")
+    if not options.from_results:
+        _measure(options.figures)
+    report = _last_results()
+    print_table(report)
     write_chart(report, RESULTS.with_suffix(".svg"))
     PAGE.write_text(with_section(PAGE.read_text(encoding="utf-8"), section(report)), encoding="utf-8")
     return 0
+
+
+def _measure(names: Sequence[str]) -> None:
+    """Bring the results up to date; those of all figures begin anew."""
+    before = _last_results() if names and RESULTS.exists() else []
+    for report in reports([_NAMED[name] for name in names or _NAMED]):
+        write_json(_finished(merged(before, report)), RESULTS)
+
+
+def _finished(report: list[Comparison]) -> list[Comparison]:
+    return merged(report, kills.growth(report))
+
+
+def _last_results() -> list[Comparison]:
+    return [Comparison(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def merged(before: Sequence[Comparison], measured: Sequence[Comparison]) -> list[Comparison]:
+    """Put new lines in the place of those before, and others after them; those of one curve stay together."""
+    fresh = {(line.case, line.rival): line for line in measured}
+    kept = [fresh.pop((line.case, line.rival), line) for line in before]
+    return together([*kept, *fresh.values()])
 
 
 def with_section(page: str, text: str) -> str:
@@ -57,7 +86,7 @@ def section(report: Sequence[Comparison]) -> str:
         if label not in sized
     ]
     return (
-        "\nFrom one run of `python -m benchmarks.overlay` ([how](../benchmarks/README.md#overlay), "
+        "\nFrom `python -m benchmarks.overlay` ([how](../benchmarks/README.md#overlay), "
         "[results](../benchmarks/results/overlay.json)).\nIn brackets stands the target: the most a figure may be, the "
         "least of a share.\n\n"
         f"{_table(['by the number of nodes', *sizes], by_size)}\n{_table(['figure', 'measured'], others)}\n"

@@ -26,7 +26,7 @@ from benchmarks.overlay.lines import at_least, at_most, beside, quantile
 from benchmarks.overlay.placement import Way, roots
 from benchmarks.overlay.pool import Figure, run_all
 from benchmarks.overlay.population import Population
-from benchmarks.overlay.publish import section, with_section
+from benchmarks.overlay.publish import merged, section, with_section
 from benchmarks.overlay.truth import Ring, depths, wrong_leaf_sets
 from benchmarks.report import Comparison
 from overlay import Delivered, WeibullSessions, closest
@@ -173,6 +173,13 @@ def test_all_panels_are_drawn_if_there_are_lines(whole: list[Comparison], tmp_pa
     write_chart(whole, tmp_path / "some.svg")
     titles = {text.text for text in ElementTree.parse(tmp_path / "some.svg").iter("{http://www.w3.org/2000/svg}text")}
     assert f"{PANELS[0].title}, hops" in titles
+
+
+def test_what_is_measured_again_takes_the_place_of_what_was() -> None:
+    hops, rival = at_most("hops: 64", 1.0, "hops"), beside("hops: 64", 1.0, "hops", "Pastry", 2.0)
+    time, more = at_most("time: 64", 5.0, "s"), at_most("hops: 256", 3.0, "hops")
+    again = at_most("hops: 64", 1.5, "hops")
+    assert merged([hops, rival, time], [more, again]) == [again, rival, more, time]
 
 
 def test_a_page_gets_the_figures_once() -> None:
