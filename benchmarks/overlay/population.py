@@ -13,8 +13,8 @@ SEEDS = 3
 SIDE_S = 0.050
 STEP_S = 0.25
 LIMIT_S = 120.0
-SETTLED_S = 40.0
-"""Nodes look for near peers for half a minute after they have joined."""
+SETTLED_S = 70.0
+"""Nodes look for near peers for a minute after they have joined."""
 
 
 class Population:

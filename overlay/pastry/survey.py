@@ -20,7 +20,7 @@ from overlay.pastry.watch import Watch
 from overlay.peer import Peer
 from overlay.random_source import RandomSource, jittered, one_of, shuffled
 
-SURVEY_BURST_S = 30.0
+SURVEY_BURST_S = 60.0
 BURST_PERIOD_S = 1.0
 BURST_ECHOES = 6
 STEADY_PERIOD_S = 5.0

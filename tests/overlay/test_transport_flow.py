@@ -184,7 +184,7 @@ async def test_who_takes_room_and_sends_nothing_gives_way(fleet: Fleet, monkeypa
 async def test_compressed_messages_arrive_as_they_were(fleet: Fleet, compress: bool) -> None:
     one, two = await fleet.start(1, compress=compress), await fleet.start(2)
     mixed = TEXT[: 200 * KIBIBYTE] + os.urandom(200 * KIBIBYTE) + TEXT[: 200 * KIBIBYTE]
-    payloads = [TEXT, os.urandom(MEBIBYTE), mixed, bytes(URGENT_BYTES_MAX + 1), TEXT[:100]]
+    payloads = [TEXT, b"r" + os.urandom(MEBIBYTE), mixed, bytes(URGENT_BYTES_MAX + 1), TEXT[:100]]
     for data in payloads:
         one.send(two, data)
     await until(lambda: len(two.recorder.messages) == len(payloads))
