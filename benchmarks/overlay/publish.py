@@ -44,11 +44,8 @@ def _measure(names: Sequence[str]) -> None:
     """Bring the results up to date; those of all figures begin anew."""
     before = _last_results() if names and RESULTS.exists() else []
     for report in reports([_NAMED[name] for name in names or _NAMED]):
-        write_json(_finished(merged(before, report)), RESULTS)
-
-
-def _finished(report: list[Comparison]) -> list[Comparison]:
-    return merged(report, kills.growth(report))
+        results = merged(before, report)
+        write_json(merged(results, kills.growth(results)), RESULTS)
 
 
 def _last_results() -> list[Comparison]:

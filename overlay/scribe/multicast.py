@@ -163,35 +163,35 @@ class Multicast:
         is_new = group.base == NEVER
         if is_new:
             group.base = group.epoch
-        if not frontier:
-            return
+        if frontier:
+            known = [one for one in frontier if one[0] <= group.epoch]
+            starts = [0 if epoch >= group.base and not is_new else sequence for epoch, sequence in known]
+            self._go_for(group, known, starts, source, now)
+
+    def recover(self, group: Group, frontier: Frontier, child: Peer, now: float) -> None:
+        """A child is that far: get what it alone may have of epochs that ended, for all others of the tree."""
+        past = [one for one in frontier if one[0] < group.epoch]
+        if past:
+            starts = [0 if epoch >= group.base else max(0, sequence - LOG_ENTRIES_MAX) for epoch, sequence in past]
+            self._go_for(group, past, starts, child, now)
+
+    def _go_for(
+        self,
+        group: Group,
+        frontier: Iterable[tuple[Epoch, int]],
+        starts: Iterable[int],
+        source: Peer | None,
+        now: float,
+    ) -> None:
+        """Others are that far: begin the epochs that are new here, each after its start, and get what is lacking."""
         history = self._history(group)
-        for epoch, sequence in frontier:
-            if epoch > group.epoch:
-                continue
-            if epoch >= group.base and not is_new:
-                history.begin(epoch, 0)
-            else:
-                history.begin(epoch, sequence)
+        for (epoch, sequence), start in zip(frontier, starts, strict=True):
+            history.begin(epoch, start)
             if epoch in history.frontiers:
                 history.expect(epoch, sequence)
         self._index.refresh(group)
         if history.targets:
             self._pull_soon(group, source, now)
-
-    def recover(self, group: Group, frontier: Frontier, child: Peer, now: float) -> None:
-        """A child is that far: get what it alone may have of epochs that ended, for all others of the tree."""
-        past = [one for one in frontier if one[0] < group.epoch]
-        if not past:
-            return
-        history = self._history(group)
-        for epoch, sequence in past:
-            history.begin(epoch, 0 if epoch >= group.base else max(0, sequence - LOG_ENTRIES_MAX))
-            if epoch in history.frontiers:
-                history.expect(epoch, sequence)
-        self._index.refresh(group)
-        if history.targets:
-            self._pull_soon(group, child, now)
 
     def inherit(self, group: Group, state: RootState, now: float) -> None:
         """As the root, whose epoch is above all of those: take over what a root before had."""
@@ -251,7 +251,8 @@ class Multicast:
         pulling.at = now + jittered(PULL_RETRY_S, self._random)
         if pulling.source is None or not group.is_neighbour(pulling.source):
             pulling.source = group.parent
-            pulling.since = pulling.since if group.is_root else now
+            if not group.is_root:
+                pulling.since = now
         if pulling.source is not None:
             wanted = self._history(group).lacking()
             self._mail.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
