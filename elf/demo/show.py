@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import trio
 from rich.console import Console
 from rich.markup import escape
 
@@ -18,7 +17,7 @@ from .agents import AgentFleet, AgentSpec, StreamFiles
 from .board import Board
 from .errors import DemoError
 from .fleet import Server, Shop
-from .interruption import undisturbed_end
+from .interruption import run_orderly, undisturbed_end
 from .live import Performance, one_error
 from .load import LoadReport
 from .screen import screen_for
@@ -67,7 +66,7 @@ def _play(console: Console, seconds: float, shop: Shop, fleet: AgentFleet) -> tu
     board = Board(FIGURE_4, seconds, dict.fromkeys(fleet.names, "runs"))
     with one_error(), screen_for(console, board) as screen:
         performance = Performance(shop, fleet, board, screen, VICTIM)
-        return performance, trio.run(performance.run)
+        return performance, run_orderly(performance.run)
 
 
 def _conclude(console: Console, performance: Performance, load: LoadReport) -> None:
@@ -96,7 +95,7 @@ def _ask_once(console: Console, performance: Performance, load: LoadReport) -> N
     servers = dict(zip(performance.fleet.names, performance.shop.servers, strict=True))
     running = [name for name in servers if performance.fleet.is_running(name)]
     with one_error():
-        answer = trio.run(performance.once, BY_STATUS)
+        answer = run_orderly(performance.once, BY_STATUS)
     answers = sum(row["answers"] for row in answer.rows)
     if len(running) == len(servers):
         known, whose = load.requests, f"The visitors counted {load.requests:,} answers"

@@ -1,18 +1,21 @@
 """The demo's parts on their own: catalogue, journal, pages, shoppers."""
 
+import gc
 import json
 import re
 import signal
 from collections import Counter
+from collections.abc import Coroutine
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.demo.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
-from elf.demo.interruption import orderly_end
+from elf.demo.interruption import orderly_end, run_orderly
 from elf.demo.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
 from elf.demo.pages import Site
 from elf.demo.shopper import FLASH_BEGIN, FLASH_END, Kind, Shopper
@@ -168,3 +171,28 @@ def test_sigterm_ends_it_also_where_ctrl_c_is_ignored(at_ctrl_c: signal.Handlers
         assert signal.getsignal(signal.SIGINT) == at_ctrl_c
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interruption_while_a_task_is_started_leaves_nothing_behind() -> None:
+    """A coroutine that was made and never begun is told of on stderr, long after (here it would fail the test)."""
+    waited: list[bool] = []
+
+    async def idle() -> None:
+        await trio.sleep_forever()
+
+    def interrupted() -> Coroutine[object, object, None]:
+        coroutine = idle()
+        signal.raise_signal(signal.SIGINT)
+        return coroutine
+
+    async def work() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(interrupted)
+            waited.append(True)
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        run_orderly(work)
+    assert raised.group_contains(KeyboardInterrupt)
+    gc.collect()
+    assert waited == [True]
