@@ -154,6 +154,7 @@ class Presence:
             self._refresh_watch(now)
             for peer in self._detector.look(now):
                 self._fail(peer, now)
+            self._scribe.look_ahead(sorted(self._watch.suspects), now)
         for peer in self._detector.handle_timer(now):
             self._remove(peer, now)
 

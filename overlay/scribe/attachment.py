@@ -23,17 +23,15 @@ repeated. Edges on which two peers disagree after lost messages are mended when 
 
 Failures. A peer that failed is nobody's child or parent. Who has lost its parent asks its next hop, as at the
 beginning, after up to REJOIN_JITTER_S, so that many orphans do not come at the same moment; its own subtree
-stays with it.
+stays with it. From the moment a parent is suspected the next hop is looked after, so that an orphan need not find out
+one after the other that several are dead.
 """
+
+from collections.abc import Iterable
 
 from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
 from overlay.ids import Id, clockwise
-from overlay.messages import (
-    GroupJoin,
-    GroupJoined,
-    GroupLeave,
-    GroupRefused,
-)
+from overlay.messages import GroupJoin, GroupJoined, GroupLeave, GroupRefused
 from overlay.pastry.membership import Membership
 from overlay.pastry.tables import Tables
 from overlay.pastry.watch import Watch
@@ -47,12 +45,7 @@ from overlay.scribe.group import Group
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.trees import Trees
-from overlay.scribe.words import (
-    PATH_LENGTH_MAX,
-    Place,
-    Refusal,
-    Standing,
-)
+from overlay.scribe.words import PATH_LENGTH_MAX, Place, Refusal, Standing
 
 GROUPS_MAX = 16_384
 REDIRECTS_MAX = 16
@@ -119,7 +112,7 @@ class Attachment:
             self._adopt(self.group(standing.group), sender, standing, now)
 
     def _way_past(self, group: Group, now: float) -> Peer | None:
-        """Return where to send whom this node depends on, and make sure of that peer: both may wait for a dead one."""
+        """Return the next hop, and make sure of it: one that is dead would be waited for."""
         hop = self._membership.next_hop(group.key)
         if hop is not None:
             self._watch.rely_on(hop, now)
@@ -215,7 +208,7 @@ class Attachment:
         redirect = refusal.redirect
         if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
             return
-        if self._tables.departed.is_buried(redirect, now):
+        if self._tables.departed.is_buried(redirect, now) or redirect.node_id in self._watch.suspects:
             return
         if group.redirects < REDIRECTS_MAX:
             group.redirects += 1
@@ -326,6 +319,16 @@ class Attachment:
         del self._groups[group.key]
 
     # Losses.
+
+    def look_ahead(self, suspects: Iterable[int], now: float) -> None:
+        """Ask others instead of suspects, and make sure of whoever comes after parents that may soon be lost."""
+        for node_id in suspects:
+            for group in self._index.asked(node_id):
+                hop = self._membership.next_hop(group.key)
+                if hop is None or hop.node_id != node_id:
+                    self._retry(group, now)
+            for group in self._index.above(node_id):
+                self._way_past(group, now)
 
     def forget(self, node_id: int, now: float) -> bool:
         """Drop every tree edge shared with a peer, and seek new parents. O(edges with it); whether there were any."""

@@ -10,7 +10,7 @@ its theory:
 - `edges`, `comparison`: heartbeats that show in one number whether two neighbours agree about all their trees.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from overlay.ids import Id
@@ -210,6 +210,11 @@ class Scribe:
     def renew(self, peer: Peer) -> None:
         """Bring a peer's address up to date in every tree. O(edges with it)."""
         self._trees.index.renew(peer)
+
+    def look_ahead(self, suspects: Iterable[int], now: float) -> None:
+        """See to it that the way past suspects is known before they are lost. O(trees with them above)."""
+        if self._membership.is_active:
+            self.attachment.look_ahead(suspects, now)
 
     def forget(self, node_id: int, now: float) -> bool:
         """Drop every tree edge shared with a peer, and seek new parents. O(edges with it); whether there were any."""

@@ -223,6 +223,37 @@ def test_nobody_is_shown_the_way_to_a_dead_peer_for_long() -> None:
     assert answer.refusals[0].redirect != far
 
 
+def test_an_orphan_asks_none_of_those_that_died_with_its_parent() -> None:
+    near = [Peer(500 + distance, f"near {distance}") for distance in range(-8, 9) if distance]
+    parent, twin, other = Peer(1 << 127, "parent"), Peer((1 << 127) + 1, "twin"), Peer(7 << 124, "other")
+    node = Node(Peer(500, "node"), random=random.Random(1))
+    node.start(0.0)
+    for peer in (*near, parent, twin, other):
+        tell(node, peer, Announcement())
+    key = parent.node_id
+    node.subscribe(key, 0.0)
+    tell(node, parent, joined(key, ()))
+    run_timers(node, 1.0)
+    asked = [peer for peer, _ in groups_only(run_timers(node, 6.0, silent=(parent, twin)))]
+    assert asked
+    assert set(asked) == {other}
+
+
+def test_a_silent_candidate_is_given_up_for_another_and_not_asked_on_the_word_of_a_third() -> None:
+    near = [Peer(500 + distance, f"near {distance}") for distance in range(-8, 9) if distance]
+    silent, other = Peer(1 << 127, "silent"), Peer((1 << 127) + 1, "other")
+    node = Node(Peer(500, "node"), random=random.Random(1))
+    node.start(0.0)
+    for peer in (*near, silent, other):
+        tell(node, peer, Announcement())
+    key = silent.node_id
+    node.subscribe(key, 0.0)
+    asked = [peer for peer, message in run_timers(node, 2.0, silent=(silent,)) if isinstance(message, GroupJoin)]
+    assert asked[-1] == other
+    tell(node, other, GroupRefused(refusals=(Refusal(key, silent),)), 2.0)
+    assert groups_only(drain(node)) == []
+
+
 def test_two_nodes_that_ask_each_other_refuse_each_other() -> None:
     node = member()
     tell(node, ROOT, join(KEY))
