@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from agent.runtime.feeds_wanted import Feed, StreamOptions
     from agent.runtime.master import Master
     from agent.runtime.messages import Submit
-    from agent.runtime.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
+    from agent.runtime.notices import (
+        Accepted,
+        Acknowledged,
+        Answered,
+        AskRefused,
+        Ended,
+        Notice,
+        Published,
+        StopAnswered,
+        SubmitRefused,
+    )
     from agent.runtime.result import Result
     from agent.runtime.spill_room import SpillRoom
     from agent.runtime.status import AgentStatus, JobListing, PartStatus
@@ -24,6 +34,8 @@ else:
         "Acknowledged": "agent.runtime.notices",
         "Agent": "agent.runtime.agent",
         "AgentStatus": "agent.runtime.status",
+        "Answered": "agent.runtime.notices",
+        "AskRefused": "agent.runtime.notices",
         "Config": "agent.configuration.config",
         "ConfigError": "agent.configuration.config",
         "EmbeddedFleet": "agent.runtime.embedded",
@@ -58,6 +70,8 @@ __all__ = [
     "Acknowledged",
     "Agent",
     "AgentStatus",
+    "Answered",
+    "AskRefused",
     "Config",
     "ConfigError",
     "EmbeddedFleet",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
 import trio
 
 import query
@@ -18,12 +20,24 @@ from agent.daemon.pump import Pump
 from agent.feeding.stream_schema import stream_schema
 from agent.runtime.agent import Agent
 from agent.runtime.messages import Submit
-from agent.runtime.notices import Accepted, Acknowledged, Ended, Notice, Published, StopAnswered, SubmitRefused
+from agent.runtime.notices import (
+    Accepted,
+    Acknowledged,
+    Answered,
+    AskRefused,
+    Ended,
+    Notice,
+    Published,
+    StopAnswered,
+    SubmitRefused,
+)
 from overlay import app_id as id_of_app
 
 CREATOR = b""
 """Jobs have no owners yet: whoever may use the socket may stop any of them."""
 ANSWER_TIMEOUT_S = 10.0
+NOT_JOINED = "this agent has not joined its fleet yet: try again when its log says ready"
+NO_ANSWER = "the fleet did not answer in time: is this agent cut off?"
 EVERYTHING = -(2**63)
 """Before every pane: a job's creator gets all of its windows."""
 
@@ -94,6 +108,8 @@ class ClientRequests:
         self._audiences = Audiences(_Core(pump, agent))
         self._submissions: dict[int, _Expected] = {}
         self._stops: dict[int, list[_Expected]] = {}
+        self._numbers = itertools.count()
+        self._questions: dict[int, _Expected] = {}
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
         """Answers one request until there is no more to say."""
@@ -104,6 +120,8 @@ class ClientRequests:
                 await self._follow(request, connection)
             case control.Stop():
                 await self._stop(request.app, connection)
+            case control.Ask():
+                connection.send(await self._ask(request))
             case control.GetJobs():
                 connection.send(control.Jobs([described_job(listing) for listing in self._agent.jobs()]))
             case control.GetStatus():
@@ -126,6 +144,9 @@ class ClientRequests:
             case StopAnswered():
                 for expected in self._stops.get(notice.app_id, ()):
                     expected.resolve(notice)
+            case Answered() | AskRefused():
+                if (asked := self._questions.get(notice.question)) is not None:
+                    asked.resolve(notice)
 
     # A new job.
 
@@ -157,8 +178,7 @@ class ClientRequests:
     async def _job(self, request: control.Query, connection: Connection) -> Submit | None:
         """The job a query asks for; None, and the client told why, if there can be none."""
         if not self._pump.node.is_active:
-            message = "this agent has not joined its fleet yet: try again when its log says ready"
-            connection.send(control.Refused("unavailable", message))
+            connection.send(control.Refused("unavailable", NOT_JOINED))
             return None
         name = request.app or f"query-{secrets.token_hex(4)}"
         try:
@@ -211,7 +231,7 @@ class ClientRequests:
             case SubmitRefused(reason=reason, unavailable=unavailable):
                 return control.Refused("unavailable" if unavailable else "usage", reason)
             case None:
-                return control.Refused("unavailable", "the fleet did not answer in time: is this agent cut off?")
+                return control.Refused("unavailable", NO_ANSWER)
         if not follows:
             client.after = EVERYTHING
             self._audiences.attach(app_id, client)
@@ -255,8 +275,27 @@ class ClientRequests:
             case StopAnswered():
                 connection.send(control.Refused("unknown", _no_job(name)))
             case _:
-                message = "the fleet did not answer in time: is this agent cut off?"
-                connection.send(control.Refused("unavailable", message))
+                connection.send(control.Refused("unavailable", NO_ANSWER))
+
+    async def _ask(self, request: control.Ask) -> control.Answered | control.Refused:
+        if not self._pump.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        app_id, question = id_of_app(request.app, CREATOR), next(self._numbers)
+        expected = self._questions[question] = _Expected()
+        try:
+            self._pump.do(lambda now: self._agent.ask(question, app_id, request.windows, now))
+            with trio.move_on_after(ANSWER_TIMEOUT_S):
+                await expected.came.wait()
+        finally:
+            del self._questions[question]
+        match expected.notice:
+            case Answered(name=name, text=text, columns=columns, results=results):
+                windows = [control.Window(pane, msgspec.Raw(json)) for pane, json in results]
+                return control.Answered(name, text, list(columns), windows)
+            case AskRefused(unavailable=False):
+                return control.Refused("unknown", _no_job(request.app))
+            case _:
+                return control.Refused("unavailable", NO_ANSWER)
 
 
 def _no_job(name: str) -> str:

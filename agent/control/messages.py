@@ -15,6 +15,8 @@ LINE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 1 << 20
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
+ASKED_WINDOWS_MAX = 64
+"""As many as a job's master keeps."""
 BeyondGroups = Literal["other", "error"]
 
 
@@ -45,6 +47,13 @@ class Stop(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
     app: Name
 
 
+class Ask(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
+    """Tell the last windows of a running job, up to so many."""
+
+    app: Name
+    windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)] = 1
+
+
 class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
     """List the fleet's jobs."""
 
@@ -53,7 +62,7 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
     """Describe this agent."""
 
 
-Request = Query | Follow | Stop | GetJobs | GetStatus
+Request = Query | Follow | Stop | Ask | GetJobs | GetStatus
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
@@ -80,6 +89,15 @@ class Window(msgspec.Struct, frozen=True, tag="window"):
 
     pane: int
     result: msgspec.Raw
+
+
+class Answered(msgspec.Struct, frozen=True, tag="answered"):
+    """A job's last windows, in order; none when none is out yet."""
+
+    app: str
+    query: str
+    columns: list[str]
+    windows: list[Window]
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -184,4 +202,4 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     identity: IdentityStatus
 
 
-Answer = Accepted | Acknowledged | Window | Ended | Refused | Stopped | Jobs | Status
+Answer = Accepted | Acknowledged | Window | Ended | Refused | Stopped | Answered | Jobs | Status

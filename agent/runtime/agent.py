@@ -22,12 +22,13 @@ from agent.runtime.dispatch import Dispatch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.runtime.following import Followings
 from agent.runtime.master import Master
-from agent.runtime.messages import Submit
+from agent.runtime.messages import Ask, Submit
 from agent.runtime.notices import Notice, SubmitRefused
 from agent.runtime.offices import Offices
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
 from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.questions import Questions
 from agent.runtime.requests import Requests
 from agent.runtime.result import Result
 from agent.runtime.spill_room import SpillRoom
@@ -46,6 +47,9 @@ from overlay import (
     ParentChanged,
     PeerFailed,
     PeerLeft,
+    Requested,
+    RequestFailed,
+    Responded,
 )
 
 TICK_S = 0.25
@@ -87,6 +91,8 @@ class Agent:
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
+        self._questions = Questions(post, self._announcements, self._notices)
+        self._post = post
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
@@ -127,6 +133,10 @@ class Agent:
     def unfollow(self, app_id: int, now: float) -> None:
         """Gets a job's results no longer."""
         self._followings.unfollow(Id(app_id), now)
+
+    def ask(self, question: int, app_id: int, windows: int, now: float) -> None:
+        """Asks a job for its last results: `Answered` or `AskRefused` follows, under the asker's number."""
+        self._questions.ask(question, Ask(Id(app_id), windows), now)
 
     def notices(self) -> list[Notice]:
         """What there is to tell, drained."""
@@ -191,7 +201,8 @@ class Agent:
 
     def _is_busy(self) -> bool:
         jobs = len(self._parts) or self._offices.held or self._succession.jobs or self._followings.jobs
-        return bool(jobs) or not self._requests.is_empty or self._departure.has_begun
+        waits = not (self._requests.is_empty and self._questions.is_empty)
+        return bool(jobs) or waits or self._departure.has_begun
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
         """Does what is due."""
@@ -210,6 +221,7 @@ class Agent:
         for app_id in self._requests.tick(now):
             self._followings.drop_new(app_id)
         self._followings.tick(now)
+        self._questions.tick(now)
         for app_id in self._announcements.silent(now):
             self._parts.drop(app_id, now)
             self._succession.forget(app_id)
@@ -234,6 +246,13 @@ class Agent:
         match event:
             case Delivered() | MulticastReceived() | MessageReceived():
                 self._dispatch.receive(event, now, wall_ms)
+            case Requested():
+                if (answer := self._dispatch.requested(event)) is not None:
+                    self._post.respond(event, answer, now)
+            case Responded():
+                self._questions.responded(event, now)
+            case RequestFailed(ticket=ticket):
+                self._questions.failed(ticket)
             case ChildAdded(group=group, child=child):
                 self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
@@ -254,8 +273,8 @@ class Agent:
     @property
     def refused(self) -> int:
         """Messages that were no messages, unexpected, or from the wrong sender."""
-        parts = (self._dispatch, self._parts, self._offices, self._succession, self._followings, *self._parts)
-        return sum(part.refused for part in parts)
+        parts = (self._dispatch, self._parts, self._offices, self._succession, self._followings, self._questions)
+        return sum(part.refused for part in (*parts, *self._parts))
 
     def master(self, app_id: int) -> Master | None:
         """The master of a job, if it lives here."""

@@ -10,6 +10,7 @@ from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
     Announce,
+    Ask,
     Commit,
     Enrol,
     Enrolled,
@@ -37,7 +38,7 @@ from agent.runtime.parts import Parts
 from agent.runtime.post import FLEET_GROUP
 from agent.runtime.requests import Requests
 from agent.runtime.succession import Succession
-from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, WireError
+from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
 
 
 @dataclass(slots=True)
@@ -67,6 +68,17 @@ class Dispatch:
             case MessageReceived(sender=sender):
                 taken = self._request(message, sender, now, routed=False) or self._direct(message, sender, now, wall_ms)
         self.refused += not taken
+
+    def requested(self, event: Requested) -> Message | None:
+        """A question routed to a job's master; what is to be answered, if it was one."""
+        try:
+            message = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
+        except WireError:
+            message = None
+        if isinstance(message, Ask) and event.key == message.app_id:
+            return self.offices.answer(message)
+        self.refused += 1
+        return None
 
     def _multicast(self, message: Message, group: Id, now: float) -> bool:
         match message:

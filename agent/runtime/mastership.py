@@ -16,6 +16,8 @@ from agent.runtime.jobs import JobPart
 from agent.runtime.master import VERSION, Master
 from agent.runtime.messages import (
     Announce,
+    Answer,
+    Ask,
     Commit,
     Enrol,
     Farewell,
@@ -32,6 +34,7 @@ from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from overlay import Node, Peer
+from query import output_names
 
 ANNOUNCE_S = 3.0
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
@@ -134,6 +137,13 @@ class Mastership:
         self.followers.follow(sender, message, now)
         if self.ended is not None:
             self.followers.finish(self.ended, now)
+
+    def answer(self, message: Ask) -> Answer:
+        """Tells the last results that are out."""
+        job, log = self.master.job, self.followers.log
+        return Answer(
+            job.app_id, job.name, job.text, output_names(self.master.function.plan), log.last_results(message.windows)
+        )
 
     def stop(self, now: float, reason: Reason = "stopped") -> None:
         """Ends the job everywhere."""

@@ -22,6 +22,8 @@ Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Reason = Literal["finished", "stopped", "nobody", "failed"]
 """Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
 GRACE_MS = 5000
+ASKED_WINDOWS_MAX = 64
+"""As many results as a master keeps."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -207,7 +209,7 @@ class Unfollow(Message, frozen=True, tag=True):
 
 
 class NoJob(Message, frozen=True, tag=True):
-    """Root → agent, in answer to Follow: there is no such job here."""
+    """Root → agent, in answer to Follow or Ask: there is no such job here."""
 
 
 class Followed(Message, frozen=True, tag=True):
@@ -255,6 +257,21 @@ class Finished(Message, frozen=True, tag=True):
     failure: Text = ""
 
 
+class Ask(Message, frozen=True, tag=True):
+    """Agent → master, as a request to the appId: the last results of this job, up to so many."""
+
+    windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
+
+
+class Answer(Message, frozen=True, tag=True):
+    """Master → agent, in response to Ask (NoJob is the other one): the last results by pane, ascending, as JSON."""
+
+    name: Name
+    text: Text
+    columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
+    results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=ASKED_WINDOWS_MAX)]
+
+
 class Stop(Message, frozen=True, tag=True):
     """Agent → master, also routed to the appId: end this job."""
 
@@ -292,6 +309,8 @@ CODEC: Codec[Message] = Codec(
     | Acknowledgement
     | Window
     | Finished
+    | Ask
+    | Answer
     | Stop
     | StopAnswer
     | Stopped

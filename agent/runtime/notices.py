@@ -73,4 +73,23 @@ class StopAnswered:
     found: bool
 
 
-Notice = Accepted | SubmitRefused | Acknowledged | Published | Ended | StopAnswered
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to an `ask`: the job and its last results by pane, ascending, as their JSON lines."""
+
+    question: int
+    name: str
+    text: str
+    columns: tuple[str, ...]
+    results: tuple[tuple[int, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskRefused:
+    """There is no answer to an `ask`; `unavailable`: not now, else there is no such job."""
+
+    question: int
+    unavailable: bool
+
+
+Notice = Accepted | SubmitRefused | Acknowledged | Published | Ended | StopAnswered | Answered | AskRefused

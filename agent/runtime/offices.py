@@ -11,6 +11,8 @@ from agent.runtime.master import Master
 from agent.runtime.mastership import Mastership
 from agent.runtime.messages import (
     Announce,
+    Answer,
+    Ask,
     Enrol,
     Farewell,
     Follow,
@@ -174,6 +176,11 @@ class Offices:
             self._post.send(sender, NoJob(message.app_id), now)
         else:
             office.follow(sender, message, now)
+
+    def answer(self, message: Ask) -> Answer | NoJob:
+        """Somebody wants to know a job's last results."""
+        office = self._offices.get(message.app_id)
+        return NoJob(message.app_id) if office is None else office.answer(message)
 
     def unfollow(self, app_id: Id, sender: Peer) -> None:
         if (office := self._offices.get(app_id)) is not None:

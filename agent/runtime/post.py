@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.runtime.messages import CODEC, Message
-from overlay import PAYLOAD_BYTES_MAX, Node, Peer, group_id
+from overlay import PAYLOAD_BYTES_MAX, Node, Peer, Requested, group_id
 
 FLEET_GROUP = group_id("fleet")
 """The group of all agents: here masters announce their jobs."""
@@ -33,6 +33,15 @@ class Post:
         """To the root of the job's tree."""
         if (payload := self._payload(message)) is not None:
             self._node.route(message.app_id, payload, now)
+
+    def request(self, message: Message, timeout_s: float, now: float) -> int:
+        """To the root of the job's tree, which is to answer; a ticket for that. The message has to be a small one."""
+        return self._node.request(message.app_id, CODEC.encode(message), timeout_s, now)
+
+    def respond(self, requested: Requested, message: Message, now: float) -> None:
+        """An answer, to whoever asked."""
+        if (payload := self._payload(message)) is not None:
+            self._node.respond(requested, payload, now)
 
     def multicast(self, group: int, message: Message, now: float) -> None:
         """To every member of a group."""

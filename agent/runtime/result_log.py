@@ -38,6 +38,10 @@ class ResultLog:
         """The results after a pane, in order."""
         return (result for result in self._results if result[0] > pane)
 
+    def last_results(self, count: int) -> list[tuple[int, bytes]]:
+        """The newest results, up to so many, in order."""
+        return list(self._results)[-count:]
+
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         return iter(self._results)
 

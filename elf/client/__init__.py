@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         RefusedError,
         UnknownJobError,
     )
-    from elf.client.result import Result
+    from elf.client.result import LastWindows, Result
     from elf.client.sync_client import SyncClient, SyncJob, connect_sync
 else:
     # Loaded when first used: who asks from threads needs no trio.
@@ -33,7 +33,7 @@ else:
             "AgentUnreachableError", "AnswerTimeoutError", "ClientError", "ConnectionLostError", "JobEndedError",
             "ProtocolError", "QueryRefusedError", "RefusedError", "UnknownJobError",
         ),
-        "elf.client.result": ("Result",),
+        "elf.client.result": ("LastWindows", "Result"),
         "elf.client.sync_client": ("SyncClient", "SyncJob", "connect_sync"),
     }  # fmt: skip
 
@@ -56,6 +56,7 @@ __all__ = [
     "Ended",
     "Job",
     "JobEndedError",
+    "LastWindows",
     "ProtocolError",
     "QueryRefusedError",
     "Reconnected",

@@ -10,6 +10,8 @@ import trio
 from agent.control.messages import (
     GROUPS_DEFAULT,
     Answer,
+    Answered,
+    Ask,
     BeyondGroups,
     Ended,
     Follow,
@@ -27,7 +29,7 @@ from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_a
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
 from elf.client.errors import ClientError, JobEndedError, refusal
 from elf.client.protocol import ControlConnection
-from elf.client.result import Result
+from elf.client.result import LastWindows, Result, read_answer
 
 RECEIVE_BYTES = 256 * 1024
 
@@ -83,6 +85,12 @@ class AsyncClient:
     async def stop(self, app: str) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name."""
         await self._ask(Stop(app))
+
+    async def ask(self, app: str, *, windows: int = 1) -> LastWindows:
+        """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""
+        answer = await self._ask(Ask(app, windows))
+        assert isinstance(answer, Answered), "the protocol lets nothing else pass"
+        return read_answer(answer)
 
     async def jobs(self) -> list[Job]:
         """The fleet's jobs, as far as the agent has heard."""

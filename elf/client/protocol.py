@@ -4,7 +4,7 @@ A connection carries one request. What may answer it is one table, after which `
 that a job's windows come to, and `DONE` that of one that has got its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
-                        └──Stopped, Jobs, Status──────────────▲
+                        └──Stopped, Answered, Jobs, Status────▲
     Refused leads to DONE from everywhere; bytes after that are nobody's.
 """
 
@@ -20,6 +20,8 @@ from agent.control.messages import (
     Accepted,
     Acknowledged,
     Answer,
+    Answered,
+    Ask,
     Ended,
     Follow,
     GetJobs,
@@ -51,6 +53,7 @@ class State(Enum):
 _TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
     (State.ASKED, Accepted): State.ATTACHED,
     (State.ASKED, Stopped): State.DONE,
+    (State.ASKED, Answered): State.DONE,
     (State.ASKED, Jobs): State.DONE,
     (State.ASKED, Status): State.DONE,
     (State.ASKED, Refused): State.DONE,
@@ -63,6 +66,7 @@ _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     Query: Accepted,
     Follow: Accepted,
     Stop: Stopped,
+    Ask: Answered,
     GetJobs: Jobs,
     GetStatus: Status,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent.control.messages import Window
+from agent.control.messages import Answered, Window
 from agent.runtime.other_groups import OtherGroups
 from elf.client.errors import ProtocolError
 
@@ -46,6 +46,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.json.decode()
 
 
+class LastWindows(msgspec.Struct, frozen=True):
+    """What a job answers who asks it by its name: its query, the columns of its rows, its last windows in order."""
+
+    app: str
+    query: str
+    columns: list[str]
+    windows: list[Result]
+
+
 _DECODER = msgspec.json.Decoder(Result)
 
 
@@ -63,3 +72,9 @@ def read_result(window: Window, columns: list[str]) -> Result:
     msgspec.structs.force_setattr(result, "pane", window.pane)
     msgspec.structs.force_setattr(result, "json", line)
     return result
+
+
+def read_answer(answer: Answered) -> LastWindows:
+    """The last windows in an agent's answer; raises ProtocolError for anything else."""
+    windows = [read_result(window, answer.columns) for window in answer.windows]
+    return LastWindows(answer.app, answer.query, answer.columns, windows)

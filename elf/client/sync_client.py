@@ -12,6 +12,8 @@ from contextlib import suppress
 from agent.control.messages import (
     GROUPS_DEFAULT,
     Answer,
+    Answered,
+    Ask,
     BeyondGroups,
     Ended,
     Follow,
@@ -29,7 +31,7 @@ from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_a
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
 from elf.client.errors import ClientError, JobEndedError, refusal
 from elf.client.protocol import ControlConnection
-from elf.client.result import Result
+from elf.client.result import LastWindows, Result, read_answer
 
 RECEIVE_BYTES = 256 * 1024
 NEVER = float("inf")
@@ -86,6 +88,12 @@ class SyncClient:
     def stop(self, app: str) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name."""
         self._ask(Stop(app))
+
+    def ask(self, app: str, *, windows: int = 1) -> LastWindows:
+        """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""
+        answer = self._ask(Ask(app, windows))
+        assert isinstance(answer, Answered), "the protocol lets nothing else pass"
+        return read_answer(answer)
 
     def jobs(self) -> list[Job]:
         """The fleet's jobs, as far as the agent has heard."""

@@ -21,6 +21,8 @@ from agent.control.messages import (
     Accepted,
     Acknowledged,
     Answer,
+    Answered,
+    Ask,
     Ended,
     Follow,
     GetJobs,
@@ -120,9 +122,10 @@ def test_a_seed_that_does_not_answer_is_asked_again_and_told_of(tmp_path: Path) 
         told = agent.where(lambda line: "trying again" in line["event"], "it says that no seed answers")
         assert told["failures"] == [f"{seed.address}: connection refused"]
         assert not agent.status().active
-        answer = agent.ask(Query(PER_PRODUCT))
-        assert isinstance(answer, Refused)
-        assert (answer.kind, "has not joined" in answer.message) == ("unavailable", True)
+        for request in (Query(PER_PRODUCT), Ask("shop")):
+            answer = agent.ask(request)
+            assert isinstance(answer, Refused)
+            assert (answer.kind, "has not joined" in answer.message) == ("unavailable", True)
         seed.start().ready()
         agent.ready()
         assert agent.status().leaf_set == ["seed"]
@@ -231,6 +234,10 @@ def test_windows_come_live_to_all_who_follow(pair: list[AgentProcess]) -> None:
             with Conversation(pair[1], Follow("live", after=seen[0].pane)) as late:
                 again = [late.until(Window) for _ in range(2)]
                 assert [window.pane for window in again] == panes[1:]
+            for agent in pair:
+                answer = agent.ask(Ask("live", 3))
+                assert isinstance(answer, Answered)
+                assert [window.pane for window in answer.windows][-3:] >= panes[:3]
             assert pair[0].ask(Stop("live")) == Stopped("live")
             assert follower.until(Ended) == Ended("stopped")
         assert owner.until(Ended) == Ended("stopped")

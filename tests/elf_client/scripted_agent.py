@@ -19,10 +19,6 @@ from agent.control.messages import (
     Acknowledged,
     Answer,
     Ended,
-    Follow,
-    GetJobs,
-    GetStatus,
-    Query,
     Request,
     Stop,
     Stopped,
@@ -30,7 +26,7 @@ from agent.control.messages import (
 )
 
 PATIENCE_S = 20.0
-_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Query | Follow | Stop | GetJobs | GetStatus)
+_REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 
 def lines(*answers: Answer) -> bytes:

@@ -16,9 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from asking_process import ask
-from scripted_agent import ACCEPTED, Conversation, ScriptedAgent
+from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, window
 
 from agent.control.messages import (
+    ASKED_WINDOWS_MAX,
+    Answered,
+    Ask,
     Ended,
     GetJobs,
     IdentityStatus,
@@ -34,7 +37,14 @@ from agent.control.messages import (
 )
 from elf.client import AgentUnreachableError, connect_sync
 
-COMMANDS = [("query", "SELECT 1 FROM web"), ("follow", "shop"), ("jobs",), ("stop", "shop"), ("status",)]
+COMMANDS = [
+    ("query", "SELECT 1 FROM web"),
+    ("follow", "shop"),
+    ("ask", "shop"),
+    ("jobs",),
+    ("stop", "shop"),
+    ("status",),
+]
 LIVE = Job(
     "shop", "ab" * 16, "web", "SELECT COUNT(*) FROM web WINDOWING 1 MINUTE", "agent-3", 2, 1, 7, 8, False,
     "2026-01-02T03:04:00Z",
@@ -55,7 +65,7 @@ STATUS = Status(
 
 
 @contextmanager
-def answering(path: Path, answer: Jobs | Status | Stopped) -> Iterator[ScriptedAgent]:
+def answering(path: Path, answer: Jobs | Status | Stopped | Answered) -> Iterator[ScriptedAgent]:
     with ScriptedAgent(path, lambda conversation: conversation.send(answer)) as server:
         yield server
 
@@ -135,6 +145,37 @@ def test_stop_says_what_it_has_stopped(socket_path: Path) -> None:
         said = ask("stop", "shop", "--output", "json", "--socket", str(socket_path)).out
     assert json.loads(said) == {"type": "stopped", "app": "shop"}
     assert server.requests == [Stop("shop")] * 2
+
+
+def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
+    windows = [window(1000), window(2000)]
+    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, windows)) as server:
+        lines = ask("ask", "shop", "--windows", "2", "--output", "json", socket=socket_path)
+        csv = ask("ask", "shop", "--output", "csv", socket=socket_path)
+        table = ask("ask", "shop", socket=socket_path)
+    assert (lines.code, lines.err) == (0, "")
+    assert lines.out.encode().splitlines() == [bytes(one.result) for one in windows]
+    assert csv.out.splitlines() == [
+        "window_start,window_end,product,clicks",
+        "2026-01-02T03:04:01Z,2026-01-02T03:04:11Z,Chess,1000",
+        "2026-01-02T03:04:02Z,2026-01-02T03:04:12Z,Chess,2000",
+    ]
+    assert "2 of 2 agents" in table.out
+    assert server.requests == [Ask("shop", 2), Ask("shop"), Ask("shop")]
+
+
+def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:
+    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, [])):
+        finished = ask("ask", "shop", "--output", "json", socket=socket_path)
+    assert (finished.code, finished.out) == (0, "")
+    assert finished.err == "shop: no window is out yet: elf follow waits for the next one\n"
+
+
+@pytest.mark.parametrize("windows", ["0", str(ASKED_WINDOWS_MAX + 1), "many"])
+def test_ask_refuses_windows_that_no_job_keeps(socket_path: Path, windows: str) -> None:
+    finished = ask("ask", "shop", "--windows", windows, socket=socket_path)
+    assert (finished.code, finished.out) == (2, "")
+    assert windows in finished.err
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])

@@ -21,7 +21,8 @@ from scripted_agent import (
 )
 
 import elf
-from agent.control.messages import Ended, Follow, GetJobs, Jobs, Query, Refused, Stop
+from agent.control.messages import Answered, Ended, Follow, GetJobs, Jobs, Query, Refused, Stop
+from agent.control.messages import Ask as AskRequest
 from elf.client import (
     Acknowledged,
     AgentUnreachableError,
@@ -112,6 +113,21 @@ def test_requests_say_what_was_asked_for(socket_path: Path) -> None:
 
         in_trio(socket_path, ask)
     assert server.requests == [Query(TEXT, "a", once=True, detach=True), Follow("a", 5)] * 2
+
+
+def test_a_job_is_asked_by_its_name(socket_path: Path) -> None:
+    answer = Answered("shop", ACCEPTED.query, ACCEPTED.columns, [window(1000), window(2000)])
+    with ScriptedAgent(socket_path, lambda conversation: conversation.send(answer)) as server:
+        with elf.connect_sync(socket_path) as client:
+            blocking = client.ask("shop", windows=2)
+
+        async def ask(client: AsyncClient) -> None:
+            assert await client.ask("shop") == blocking
+
+        in_trio(socket_path, ask)
+    assert (blocking.app, blocking.query, blocking.columns) == ("shop", ACCEPTED.query, ACCEPTED.columns)
+    assert [one.pane for one in blocking.windows] == [1000, 2000]
+    assert server.requests == [AskRequest("shop", 2), AskRequest("shop", 1)]
 
 
 def test_leaving_early_closes_the_connection(socket_path: Path) -> None:
