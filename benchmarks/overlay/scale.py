@@ -11,8 +11,8 @@ TREES = 6
 PAUSE_S = 10.0
 
 
-def run(nodes: int, seeds: Sequence[int], later_joins: int) -> list[Comparison]:
-    """All figures of one size; the second tenth is killed among the survivors of the first."""
+def run(nodes: int, seeds: Sequence[int], later_joins: int, settled_s: float = SETTLED_S) -> list[Comparison]:
+    """All figures of one size, so long after the last join; the second tenth is killed among the survivors."""
     joined: list[joins.Joins] = []
     routed: list[routes.Routes] = []
     shapes: list[trees.Shape] = []
@@ -21,7 +21,7 @@ def run(nodes: int, seeds: Sequence[int], later_joins: int) -> list[Comparison]:
         population = Population(seed)
         joined.append(joins.measure(population, nodes, later_joins))
         progress(f"{nodes:,} nodes, seed {seed}: joined in {joined[-1].cold_s:g} s")
-        population.run(SETTLED_S)
+        population.run(settled_s)
         routed.append(routes.measure(population))
         keys = population.plant(TREES)
         shapes.append(trees.measure(population, keys))
