@@ -92,7 +92,6 @@ class Agent:
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
         self._questions = Questions(post, self._announcements, self._notices)
-        self._post = post
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
@@ -244,11 +243,8 @@ class Agent:
         if isinstance(event, PeerFailed | PeerLeft) and self.on_peer_gone is not None:
             self.on_peer_gone(event)
         match event:
-            case Delivered() | MulticastReceived() | MessageReceived():
+            case Delivered() | Requested() | MulticastReceived() | MessageReceived():
                 self._dispatch.receive(event, now, wall_ms)
-            case Requested():
-                if (answer := self._dispatch.requested(event)) is not None:
-                    self._post.respond(event, answer, now)
             case Responded():
                 self._questions.responded(event, now)
             case RequestFailed(ticket=ticket):

@@ -53,7 +53,9 @@ class Dispatch:
     announcements: Announcements
     refused: int = 0
 
-    def receive(self, event: Delivered | MulticastReceived | MessageReceived, now: float, wall_ms: int) -> None:
+    def receive(
+        self, event: Delivered | Requested | MulticastReceived | MessageReceived, now: float, wall_ms: int
+    ) -> None:
         """One job message, whichever way it came."""
         try:
             message = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
@@ -65,20 +67,18 @@ class Dispatch:
                 taken = self._multicast(message, group, now)
             case Delivered(key=key, origin=origin):
                 taken = key == message.app_id and self._request(message, origin, now, routed=True)
+            case Requested(key=key):
+                taken = key == message.app_id and self._question(message, event, now)
             case MessageReceived(sender=sender):
                 taken = self._request(message, sender, now, routed=False) or self._direct(message, sender, now, wall_ms)
         self.refused += not taken
 
-    def requested(self, event: Requested) -> Message | None:
-        """A question routed to a job's master; what is to be answered, if it was one."""
-        try:
-            message = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
-        except WireError:
-            message = None
-        if isinstance(message, Ask) and event.key == message.app_id:
-            return self.offices.answer(message)
-        self.refused += 1
-        return None
+    def _question(self, message: Message, event: Requested, now: float) -> bool:
+        """What is routed to a job's master and wants an answer."""
+        if not isinstance(message, Ask):
+            return False
+        self.offices.answer(message, event, now)
+        return True
 
     def _multicast(self, message: Message, group: Id, now: float) -> bool:
         match message:

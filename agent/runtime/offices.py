@@ -11,7 +11,6 @@ from agent.runtime.master import Master
 from agent.runtime.mastership import Mastership
 from agent.runtime.messages import (
     Announce,
-    Answer,
     Ask,
     Enrol,
     Farewell,
@@ -29,7 +28,7 @@ from agent.runtime.post import Post
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from agent.runtime.succession import Inheritance
-from overlay import Id, Node, Peer
+from overlay import Id, Node, Peer, Requested
 
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
 FULL = "this agent cannot be master of another job: it has a part in too many"
@@ -177,10 +176,10 @@ class Offices:
         else:
             office.follow(sender, message, now)
 
-    def answer(self, message: Ask) -> Answer | NoJob:
+    def answer(self, message: Ask, requested: Requested, now: float) -> None:
         """Somebody wants to know a job's last results."""
         office = self._offices.get(message.app_id)
-        return NoJob(message.app_id) if office is None else office.answer(message)
+        self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
 
     def unfollow(self, app_id: Id, sender: Peer) -> None:
         if (office := self._offices.get(app_id)) is not None:
