@@ -50,6 +50,9 @@ LINGER_S = 30.0
 REPLICATION_S = 0.5
 """Replicas that do not answer hold up a result for no longer than this."""
 HAND_OVER_S = 1.0
+HEIR_S = 3.0
+"""Nothing goes out for so long after the first attempt to hand over: the heir may be in office, and this not be known
+here yet. It would not learn of what went out, and agents would free what it still needs."""
 RESULT_BYTES_MAX = 48 << 20
 """A larger result loses its last rows."""
 
@@ -101,6 +104,8 @@ class Mastership:
         self._announced = 0
         self._announce_at = now
         self._hand_over_at = now
+        self._heir: Peer | None = None
+        self._silent_until = now
         self._resigns = False
         self._outcomes: deque[_Outcome] = deque()
 
@@ -190,6 +195,8 @@ class Mastership:
             if (successor := self._replication.successor()) is not None:
                 self._replication.hand_over(successor, now, leaving=True)
         elif (nearest := self._node.closest(self._app_id)).node_id != self._node.peer.node_id:
+            if nearest != self._heir:
+                self._heir, self._silent_until = nearest, now + HEIR_S
             self._replication.hand_over(nearest, now, leaving=False)
         self._hand_over_at = now + HAND_OVER_S
 
@@ -275,7 +282,8 @@ class Mastership:
         """Sends out what the replicas hold."""
         while self._outcomes:
             outcome = self._outcomes[0]
-            if not self._replication.is_held(outcome.revision) and now < outcome.release_at:
+            is_held = self._replication.is_held(outcome.revision)
+            if now < self._silent_until or (not is_held and now < outcome.release_at):
                 return
             self._outcomes.popleft()
             self.followers.frontier = outcome.frontier

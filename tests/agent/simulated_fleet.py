@@ -25,6 +25,7 @@ PANE_MS = 2000
 SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 2 SECONDS"
 WALL_MS = 1_700_000_000_000
 """The wall clock at virtual time 0."""
+JOIN_AGAIN_S = 10.0
 STEP_S = 0.1
 """So often agents are driven and logs are read."""
 
@@ -79,13 +80,17 @@ class Reader:
 
 @dataclass
 class Server:
-    """A web server and the agent beside it. The log goes on whether there is an agent or not."""
+    """A web server and the agent beside it. The log goes on whether there is an agent or not.
+
+    `read`: as much of the log as any feed has come to.
+    """
 
     name: str
     agent: Agent
     node: Node
     streams: dict[str, StreamOptions]
     log: list[tuple[int, str]] = field(default_factory=list)
+    read: int = 0
     readers: dict[FeedKey, Reader] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
     is_up: bool = True
@@ -214,6 +219,7 @@ class SimulatedFleet:
         upto = min(reader.position + 50, len(server.log) if reader.end is None else reader.end)
         events = server.log[reader.position : upto]
         reader.position = upto
+        server.read = max(server.read, upto)
         if events:
             server.agent.insert(key, parsed(events), self.now, self.wall_ms)
         if reader.end is None and upto == len(server.log):
@@ -244,10 +250,18 @@ class SimulatedFleet:
     def _join(self, server: Server) -> None:
         others = [other for other in self.servers.values() if other is not server and other.is_up]
         if others:
-            server.node.join(self.random.choice(others).node.peer, self.now)
+            self._ask_to_join(server, server.node)
         else:
             server.node.start(self.now)
         server.agent.start(self.now)
+
+    def _ask_to_join(self, server: Server, node: Node) -> None:
+        """As an agent with several seeds does: who does not answer may be dead, so another one is asked."""
+        if server.node is node and server.is_up and not node.is_active:
+            others = [other for other in self.servers.values() if other is not server and other.is_up]
+            if others:
+                node.join(self.random.choice(others).node.peer, self.now)
+            self.at(self.now + JOIN_AGAIN_S, lambda: self._ask_to_join(server, node))
 
     def crash(self, server: Server) -> None:
         """SIGKILL."""
@@ -271,8 +285,7 @@ class SimulatedFleet:
     def leave(self, server: Server, *, patience: float = 5.0) -> None:
         """SIGTERM: the agent leaves, then its node, then the process ends."""
         server.writes = False
-        read = max((reader.position for reader in server.readers.values()), default=0)
-        del server.log[max(0, read) :]
+        del server.log[server.read :]
         server.agent.leave(self.now, self.wall_ms)
         deadline = self.now + patience
 
