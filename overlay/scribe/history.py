@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from overlay.ids import Id
-from overlay.scribe.epoch import Epoch, Sequence
+from overlay.scribe.epoch import COUNTER_MAX, Epoch, Sequence
 
 LOG_ENTRIES_MAX = 64
 LOG_BYTES_MAX = 1 << 20
@@ -27,10 +27,13 @@ Frontier = Annotated[tuple[tuple[Epoch, Sequence], ...], msgspec.Meta(max_length
 
 
 class Entry(NamedTuple):
-    """One multicast. `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all."""
+    """One multicast of its epoch, counted from 1.
+
+    `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
+    """
 
     epoch: Epoch
-    sequence: Sequence
+    sequence: Annotated[int, msgspec.Meta(ge=1, le=COUNTER_MAX)]
     message_id: Annotated[int, msgspec.Meta(ge=0)]
     acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
     payload: bytes

@@ -196,11 +196,15 @@ class Multicast:
     def inherit(self, group: Group, state: RootState, now: float) -> None:
         """As the root, whose epoch is above all of those: take over what a root before had."""
         history = self._history(group)
-        for epoch, sequence in state.frontier:
-            first = min((entry.sequence for entry in state.entries if entry.epoch == epoch), default=sequence + 1)
+        frontier = tuple(one for one in state.frontier if one[0] < group.epoch)
+        entries = [entry for entry in state.entries if entry.epoch < group.epoch]
+        for epoch, sequence in frontier:
+            first = min((entry.sequence for entry in entries if entry.epoch == epoch), default=sequence + 1)
             history.begin(epoch, 0 if epoch >= group.base else first - 1)
-        self.catch_up(group, state.frontier, None, now)
-        self._add_all(group, state.entries, now)
+        self.catch_up(group, frontier, None, now)
+        self._add_all(group, entries, now)
+        if history.targets:
+            self._pull_soon(group, None, now)
 
     def _add_all(self, group: Group, entries: Iterable[Entry], now: float) -> bool:
         """Take in what was pulled or inherited; return whether any was new."""

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from overlay_oracle import memory_overlay
 
@@ -153,7 +153,16 @@ def node_in(state: str) -> Node:
     return node
 
 
+def a_root_was_at(frontier: tuple[tuple[Epoch, int], ...], *entries: Entry) -> list[tuple[Peer, OverlayMessage]]:
+    """Somebody, closer to group 4 than the node, says so."""
+    state = RootState(Id(4), Epoch(0, Id(4)), frontier, entries)
+    return [(Peer(0, "here"), Announcement()), (Peer(4, "here"), Replicate((state,)))]
+
+
 @pytest.mark.fuzz
+@example("active", a_root_was_at((), Entry(Epoch(0, Id(0)), 0, 0, 0, b"")))
+@example("active", a_root_was_at(((Epoch(0, Id(4)), 0),), Entry(Epoch(0, Id(0)), 0, 0, 0, b""),
+                                 Entry(Epoch(2, Id(0)), 2, 0, 0, b"")))  # fmt: skip
 @given(
     st.sampled_from(["idle", "joining", "active"]),
     st.lists(
