@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import polars as pl
+from simulated_links import LinkLatency
 
 import query
 from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit
@@ -19,7 +20,7 @@ from agent.parsing import Parsed
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.master import Master
 from agent.runtime.result import NAMES_MAX
-from overlay import Event, Id, Node, Peer, Simulator, app_id
+from overlay import Event, Id, Node, Simulator, app_id
 
 PANE_MS = 2000
 SQL = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 2 SECONDS"
@@ -47,25 +48,6 @@ def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
 
 
 Master._result = _with_roster(Master._result)  # type: ignore[method-assign]
-
-
-class LinkLatency:
-    """Links differ in speed by orders of magnitude and overtake each other; each one keeps its own order."""
-
-    def __init__(self, source: random.Random, clock: Callable[[], float]) -> None:
-        self._random = source
-        self._clock = clock
-        self._scale: dict[tuple[int, int], float] = {}
-        self._last: dict[tuple[int, int], float] = {}
-
-    def delay_s(self, sender: Peer, receiver: Peer) -> float:
-        link = (sender.node_id, receiver.node_id)
-        if link not in self._scale:
-            self._scale[link] = 10 ** self._random.uniform(-3.0, -0.7)
-        now = self._clock()
-        drawn = now + self._scale[link] * self._random.uniform(0.2, 1.0)
-        self._last[link] = max(drawn, self._last.get(link, 0.0) + 1e-6)
-        return self._last[link] - now
 
 
 @dataclass
