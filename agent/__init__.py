@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agent.runtime.embedded import EmbeddedFleet
     from agent.runtime.feeds_wanted import Feed, StreamOptions
     from agent.runtime.master import Master
-    from agent.runtime.messages import Submit
+    from agent.runtime.messages import Submit, Update
     from agent.runtime.notices import (
         Accepted,
         Acknowledged,
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         Published,
         StopAnswered,
         SubmitRefused,
+        UpdateAnswered,
+        UpdateRefused,
     )
     from agent.runtime.result import Result
     from agent.runtime.spill_room import SpillRoom
@@ -53,6 +55,9 @@ else:
         "StreamOptions": "agent.runtime.feeds_wanted",
         "Submit": "agent.runtime.messages",
         "SubmitRefused": "agent.runtime.notices",
+        "Update": "agent.runtime.messages",
+        "UpdateAnswered": "agent.runtime.notices",
+        "UpdateRefused": "agent.runtime.notices",
         "check_revocations": "agent.daemon.own_identity",
         "load_config": "agent.configuration.config",
         "load_identity": "agent.daemon.own_identity",
@@ -89,6 +94,9 @@ __all__ = [
     "StreamOptions",
     "Submit",
     "SubmitRefused",
+    "Update",
+    "UpdateAnswered",
+    "UpdateRefused",
     "check_revocations",
     "load_config",
     "load_identity",

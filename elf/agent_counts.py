@@ -29,7 +29,8 @@ class AgentCounts:
 
     def change(self, heard: Acknowledged, now: float) -> None:
         """There is news; most of it is about the master, not the counts."""
-        counts = f"{heard.agents} of {heard.expected} agents run it"
+        what = "it" if heard.version == 1 else f"version {heard.version}"
+        counts = f"{heard.agents} of {heard.expected} agents run {what}"
         if not heard.expected:
             counts = "no agent has its stream so far"
         if counts == self._text:

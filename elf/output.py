@@ -73,24 +73,24 @@ class JsonWriter:
 class CsvWriter:
     """A header, then one line a row, each led by its window's start and end where there are windows.
 
-    A terminal gets text from logs made safe; everyone else gets it as it is. That groups are in no row is said on
-    standard error.
+    When an update of the job changes the columns, there is a header again. A terminal gets text from logs made safe;
+    everyone else gets it as it is. That groups are in no row is said on standard error.
     """
 
     def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
         self._columns = columns
         self._writer = csv.writer(stream, lineterminator="\n")
         self._safe = printable if stream.isatty() else str
-        self._begun = False
+        self._header: list[str] | None = None
 
     def write(self, result: Result) -> None:
         window = [_csv_value(result.window_start), _csv_value(result.window_end)] if _is_windowed(result) else []
-        if not self._begun:
-            self._writer.writerow(
-                [*(["window_start", "window_end"] if window else []), *map(self._safe, self._columns)]
-            )
-            self._begun = True
-        columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in self._columns]
+        names = _columns_of(result, self._columns)
+        header = [*(["window_start", "window_end"] if window else []), *map(self._safe, names)]
+        if self._header is None or (result.rows and header != self._header):
+            self._writer.writerow(header)
+            self._header = header
+        columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in names]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
         if result.other is not None:
             tell(": ".join([*window[:1], in_other(result.other)]))
@@ -112,6 +112,7 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
 
     A table, numbers to the right; one record below the other where a table would have no room.
     """
+    columns = _columns_of(result, columns)
     names = [printable(name) for name in columns]
     values = [_column(result, name) for name in columns]
     cells = [[_cell(value) for value in column] for column in values]
@@ -123,6 +124,12 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
     other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
     return Group(*window, *shown, *other, Text(completeness(result), style="dim"))
+
+
+def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
+    """Those of its rows: of a job that was updated they may be others than it began with."""
+    rows = result.rows
+    return list(rows[0]) if isinstance(rows, list) and rows else columns
 
 
 def _column(result: Result, name: str) -> Sequence[Any]:

@@ -94,7 +94,7 @@ class Audiences:
         audience = self._audiences.get(notice.app_id)
         if audience is None:
             return
-        answer = control.Accepted(notice.name, notice.text, list(notice.columns), bounded=notice.bounded)
+        answer = control.Accepted(notice.name, notice.text, list(notice.columns), notice.bounded, notice.version)
         audience.accepted = encode_answer(answer)
         for client in audience.clients:
             self._introduce(audience, client)

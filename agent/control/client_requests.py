@@ -19,7 +19,7 @@ from agent.control.server import Connection
 from agent.daemon.pump import Pump
 from agent.feeding.stream_schema import stream_schema
 from agent.runtime.agent import Agent
-from agent.runtime.messages import Submit
+from agent.runtime.messages import Submit, Update
 from agent.runtime.notices import (
     Accepted,
     Acknowledged,
@@ -30,7 +30,10 @@ from agent.runtime.notices import (
     Published,
     StopAnswered,
     SubmitRefused,
+    UpdateAnswered,
+    UpdateRefused,
 )
+from agent.runtime.requests import UPDATING
 from overlay import app_id as id_of_app
 
 CREATOR = b""
@@ -107,6 +110,7 @@ class ClientRequests:
         self._status = status
         self._audiences = Audiences(_Core(pump, agent))
         self._submissions: dict[int, _Expected] = {}
+        self._updates: dict[int, _Expected] = {}
         self._stops: dict[int, list[_Expected]] = {}
         self._numbers = itertools.count()
         self._questions: dict[int, _Expected] = {}
@@ -118,6 +122,8 @@ class ClientRequests:
                 await self._query(request, connection)
             case control.Follow():
                 await self._follow(request, connection)
+            case control.UpdateJob():
+                connection.send(await self._update(request))
             case control.Stop():
                 await self._stop(request.app, connection)
             case control.Ask():
@@ -141,6 +147,9 @@ class ClientRequests:
                 self._audiences.published(notice)
             case Ended():
                 self._audiences.ended(notice)
+            case UpdateAnswered() | UpdateRefused():
+                if (updated := self._updates.get(notice.app_id)) is not None:
+                    updated.resolve(notice)
             case StopAnswered():
                 for expected in self._stops.get(notice.app_id, ()):
                     expected.resolve(notice)
@@ -177,15 +186,12 @@ class ClientRequests:
 
     async def _job(self, request: control.Query, connection: Connection) -> Submit | None:
         """The job a query asks for; None, and the client told why, if there can be none."""
-        if not self._pump.node.is_active:
-            connection.send(control.Refused("unavailable", NOT_JOINED))
-            return None
         name = request.app or f"query-{secrets.token_hex(4)}"
-        try:
-            parsed, plan = await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
-        except query.QueryError as error:
-            connection.send(control.Refused("usage", str(error)))
+        analysed = await self._analysed(request)
+        if isinstance(analysed, control.Refused):
+            connection.send(analysed)
             return None
+        parsed, plan = analysed
         return Submit(
             id_of_app(name, CREATOR),
             name,
@@ -197,7 +203,17 @@ class ClientRequests:
             submitted_ms=self._wall_ms(),
         )
 
-    def _analyse(self, request: control.Query) -> tuple[query.Query, query.Plan]:
+    async def _analysed(
+        self, request: control.Query | control.UpdateJob
+    ) -> tuple[query.Query, query.Plan] | control.Refused:
+        if not self._pump.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        try:
+            return await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
+        except query.QueryError as error:
+            return control.Refused("usage", str(error))
+
+    def _analyse(self, request: control.Query | control.UpdateJob) -> tuple[query.Query, query.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
         parsed = query.parse(request.text)
         catalog = {
@@ -257,6 +273,35 @@ class ClientRequests:
         finally:
             self._audiences.detach(app_id, client)
         connection.send(end.answer() or control.Refused("unknown", _no_job(request.app)))
+
+    async def _update(self, request: control.UpdateJob) -> control.Updated | control.Refused:
+        analysed = await self._analysed(request)
+        if isinstance(analysed, control.Refused):
+            return analysed
+        parsed, plan = analysed
+        app_id, text = id_of_app(request.app, CREATOR), query.format_query(parsed)
+        if app_id in self._updates:
+            return control.Refused("unavailable", UPDATING)
+        expected = self._updates[app_id] = _Expected()
+        update = Update(app_id, plan.to_wire(), text, request.reset, 0)
+        try:
+            self._pump.do(lambda now: self._agent.update(update, now, self._wall_ms()))
+            with trio.move_on_after(ANSWER_TIMEOUT_S):
+                await expected.came.wait()
+        finally:
+            del self._updates[app_id]
+        match expected.notice:
+            case UpdateAnswered() as told:
+                starts = query.format_timestamp(told.starts) or str(told.starts)
+                return control.Updated(
+                    request.app, text, told.version, starts, told.agents, told.expected, list(told.laggards)
+                )
+            case UpdateRefused(kind="unknown"):
+                return control.Refused("unknown", _no_job(request.app))
+            case UpdateRefused(reason=reason, kind=kind):
+                return control.Refused(kind, reason)
+            case _:
+                return control.Refused("unavailable", NO_ANSWER)
 
     async def _stop(self, name: str, connection: Connection) -> None:
         app_id = id_of_app(name, CREATOR)

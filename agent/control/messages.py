@@ -54,6 +54,19 @@ class Ask(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)] = 1
 
 
+class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields=True):
+    """Let a running job compute another query, from a window on that has not begun anywhere.
+
+    `reset`: windows under way are given up, else they end on the query they began with.
+    """
+
+    app: Name
+    text: str
+    reset: bool = False
+    max_groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+
+
 class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
     """List the fleet's jobs."""
 
@@ -62,16 +75,17 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
     """Describe this agent."""
 
 
-Request = Query | Follow | Stop | Ask | GetJobs | GetStatus
+Request = Query | Follow | UpdateJob | Stop | Ask | GetJobs | GetStatus
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
-    """The job is there: its name, its query as ELF reads it, the columns of its rows."""
+    """The job is there: its name, its query as ELF reads it, the columns of its rows, the version that is in force."""
 
     app: str
     query: str
     columns: list[str]
     bounded: bool
+    version: int = 1
 
 
 class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):
@@ -89,6 +103,21 @@ class Window(msgspec.Struct, frozen=True, tag="window"):
 
     pane: int
     result: msgspec.Raw
+
+
+class Updated(msgspec.Struct, frozen=True, tag="updated"):
+    """The job runs this version of its function in windows that start at `starts` (RFC 3339) or later.
+
+    So many agents have acknowledged it, of so many on its roster; `laggards` names at most 20 that have not yet.
+    """
+
+    app: str
+    query: str
+    version: int
+    starts: str
+    agents: int
+    expected: int
+    laggards: list[str]
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered"):
@@ -202,4 +231,4 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     identity: IdentityStatus
 
 
-Answer = Accepted | Acknowledged | Window | Ended | Refused | Stopped | Answered | Jobs | Status
+Answer = Accepted | Acknowledged | Window | Ended | Refused | Updated | Stopped | Answered | Jobs | Status

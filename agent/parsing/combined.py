@@ -92,7 +92,7 @@ class CombinedParser:
 
     def __init__(self, columns: Sequence[SourceColumn]) -> None:
         self._columns = tuple(columns)
-        names = {column.name for column in columns}
+        names = {column.field for column in columns}
         self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
         self._texts = [name for name in _TEXTS if name in names or (name == "request" and self._needs_parts)]
         self._needs_tail = bool(names & {"http_referer", "http_user_agent"})
@@ -157,9 +157,9 @@ def _request_parts(requests: pl.Series) -> pl.DataFrame:
 
 
 def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
-    use = COLUMNS.get(column.name)
+    use = COLUMNS.get(column.field)
     if use is None:
         return null_column(column.name, frame.height)
     if use == "timestamp":
         return Column(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
-    return column_of_texts(column.name, use, frame[column.name])
+    return column_of_texts(column.name, use, frame[column.field])

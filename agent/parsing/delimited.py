@@ -30,7 +30,7 @@ class DelimitedParser:
         self._is_quoted = form.kind == "csv"
         self._separator = SEPARATORS[form.kind]
         header = form.header or ()
-        wanted = {_field_name(column) for column in columns} | {form.time_field}
+        wanted = {column.field for column in columns} | {form.time_field}
         self._positions = {name: header.index(name) for name in header if name in wanted}
         self._needed = sorted(set(self._positions.values())) or [0]  # a frame without columns has no height
         self._names = self._separator.join(b"%d" % index for index in range(len(header))) + b"\n"
@@ -88,7 +88,7 @@ class DelimitedParser:
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
     def _column(self, texts: pl.DataFrame, column: SourceColumn) -> Column:
-        index = self._positions.get(_field_name(column))
+        index = self._positions.get(column.field)
         if index is None:
             return null_column(column.name, texts.height)
         return column_of_texts(column.name, column.type, texts[str(index)])
@@ -112,10 +112,6 @@ def header_record(data: bytes, separator: bytes) -> Record:
             return Record(start, end, tuple(line.rstrip(b"\r\n").split(separator)))
         start = end
     return Record(start, start, ())
-
-
-def _field_name(column: SourceColumn) -> str:
-    return ".".join(column.path)
 
 
 def _fields(line: bytes, separator: bytes) -> Sequence[bytes] | None:

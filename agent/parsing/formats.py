@@ -34,12 +34,17 @@ class SourceColumn:
     """A column that queries need.
 
     `path` leads to it through nested objects; a path of one part is a key as it stands. `type` is any,
-    number, integer, string, boolean or timestamp.
+    number, integer, string, boolean or timestamp. `name` is that of the parsed column.
     """
 
     name: str
     path: tuple[str, ...]
     type: str
+
+    @property
+    def field(self) -> str:
+        """What it is called where nothing is nested."""
+        return ".".join(self.path)
 
 
 @dataclass(frozen=True, slots=True)

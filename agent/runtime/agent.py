@@ -22,7 +22,7 @@ from agent.runtime.dispatch import Dispatch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.runtime.following import Followings
 from agent.runtime.master import Master
-from agent.runtime.messages import Ask, Submit
+from agent.runtime.messages import Ask, Submit, Update
 from agent.runtime.notices import Notice, SubmitRefused
 from agent.runtime.offices import Offices
 from agent.runtime.panes import FIRST_PANE
@@ -114,6 +114,10 @@ class Agent:
         bounded = job.bounded or plan.window_ms is None
         job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms))
         self._requests.submit(job, tuple(query.output_names(plan)), now)
+
+    def update(self, update: Update, now: float, wall_ms: int) -> None:
+        """Lets a job compute something else from a window on: `UpdateAnswered` or `UpdateRefused` follows."""
+        self._requests.update(msgspec.structs.replace(update, updated_ms=max(0, wall_ms)), now)
 
     def stop(self, app_id: int, now: float) -> None:
         """Ends a job everywhere: `StopAnswered` follows."""

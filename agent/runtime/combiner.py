@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agent.runtime.panes import FIRST_PANE, Run, add_counters
+from agent.runtime.panes import FIRST_PANE, Run, add_counters, runs_upto
 
-Combine = Callable[[list[pl.DataFrame]], pl.DataFrame]
+Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
+"""Merges the states of a run that ends with this pane."""
 LOOSE_MAX = 4096
 """Loose runs a root keeps; more are refused, and their agents missing."""
 
@@ -49,6 +50,8 @@ class Combiner:
     combine: Combine
     frontier: int = FIRST_PANE
     refused: int = 0
+    ends: tuple[int, ...] = ()
+    """The last panes of versions that a later one follows: no combined run reaches across."""
     _progress: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[Hashable, int] = field(default_factory=dict)
     _waiting: dict[Hashable, list[Run]] = field(default_factory=dict)
@@ -118,10 +121,10 @@ class Combiner:
         if not cuts:
             return []
         runs = []
-        for (contributors, partial), group in groupby(cuts, key=lambda cut: (cut[0].contributors, _partial(cut[1]))):
+        for (contributors, partial, _), group in groupby(cuts, key=self._kind):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
-            state, counters = self._merge(parts)
+            state, counters = self._merge(parts, alike[-1][0].upto)
             runs.append(Run(alike[0][0].after, alike[-1][0].upto, contributors, state, counters, partial))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
@@ -131,6 +134,20 @@ class Combiner:
         self.refused += self._overlapping
         self.frontier = limit
         return runs
+
+    def _kind(self, cut: tuple[Span, list[Run]]) -> tuple[int, int, int]:
+        """Who is in a span, who of them in part, and its version: spans alike in all three are one run."""
+        span, runs = cut
+        return span.contributors, _partial(runs), sum(end < span.upto for end in self.ends)
+
+    def end_versions_at(self, ends: tuple[int, ...]) -> None:
+        """From now on runs end there. What has been delivered beyond a new end is of a version that is not in force."""
+        last = min((end for end in ends if end not in self.ends), default=None)
+        self.ends = ends
+        if last is not None:
+            for source, waiting in self._waiting.items():
+                self._waiting[source] = runs_upto(last, waiting)
+            self._loose = runs_upto(last, self._loose)
 
     @property
     def waiting_runs(self) -> int:
@@ -162,7 +179,7 @@ class Combiner:
             return []
         pending = [run for runs in (*self._waiting.values(), self._loose) for run in runs]
         ends = {end for run in pending for end in (run.after, run.upto)}
-        bounds = sorted({end for end in ends if self.frontier < end < limit} | {limit})
+        bounds = sorted({end for end in (*ends, *self.ends) if self.frontier < end < limit} | {limit})
         cuts = []
         after, self._overlapping = self.frontier, 0
         for upto in bounds:
@@ -173,10 +190,10 @@ class Combiner:
             after = upto
         return cuts
 
-    def _merge(self, parts: list[Run]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _merge(self, parts: list[Run], upto: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         counters = add_counters(part.counters for part in parts)
         states = [part.state for part in parts]
-        return states[0] if len(states) == 1 else self.combine(states), counters
+        return states[0] if len(states) == 1 else self.combine(states, upto), counters
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:

@@ -11,6 +11,7 @@ from agent.runtime.messages import (
     Acknowledgement,
     Announce,
     Ask,
+    Begin,
     Commit,
     Enrol,
     Enrolled,
@@ -20,6 +21,8 @@ from agent.runtime.messages import (
     Followed,
     Message,
     NoJob,
+    Prepared,
+    Propose,
     Ready,
     Received,
     Replica,
@@ -31,7 +34,10 @@ from agent.runtime.messages import (
     Submit,
     Submitted,
     Unfollow,
+    Update,
+    Updated,
     Window,
+    Withdraw,
 )
 from agent.runtime.offices import Offices
 from agent.runtime.parts import Parts
@@ -88,6 +94,8 @@ class Dispatch:
                 return self._stopped(message, now)
             case Commit() if group == message.app_id:
                 return self.parts.commit(message)
+            case Propose() | Begin() | Withdraw() if group == message.app_id:
+                return self.parts.change(message, now)
         return False
 
     def _request(self, message: Message, sender: Peer, now: float, *, routed: bool) -> bool:
@@ -101,6 +109,8 @@ class Dispatch:
                 self.offices.unfollow(message.app_id, sender)
             case Stop():
                 self.offices.stop(message, sender, now)
+            case Update():
+                self.offices.update(message, sender, now)
             case _:
                 return False
         return True
@@ -113,7 +123,7 @@ class Dispatch:
                 return self.parts.received(message, sender)
             case Enrolled():
                 return self.parts.install(message, sender, now, wall_ms)
-            case Enrol() | Ready() | Farewell() | Replicated():
+            case Enrol() | Ready() | Prepared() | Farewell() | Replicated():
                 return self.offices.receive(message, sender, now)
             case Replica():
                 inheritance = self.succession.hold(sender, message, now)
@@ -126,6 +136,8 @@ class Dispatch:
             case StopAnswer():
                 self.requests.stopped(message)
                 return True
+            case Updated():
+                return self.requests.updated(message)
         return self._to_follower(message, now)
 
     def _to_follower(self, message: Message, now: float) -> bool:
@@ -140,6 +152,7 @@ class Dispatch:
                 self.followings.finished(message, now)
             case NoJob():
                 self.followings.no_job(message, now)
+                self.requests.no_job(message)
             case _:
                 return False
         return True

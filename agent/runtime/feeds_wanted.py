@@ -1,7 +1,8 @@
 """What an agent's jobs want to read: its streams' events, each with the columns that are needed of them.
 
 A *feed* is one reading of one stream. Live jobs that start at the end of a stream share one feed of it; a job that
-starts at the beginning, or that ends, has a feed of its own.
+starts at the beginning, or that ends, has a feed of its own. A column that one reads as text and another as a number
+comes twice, under two names.
 """
 
 from __future__ import annotations
@@ -48,10 +49,23 @@ def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColu
     return tuple({column: None for columns in wanted for column in columns})
 
 
-def fit_together(columns: Iterable[SourceColumn], others: Iterable[SourceColumn]) -> bool:
-    """Whether one parser can yield both: no name stands for two paths or two types."""
-    known: Mapping[str, SourceColumn] = {column.name: column for column in others}
-    return all(known.get(column.name, column) == column for column in columns)
+def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
+    """The columns as one feed yields them beside those that are taken: what is read as two types has two names."""
+    names = {column.name for column in taken}
+    known = {(column.path, column.type): column for column in taken}
+    found = []
+    for column in columns:
+        name = column.name
+        while (column.path, column.type) not in known and name in names:
+            name += "'"
+        found.append(known.setdefault((column.path, column.type), replace(column, name=name)))
+        names.add(found[-1].name)
+    return tuple(dict.fromkeys(found))
+
+
+def columns_of_feed(key: FeedKey, feeds: Iterable[Feed]) -> tuple[SourceColumn, ...]:
+    """All that is read of a feed already."""
+    return merged_columns(feed.columns for feed in feeds if feed.key == key)
 
 
 def feeds_of_job(
@@ -62,15 +76,14 @@ def feeds_of_job(
     *,
     bounded: bool,
 ) -> list[Feed]:
-    """The feeds a job wants of its streams; `shared` are those that live jobs of this agent share already."""
-    columns = tuple(columns)
-    taken = [feed for feed in shared if feed.app_id is None]
+    """The feeds a job wants of its streams; `shared` are those of this agent's other jobs."""
+    columns, shared = tuple(columns), tuple(shared)
     feeds = []
     for stream, options in streams.items():
-        others = merged_columns(feed.columns for feed in taken if feed.stream == stream)
-        shares = not bounded and options.read_from == "end" and fit_together(columns, others)
+        shares = not bounded and options.read_from == "end"
         start: Start = "beginning" if bounded else options.read_from
-        feeds.append(Feed(stream, None if shares else app_id, start, bounded, columns))
+        feed = Feed(stream, None if shares else app_id, start, bounded, ())
+        feeds.append(replace(feed, columns=placed(columns, columns_of_feed(feed.key, shared))))
     return feeds
 
 

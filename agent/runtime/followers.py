@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.runtime.master import VERSION, Master
+from agent.runtime.master import Master
 from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Reason, Window
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog
 from overlay import Peer
-from query import output_names
 
 FOLLOWERS_MAX = 1024
 LEASE_S = 10.0
@@ -38,7 +37,7 @@ class Followers:
         self._post = post
         self._name = name
         self._followers: dict[int, _Follower] = {}
-        self._acknowledged = (-1, -1)
+        self._acknowledged = (-1, -1, -1)
 
     def __len__(self) -> int:
         return len(self._followers)
@@ -58,10 +57,10 @@ class Followers:
     def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
         master, job = self._master, self._master.job
         after = self.frontier if message.after is None else message.after
-        columns = output_names(master.function.plan)
         followed = Followed(
-            job.app_id, master.epoch, message.request, after, job.name, job.text, job.stream, columns, job.bounded
-        )
+            job.app_id, master.epoch, message.request, after, job.name, master.text, job.stream, master.columns,
+            job.bounded, master.version,
+        )  # fmt: skip
         self._post.send(peer, followed, now)
         self._followers[peer.node_id] = follower = _Follower(peer, message.request, now, after)
         for pane, json in self.log.after(after):
@@ -107,10 +106,11 @@ class Followers:
     def _window(self, previous: int, pane: int, json: bytes) -> Window:
         return Window(self._master.job.app_id, self._master.epoch, previous, pane, json)
 
-    def _counts(self) -> tuple[int, int]:
-        return self._master.ready.bit_count(), self._master.roster.present().bit_count()
+    def _counts(self) -> tuple[int, int, int]:
+        master = self._master
+        return master.ready.bit_count(), master.roster.present().bit_count(), master.version
 
     def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
-        agents, expected = self._counts()
+        agents, expected, version = self._counts()
         job, epoch = self._master.job, self._master.epoch
-        return Acknowledgement(job.app_id, epoch, follower.sent, agents, expected, VERSION, self._name)
+        return Acknowledgement(job.app_id, epoch, follower.sent, agents, expected, version, self._name)

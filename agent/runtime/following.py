@@ -142,8 +142,17 @@ class Followings:
         if not following.accepted:
             following.accepted = True
             columns = tuple(message.columns)
-            accepted = Accepted(message.app_id, message.name, message.text, message.stream, columns, message.bounded)
-            self._notices.append(accepted)
+            self._notices.append(
+                Accepted(
+                    message.app_id,
+                    message.name,
+                    message.text,
+                    message.stream,
+                    columns,
+                    message.bounded,
+                    message.version,
+                )
+            )
 
     def acknowledged(self, message: Acknowledgement, now: float) -> None:
         """A master says how many agents run the job."""

@@ -7,50 +7,49 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-import cbt
-from agent.runtime import contributors
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey
-from agent.runtime.function import JobFunction
+from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intake import Intake
 from agent.runtime.master import Master
-from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
-from agent.runtime.panes import COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
+from agent.runtime.messages import Enrolled, Prepared, Propose, Ready, Received, Snapshot, Version
+from agent.runtime.panes import END, FIRST_PANE, Run
+from agent.runtime.snapshots import run_of, snapshot_of, without_content
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
+from agent.runtime.versions import Versions
 from overlay import Id, Peer
 
-FRAME_BYTES_MAX = 1 << 30
-"""Largest state of one run after decompression."""
-HELD_MAX = 256
-HELD_BYTES_MAX = 128 << 20
-"""Snapshots an agent holds while the function is on its way; more are refused."""
 STRAGGLER_S = 60.0
 """A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
-SNAPSHOT_BYTES_MAX = 60 << 20
-"""Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
 
 
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, room: SpillRoom | None = None) -> None:
+    def __init__(
+        self,
+        app_id: Id,
+        node_id: int,
+        room: SpillRoom | None = None,
+        all_feeds: Callable[[], Iterable[Feed]] = tuple,
+    ) -> None:
         self.app_id = app_id
         self._room = room
+        self._all_feeds = all_feeds
         self.works = False
         self.forwards = False
         self.master: Master | None = None
         """The job's master, if it is here."""
         self.master_peer: Peer | None = None
         self.epoch: Epoch | None = None
-        self.function: JobFunction | None = None
+        self.versions: Versions | None = None
         self.number: int | None = None
         self.number_before: int | None = None
         """The worker's number in this epoch, and in the one before."""
-        self.version = 0
         self.refused = 0
         self.intake: Intake | None = None
         """The worker and its feeds, once the agent is on the roster."""
@@ -60,9 +59,10 @@ class JobPart:
         self._node_id = node_id
         self._children: dict[int, None] = {}
         self._combiner: Combiner | None = None
-        self._held: list[tuple[int, Snapshot]] = []
-        self._held_bytes = 0
+        self._held = HeldSnapshots()
         self._uplink = Uplink()
+        self._proposed: int | None = None
+        self._is_prepared = False
 
     @property
     def is_needed(self) -> bool:
@@ -74,36 +74,42 @@ class JobPart:
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
-            self.function = self.intake = self.number = self.number_before = None
+            self.versions = self.intake = self.number = self.number_before = None
             self.committed = FIRST_PANE
         self.epoch, self.master_peer = epoch, master
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self._combiner, self._uplink = None, Uplink()
+        self._withdraw()
 
     @property
     def is_installed(self) -> bool:
         return self._combiner is not None
 
+    @property
+    def version(self) -> int:
+        """The newest version in force here."""
+        return self.versions.newest.version.number if self.versions is not None else 0
+
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
-        if self.function is None:
-            self.function = JobFunction.from_wire(message.job.plan, message.job.since_ms, message.job.until_ms)
-        self.version, self._is_live = message.version, not message.job.bounded
-        self._combiner = Combiner(self.function.combine, frontier=message.frontier)
+        if self.versions is None:
+            self.versions = Versions(message.versions, message.job.since_ms, message.job.until_ms)
+        self._is_live = not message.job.bounded
+        combiner = self._combiner = Combiner(self.versions.combine, frontier=message.frontier)
         for child in self._children:
-            self._combiner.add_source(child)
-        held, self._held, self._held_bytes = self._held, [], 0
-        for child, snapshot in held:
-            self.child_snapshot(child, snapshot)
+            combiner.add_source(child)
+        self._change_to(message.versions)
 
     def start_working(self, message: Enrolled, feeds: Iterable[Feed], wall_ms: int) -> Ready:
         """Takes a number and contributes; what was sealed in an earlier epoch is handed in again."""
-        assert self.function is not None
+        assert self.versions is not None
         assert self._combiner is not None
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            self.intake = Intake(self.function, message.job, feeds, message.begins, wall_ms, self._room)
+            self.intake = Intake(
+                self.versions, message.job, feeds, message.begins, wall_ms, self._room, self._all_feeds
+            )
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))
@@ -114,14 +120,82 @@ class JobPart:
         assert self.intake is not None
         assert self.epoch is not None
         assert self.number is not None
-        return Ready(self.app_id, self.epoch, self.number, self.version, self.intake.worker.first_pane, instead_of)
+        return Ready(self.app_id, self.epoch, self.number, self.version, self.intake.first_pane, instead_of)
+
+    # Versions.
+
+    def prepare(self, message: Propose) -> None:
+        """Makes ready for a version that may come. Raises `query.PlanError` where it cannot be run here.
+
+        Of what is said again, the answer got lost.
+        """
+        assert self.versions is not None
+        self._is_prepared = False
+        if message.version in (self._proposed, self.version):
+            return
+        function = self.versions.propose(message.version, message.plan)
+        if self.intake is not None:
+            self.intake.prepare(function)
+        self._proposed = message.version
+
+    def prepared(self) -> Prepared | None:
+        """What the master is to be told of the version that is prepared, once."""
+        if self._proposed is None or self._is_prepared or self.epoch is None:
+            return None
+        if self.intake is None or self.number is None or self.intake.prepared_after is None:
+            return None
+        self._is_prepared = True
+        return Prepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
+
+    def withdraw(self, version: int) -> None:
+        """A version that was to come will not."""
+        if self._proposed == version:
+            self._withdraw()
+
+    def withdraw_unless(self, version: int) -> None:
+        """The master prepares this one, or none: the word that another one was withdrawn got lost."""
+        if self._proposed is not None and self._proposed not in (version, self.version):
+            self._withdraw()
+
+    def _withdraw(self) -> None:
+        self._proposed, self._is_prepared = None, False
+        if self.versions is not None:
+            self.versions.withdraw()
+        if self.intake is not None:
+            self.intake.withdraw()
+
+    def begin(self, versions: Sequence[Version]) -> bool:
+        """The master in office puts versions in force; whether that is news. Raises `query.PlanError`."""
+        if not self.is_installed or versions[-1].number <= self.version:
+            return False
+        self._change_to(versions)
+        return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a child speaks of a version that is not known here."""
+        return any(held.epoch == self.epoch and held.version > self.version for held in self._held)
+
+    def _change_to(self, versions: Sequence[Version]) -> None:
+        """These are in force, and what waited for them is taken."""
+        assert self.versions is not None
+        assert self._combiner is not None
+        self.versions.change_to(versions)
+        if self.intake is not None:
+            self.intake.change_to(self.versions)
+        if self._proposed is not None and self._proposed <= self.version:
+            self._withdraw()
+        self._combiner.end_versions_at(self.versions.ends())
+        self._take_fresh()
+        for child, snapshot in self._held.take():
+            self.child_snapshot(child, snapshot)
 
     # The worker.
 
     def opened(self, key: FeedKey, wall_ms: int) -> Ready | None:
         """A feed gives a sign of life. If that is late, the first pane is a later one: then the master has to know."""
         assert self.intake is not None
-        before = self.intake.worker.first_pane
+        before = self.intake.first_pane
         if not self.intake.opened(key, wall_ms) or not self.is_installed:
             return None
         self._take_fresh()
@@ -134,12 +208,12 @@ class JobPart:
 
     @property
     def sealed_upto(self) -> int:
-        return self.intake.worker.frontier if self.intake else FIRST_PANE
+        return self.intake.frontier if self.intake else FIRST_PANE
 
     def seal_next(self) -> None:
         """Moves the worker's next run into the combiner."""
         assert self.intake is not None
-        self.intake.worker.seal_next()
+        self.intake.seal_next()
         self._take_fresh()
 
     def _take_fresh(self) -> None:
@@ -194,33 +268,29 @@ class JobPart:
         A run that is not sound still moves its child on, only without content: its agents are missing then, and
         nobody waits for them for ever.
         """
-        if self.epoch is None or message.epoch > self.epoch or (self._combiner is None and message.epoch == self.epoch):
+        if self.epoch is None or message.epoch > self.epoch:
             return self._hold(child, message)
-        if message.epoch != self.epoch or message.version != self.version:
+        if message.epoch != self.epoch:
             self.refused += 1
             return False
-        assert self._combiner is not None
+        if self._combiner is None or self.versions is None or message.version > self.version:
+            return self._hold(child, message)
         if message.again:
             self._combiner.move_on(child, message.upto)
             self._take_again(message)
             return True
-        assert self.function is not None
-        run = self._sound_run(message, self.function)
+        run = self._sound_run(message)
         self.refused += run is None
         refused = self._combiner.refused
-        late = self._combiner.add(child, run or _without_content(message.after, message.upto, self.function))
+        late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
         self.refused += self._combiner.refused - refused
         self._take_loose(late)
         return True
 
     def _hold(self, child: int, message: Snapshot) -> bool:
-        size = len(message.state) + len(message.counters)
-        if len(self._held) >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX:
-            self.refused += 1
-            return False
-        self._held.append((child, message))
-        self._held_bytes += size
-        return True
+        is_held = self._held.hold(child, message)
+        self.refused += not is_held
+        return is_held
 
     def take_again(self, message: Snapshot) -> bool:
         """At the root: a run that comes straight from where it was made."""
@@ -236,8 +306,7 @@ class JobPart:
             if message.upto > self.committed:
                 self._uplink.keep(message)
             return
-        assert self.function is not None
-        run = self._sound_run(message, self.function)
+        run = self._sound_run(message)
         self.refused += run is None
         self._take_loose(run)
 
@@ -250,19 +319,9 @@ class JobPart:
         assert self._combiner is not None
         self._combiner.add_loose(run)
 
-    def _sound_run(self, message: Snapshot, function: JobFunction) -> Run | None:
-        """The run in a message that may hold anything; None if it cannot be combined with others."""
-        members = contributors.from_bytes(message.contributors)
-        if self.master is not None and members & ~self.master.roster.known():
-            return None
-        try:
-            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
-            counters = cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
-        except cbt.FrameError:
-            return None
-        partial = contributors.from_bytes(message.partial)
-        run = Run(message.after, message.upto, members, state, counters, partial)
-        return run if run.is_sound(function.plan.window_ms) and function.is_within_limit(state) else None
+    def _sound_run(self, message: Snapshot) -> Run | None:
+        assert self.versions is not None
+        return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
 
     @property
     def waiting_runs(self) -> int:
@@ -271,8 +330,9 @@ class JobPart:
 
     def excuse_stragglers(self, now: float) -> None:
         """Goes on without sources that stand still; of bounded input each takes its time to read."""
-        if self._combiner is not None and self.function is not None and self._is_live:
-            self._combiner.excuse_stragglers(2 * (self.function.plan.window_ms or END), STRAGGLER_S, now)
+        if self._combiner is not None and self.versions is not None and self._is_live:
+            longest_ms = max(one.function.plan.window_ms or END for one in self.versions)
+            self._combiner.excuse_stragglers(2 * longest_ms, STRAGGLER_S, now)
 
     def due(self) -> list[Span]:
         """The panes that every source below has reached, and who is in them."""
@@ -300,26 +360,9 @@ class JobPart:
         self._uplink.confirmed(message.after, message.upto, message.contributors)
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
-        message = self._encode(run, again=again)
-        if len(message.state) + len(message.counters) > SNAPSHOT_BYTES_MAX:
-            assert self.function is not None
-            return self._encode(_without_content(run.after, run.upto, self.function), again=again)
-        return message
-
-    def _encode(self, run: Run, *, again: bool) -> Snapshot:
         assert self.epoch is not None
-        return Snapshot(
-            self.app_id,
-            self.epoch,
-            self.version,
-            run.after,
-            run.upto,
-            contributors.to_bytes(run.contributors),
-            cbt.encode_frame(run.state),
-            cbt.encode_frame(run.counters),
-            contributors.to_bytes(run.partial),
-            again,
-        )
+        assert self.versions is not None
+        return snapshot_of(run, self.versions, self.app_id, self.epoch, again=again)
 
     def commit(self, frontier: int) -> None:
         """Frees what the master has published."""
@@ -327,9 +370,6 @@ class JobPart:
             self.committed = frontier
         self._uplink.commit(self.committed)
         if self.intake is not None:
-            self.intake.worker.commit(self.committed)
-
-
-def _without_content(after: int, upto: int, function: JobFunction) -> Run:
-    """What stands for a run that cannot be used: nobody's."""
-    return Run(after, upto, 0, function.combine([]), add_counters([]))
+            self.intake.commit(self.committed)
+        if self.versions is not None:
+            self.versions.forget(self.committed)

@@ -8,14 +8,13 @@ import query
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.function import JobFunction
-from agent.runtime.messages import Enrolled, Ready, Replica, Submit
+from agent.runtime.messages import Enrolled, Ready, Replica, Submit, Version
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
+from agent.runtime.versions import InForce, Versions
 from overlay import Id
-
-VERSION = 1
 
 
 class Master:
@@ -28,9 +27,9 @@ class Master:
         self.job = job
         self.epoch = epoch
         self.submitter = submitter
-        self.function = JobFunction.from_wire(job.plan, job.since_ms, job.until_ms)
-        if not job.bounded and self.function.plan.window_ms is None:
-            raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
+        self.versions = Versions.first(job.plan, job.text, job.since_ms, job.until_ms)
+        if not job.bounded:
+            window_of(self.versions.newest.function)
         self.roster = Roster()
         self.frontier = FIRST_PANE
         self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
@@ -54,7 +53,7 @@ class Master:
             number = member.number
             if self.job.bounded:
                 self.roster.begin(number, begins)
-        return Enrolled(self.job.app_id, self.epoch, number, VERSION, self.frontier, begins, self.job)
+        return Enrolled(self.job.app_id, self.epoch, number, self.versions.all(), self.frontier, begins, self.job)
 
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane an agent can still contribute to, or contribute to again after it has left."""
@@ -71,15 +70,36 @@ class Master:
         """A worker of the roster runs the function, and has everything from its first pane on."""
         member = self.roster.member(ready.number)
         assert member is not None
-        self.runs(1 << ready.number)
+        if ready.version == self.version:
+            self.runs(1 << ready.number)
         first_pane = max(ready.first_pane, self._earliest_pane(node_id))
         if ready.instead_of is not None and ready.instead_of == member.first_pane:
             self.roster.postpone(ready.number, first_pane)
         else:
             self.roster.begin(ready.number, first_pane)
 
+    @property
+    def version(self) -> int:
+        """The newest version in force."""
+        return self.versions.newest.version.number
+
+    @property
+    def text(self) -> str:
+        """Its query, as people read it."""
+        return self.versions.newest.version.text
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of its results."""
+        return query.output_names(self.versions.newest.function.plan)
+
+    def begin(self, version: Version) -> None:
+        """Puts a further version in force; nobody has acknowledged it yet. Raises `query.PlanError`."""
+        self.versions.change_to([*self.versions.all(), version])
+        self._ready = 0
+
     def runs(self, agents: int, *, no_longer: bool = False) -> None:
-        """These run the function, or do so no longer."""
+        """These run the newest version, or do so no longer."""
         self._ready = self._ready & ~agents if no_longer else self._ready | agents
 
     def dismiss(self, number: int, last_pane: int) -> None:
@@ -94,10 +114,12 @@ class Master:
         """
         assert run.after == self.frontier, "runs reach the master in sequence"
         assert self.failure is None
-        others = self.function.others(run.state)
-        if others and self.function.plan.beyond_groups == "error":
+        version = self.versions.at(run.upto)
+        function = version.function
+        others = function.others(run.state)
+        if others and function.plan.beyond_groups == "error":
             crowded = min(others)
-            self.failure = self._too_many_groups(crowded, others[crowded])
+            self.failure = _too_many_groups(function.plan, crowded, others[crowded])
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
@@ -106,40 +128,40 @@ class Master:
             for name in COUNTERS:
                 self.totals[name] += row[name]
         untimed = counted.pop(END, None)
-        if self.function.plan.window_ms is None and run.after < 0 <= run.upto:
+        if function.plan.window_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
-        rows = self.function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        rows = function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         results = {
-            pane: self._result(pane, rows[pane], others.get(pane), counted[pane], run) for pane in sorted(counted)
+            pane: self._result(pane, rows[pane], others.get(pane), counted[pane], run, version)
+            for pane in sorted(counted)
         }
         self.roster.forget_left(self.frontier)
+        self.versions.forget(self.frontier)
         return results
 
     @classmethod
     def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
         """The next master, where the one before has come to. Raises `query.PlanError`."""
         master = cls(replica.job, epoch, replica.submitter)
+        master.versions.change_to(replica.versions)
         master.roster = Roster.of(replica.members, replica.next_number)
         master.frontier = replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
         master.totals.update(zip(COUNTERS, replica.totals, strict=False))
         return master
 
-    def _too_many_groups(self, pane: int, other: OtherGroups) -> str:
-        size, most = self.function.plan.window_ms, self.function.plan.max_groups
-        window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
-        more = f"about {other.about} groups more" if other.about else "more groups"
-        return (
-            f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
-            "coarser columns, or let all others be one group with --beyond-groups other"
-        )
-
     def _result(
-        self, pane: int, rows: query.Rows, other: OtherGroups | None, counted: dict[str, int], run: Run
+        self,
+        pane: int,
+        rows: query.Rows,
+        other: OtherGroups | None,
+        counted: dict[str, int],
+        run: Run,
+        version: InForce,
     ) -> Result:
-        size = self.function.plan.window_ms
+        size = version.function.plan.window_ms
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
         return Result(
@@ -156,10 +178,10 @@ class Master:
             late=counted["late"],
             malformed=counted["malformed"],
             coerced=counted["coerced"],
-            dropped=0 if self.function.aggregates else max(0, counted["matched"] - len(rows)),
+            dropped=0 if version.function.aggregates else max(0, counted["matched"] - len(rows)),
             other=other,
             error=None,
-            version=VERSION,
+            version=version.version.number,
             epoch=self.epoch.counter,
         )
 
@@ -171,3 +193,20 @@ class Master:
     def everyone_runs(self) -> bool:
         """Whether every agent on the roster has acknowledged the function ("n of n")."""
         return self.ready == self.roster.present()
+
+
+def window_of(function: JobFunction) -> int:
+    """The length of its windows (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
+    if function.plan.window_ms is None:
+        raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
+    return function.plan.window_ms
+
+
+def _too_many_groups(plan: query.Plan, pane: int, other: OtherGroups) -> str:
+    size, most = plan.window_ms, plan.max_groups
+    window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
+    more = f"about {other.about} groups more" if other.about else "more groups"
+    return (
+        f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
+        "coarser columns, or let all others be one group with --beyond-groups other"
+    )

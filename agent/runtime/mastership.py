@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from agent.runtime.change import Changes
 from agent.runtime.combiner import Span
 from agent.runtime.followers import Followers
 from agent.runtime.jobs import JobPart
-from agent.runtime.master import VERSION, Master
+from agent.runtime.master import Master
 from agent.runtime.messages import (
     Announce,
     Answer,
@@ -22,10 +23,13 @@ from agent.runtime.messages import (
     Enrol,
     Farewell,
     Follow,
+    NoJob,
+    Prepared,
     Ready,
     Reason,
     Replicated,
     Stopped,
+    Update,
 )
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.patience import Patience
@@ -34,7 +38,6 @@ from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from overlay import Node, Peer
-from query import output_names
 
 ANNOUNCE_S = 3.0
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
@@ -107,6 +110,9 @@ class Mastership:
         self._heir: Peer | None = None
         self._silent_until = now
         self._resigns = False
+        self.changes = Changes(
+            master, post, self._give, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
+        )
         self._outcomes: deque[_Outcome] = deque()
 
     # What agents ask.
@@ -125,8 +131,26 @@ class Mastership:
         if not self.master.knows(sender.node_id, message.number):
             return False
         self.master.acknowledge(sender.node_id, message)
+        self.changes.tick(now)
         self.followers.acknowledge(now)
         return True
+
+    def update(self, sender: Peer, message: Update, now: float) -> None:
+        """Answers who wants the job to compute something else, once that is settled."""
+        if self.ended is not None:
+            self._post.send(sender, NoJob(self._app_id), now)
+        else:
+            self.changes.update(sender, message, now)
+
+    def prepared(self, sender: Peer, message: Prepared, now: float) -> bool:
+        """Notes that an agent is ready for the version that is prepared."""
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        self.changes.prepared(message, now)
+        return True
+
+    def _give(self, now: float) -> int:
+        return self._replication.publish((), now)
 
     def dismiss(self, sender: Peer, message: Farewell, now: float) -> bool:
         """Notes that an agent leaves."""
@@ -146,9 +170,8 @@ class Mastership:
     def answer(self, message: Ask) -> Answer:
         """Tells the last results that are out."""
         job, log = self.master.job, self.followers.log
-        return Answer(
-            job.app_id, job.name, job.text, output_names(self.master.function.plan), log.last_results(message.windows)
-        )
+        results = log.last_results(message.windows)
+        return Answer(job.app_id, job.name, self.master.text, self.master.columns, results)
 
     def stop(self, now: float, reason: Reason = "stopped") -> None:
         """Ends the job everywhere."""
@@ -161,6 +184,7 @@ class Mastership:
         """An agent holds what a successor needs."""
         self._replication.confirmed(sender, message)
         self._release(now)
+        self.changes.tick(now)
 
     # Time.
 
@@ -180,6 +204,7 @@ class Mastership:
             self.stop(now, "nobody")
             return
         self.advance(now)
+        self.changes.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
             self._hand_over(now)
@@ -223,12 +248,13 @@ class Mastership:
             master_name=self._name,
             name=job.name,
             stream=job.stream,
-            text=job.text,
+            text=master.text,
             bounded=job.bounded,
-            version=VERSION,
+            version=master.version,
             frontier=self.followers.frontier,
             agents=master.ready.bit_count(),
             expected=master.roster.present().bit_count(),
+            proposed=self.changes.proposed,
         )
 
     # Results.
@@ -250,7 +276,8 @@ class Mastership:
                 self._publish(self.part.completed(), now)
                 self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
                 self._patience.seen(spans[-1].contributors)
-                self.master.runs(spans[-1].contributors)
+                if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
+                    self.master.runs(spans[-1].contributors)
                 self.followers.acknowledge(now)
         self._release(now)
 
@@ -260,6 +287,8 @@ class Mastership:
             return True
         missing = 0
         for span in spans:
+            if span.upto < master.versions.at(span.upto).version.starts:
+                continue  # between the last window of one version and the first of the next there is nothing to miss
             missing |= master.roster.expected(span.upto) & ~span.contributors
         waits = self._patience.waits(missing, now)
         master.given_up = self._patience.given_up

@@ -24,6 +24,25 @@ Reason = Literal["finished", "stopped", "nobody", "failed"]
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
+VERSIONS_MAX = 8
+"""Versions of a job that still have windows open; no further one is begun meanwhile."""
+LAGGARDS_MAX = 20
+
+
+class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One version of a job's function; `number` counts from 1 in the job's life.
+
+    It computes the panes after `after`, the last one of the version before, and has windows from `starts` on.
+    """
+
+    number: Count
+    after: Time
+    starts: Time
+    plan: dict[str, Any]
+    text: Text
+
+
+VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
@@ -59,7 +78,10 @@ class Submitted(Message, frozen=True, tag=True):
 
 
 class Announce(Message, frozen=True, tag=True):
-    """Master → every agent, multicast again and again: this job runs, take part if you have the stream."""
+    """Master → every agent, multicast again and again: this job runs, take part if you have the stream.
+
+    `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
+    """
 
     epoch: Epoch
     master: Peer
@@ -72,6 +94,7 @@ class Announce(Message, frozen=True, tag=True):
     frontier: Time
     agents: Count
     expected: Count
+    proposed: Count = 0
 
 
 class Enrol(Message, frozen=True, tag=True):
@@ -89,12 +112,12 @@ class Enrol(Message, frozen=True, tag=True):
 class Enrolled(Message, frozen=True, tag=True):
     """Master → agent: the job, how far it is out and, for a worker, its number on the roster.
 
-    `begins`: before this pane the worker has nothing to contribute (again).
+    `begins`: before this pane the worker has nothing to contribute (again). `versions`: those that are in force.
     """
 
     epoch: Epoch
     number: Number | None
-    version: Count
+    versions: VersionList
     frontier: Time
     begins: Time
     job: Submit
@@ -182,6 +205,7 @@ class Replica(Message, frozen=True, tag=True):
     totals: Annotated[list[Count], msgspec.Meta(max_length=16)]
     given_up: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
+    versions: VersionList
     take_over: bool = False
     leaving: bool = False
 
@@ -223,6 +247,7 @@ class Followed(Message, frozen=True, tag=True):
     stream: Name
     columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
     bounded: bool
+    version: Count = 1
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
@@ -272,6 +297,65 @@ class Answer(Message, frozen=True, tag=True):
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=ASKED_WINDOWS_MAX)]
 
 
+class Update(Message, frozen=True, tag=True):
+    """Agent → master, also routed to the appId: compute this from a window on that has not begun anywhere.
+
+    `reset`: windows that have begun are given up. `updated_ms`: the agent's wall clock, which tells updates apart.
+    """
+
+    plan: dict[str, Any]
+    text: Text
+    reset: bool
+    updated_ms: Count
+
+
+class Updated(Message, frozen=True, tag=True):
+    """Master or root → agent: this version is in force from a window on, or why none is.
+
+    `agents` have acknowledged it, of `expected`; they are `laggards` who have not.
+    """
+
+    updated_ms: Count
+    refusal: Text | None
+    version: Count = 0
+    starts: Time = 0
+    agents: Count = 0
+    expected: Count = 0
+    laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []
+
+
+class Propose(Message, frozen=True, tag=True):
+    """Master → all, multicast: be ready to compute this too, and say so."""
+
+    epoch: Epoch
+    version: Count
+    plan: dict[str, Any]
+
+
+class Prepared(Message, frozen=True, tag=True):
+    """Worker → master: I have all events later than `opened` (epoch ms) for this version, or why I cannot run it."""
+
+    epoch: Epoch
+    number: Number
+    version: Count
+    opened: Time
+    refusal: Text | None = None
+
+
+class Begin(Message, frozen=True, tag=True):
+    """Master → all, multicast: these versions are in force. Who is not told asks: it enrols again."""
+
+    epoch: Epoch
+    versions: VersionList
+
+
+class Withdraw(Message, frozen=True, tag=True):
+    """Master → all, multicast: this version will not be."""
+
+    epoch: Epoch
+    version: Count
+
+
 class Stop(Message, frozen=True, tag=True):
     """Agent → master, also routed to the appId: end this job."""
 
@@ -290,28 +374,7 @@ class Stopped(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit
-    | Submitted
-    | Announce
-    | Enrol
-    | Enrolled
-    | Ready
-    | Farewell
-    | Snapshot
-    | Received
-    | Commit
-    | Replica
-    | Replicated
-    | Follow
-    | Unfollow
-    | NoJob
-    | Followed
-    | Acknowledgement
-    | Window
-    | Finished
-    | Ask
-    | Answer
-    | Stop
-    | StopAnswer
-    | Stopped
-)
+    Submit | Submitted | Announce | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
+    | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
+    | Ask | Answer | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
+)  # fmt: skip

@@ -16,6 +16,7 @@ class Accepted:
     stream: str
     columns: tuple[str, ...]
     bounded: bool
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,30 @@ class StopAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateAnswered:
+    """A job computes something else, by this version, in windows that start at `starts` (epoch ms) or later.
+
+    So many `agents` have acknowledged it, of so many on the roster; `laggards` are names of those who have not.
+    """
+
+    app_id: int
+    version: int
+    starts: int
+    agents: int
+    expected: int
+    laggards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRefused:
+    """A job computes what it did, and why: usage (as it was asked), unknown (no such job), unavailable (not now)."""
+
+    app_id: int
+    reason: str
+    kind: Literal["usage", "unknown", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """The answer to an `ask`: the job and its last results by pane, ascending, as their JSON lines."""
 
@@ -92,4 +117,15 @@ class AskRefused:
     unavailable: bool
 
 
-Notice = Accepted | SubmitRefused | Acknowledged | Published | Ended | StopAnswered | Answered | AskRefused
+Notice = (
+    Accepted
+    | SubmitRefused
+    | Acknowledged
+    | Published
+    | Ended
+    | StopAnswered
+    | UpdateAnswered
+    | UpdateRefused
+    | Answered
+    | AskRefused
+)

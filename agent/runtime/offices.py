@@ -16,12 +16,14 @@ from agent.runtime.messages import (
     Farewell,
     Follow,
     NoJob,
+    Prepared,
     Ready,
     Replicated,
     Stop,
     StopAnswer,
     Submit,
     Submitted,
+    Update,
 )
 from agent.runtime.parts import Parts
 from agent.runtime.post import Post
@@ -152,7 +154,7 @@ class Offices:
 
     # What agents ask of masters.
 
-    def receive(self, message: Enrol | Ready | Farewell | Replicated, sender: Peer, now: float) -> bool:
+    def receive(self, message: Enrol | Ready | Prepared | Farewell | Replicated, sender: Peer, now: float) -> bool:
         """A message for the master in office; False if it is not here, or does not know the sender."""
         office = self._offices.get(message.app_id)
         if office is None or office.master.epoch != message.epoch or office.ended is not None:
@@ -162,6 +164,8 @@ class Offices:
                 return office.enrol(sender, message, now)
             case Ready():
                 return office.acknowledge(sender, message, now)
+            case Prepared():
+                return office.prepared(sender, message, now)
             case Farewell():
                 return office.dismiss(sender, message, now)
             case _:
@@ -184,6 +188,14 @@ class Offices:
     def unfollow(self, app_id: Id, sender: Peer) -> None:
         if (office := self._offices.get(app_id)) is not None:
             office.followers.unfollow(sender)
+
+    def update(self, message: Update, sender: Peer, now: float) -> None:
+        """Somebody wants a job to compute something else."""
+        office = self._offices.get(message.app_id)
+        if office is None:
+            self._post.send(sender, NoJob(message.app_id), now)
+        else:
+            office.update(sender, message, now)
 
     def stop(self, message: Stop, sender: Peer, now: float) -> None:
         """Somebody wants a job to end."""

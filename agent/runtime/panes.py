@@ -69,6 +69,11 @@ class Run:
         return bool(self.state.select((in_span & aligned).all()).item() and self.counters.select(counters.all()).item())
 
 
+def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
+    """The runs as far as they lie up to a pane."""
+    return [run.within(run.after, pane) for run in runs if run.after < pane]
+
+
 def count(**columns: object) -> pl.DataFrame:
     """A counters frame from the given columns, zero where a counter is not named."""
     zeros = {name: 0 for name in COUNTERS if name not in columns}

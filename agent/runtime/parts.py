@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import query
 from agent.parsing import Parsed
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, merged_columns, united
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.master import Master
-from agent.runtime.messages import Announce, Commit, Enrol, Enrolled, Received, Snapshot
+from agent.runtime.messages import (
+    Announce,
+    Begin,
+    Commit,
+    Enrol,
+    Enrolled,
+    Message,
+    Prepared,
+    Propose,
+    Received,
+    Snapshot,
+    Version,
+    Withdraw,
+)
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.spill_room import SpillRoom
@@ -77,7 +90,8 @@ class Parts:
         if not part.is_needed:
             self.drop(part.app_id, now)
             return
-        self._ask(part, now)
+        self._ask(part, now, behind=announce.version > part.version)
+        part.withdraw_unless(announce.proposed)
         if part.number is not None and announce.agents < announce.expected:
             self._post.send(announce.master, part.ready_message(), now)
 
@@ -102,16 +116,16 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self._all_feeds)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part
 
-    def _ask(self, part: JobPart, now: float) -> None:
-        """Asks the master for what is needed to take part."""
+    def _ask(self, part: JobPart, now: float, *, behind: bool = False) -> None:
+        """Asks the master for what is needed to take part, also where others are ahead of what is known here."""
         if part.epoch is None or part.master_peer is None:
             return
-        if not part.is_installed or (part.works and part.number is None):
+        if not part.is_installed or (part.works and part.number is None) or behind:
             enrol = Enrol(part.app_id, part.epoch, self._name, part.works, part.number_before)
             self._post.send(part.master_peer, enrol, now)
 
@@ -133,16 +147,64 @@ class Parts:
                 return False
             # Not earlier: in the tree, an agent that has nothing to say would be waited for.
             self._node.subscribe(part.app_id, now)
-        if message.number is not None and part.works and part.number is None and part.function is not None:
+        else:
+            self._begin(part, message.versions, now)
+        if message.number is not None and part.works and part.number is None and part.versions is not None:
             streams = self._streams_of(message.job.stream)
-            shared = [feed for other in self if other.intake is not None for feed in other.intake.feeds.values()]
             if message.begins > FIRST_PANE and not message.job.bounded:
                 # What is out already is out: whoever comes now reads what comes now.
                 streams = dict.fromkeys(streams, StreamOptions("end"))
-            feeds = feeds_of_job(part.app_id, columns_of(part.function), streams, shared, bounded=message.job.bounded)
+            columns = merged_columns(columns_of(one.function) for one in part.versions)
+            feeds = feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
             self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
         self.pass_on(part, now)
         return True
+
+    def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
+        """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
+        part = self._parts.get(message.app_id)
+        if part is None or message.epoch != part.epoch or not part.is_installed:
+            return part is None or message.epoch == part.epoch
+        match message:
+            case Propose():
+                self._prepare(part, message, now)
+            case Begin():
+                if not self._begin(part, message.versions, now) and part.number is not None:
+                    self._tell_master(part, part.ready_message(), now)
+            case Withdraw():
+                part.withdraw(message.version)
+        return True
+
+    def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
+        try:
+            part.prepare(message)
+        except query.PlanError as error:
+            if part.number is not None and part.epoch is not None:
+                refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
+                self._tell_master(part, refusal, now)
+        else:
+            self._tell_prepared(part, now)
+
+    def _tell_prepared(self, part: JobPart, now: float) -> None:
+        if (prepared := part.prepared()) is not None:
+            self._tell_master(part, prepared, now)
+
+    def _begin(self, part: JobPart, versions: Sequence[Version], now: float) -> bool:
+        """Puts versions in force, if that is news, and says so."""
+        try:
+            is_news = part.begin(versions)
+        except query.PlanError:
+            self.refused += 1
+            return False
+        if is_news:
+            if part.number is not None:
+                self._tell_master(part, part.ready_message(), now)
+            self.pass_on(part, now)
+        return is_news
+
+    def _tell_master(self, part: JobPart, message: Message, now: float) -> None:
+        if part.master_peer is not None:
+            self._post.send(part.master_peer, message, now)
 
     def commit(self, message: Commit) -> bool:
         """Frees what is out; False if the word is not from the master in office."""
@@ -167,6 +229,7 @@ class Parts:
         if part is not None:
             if taken:
                 self._post.send(sender, _receipt(message), now)
+            self._ask(part, now, behind=part.is_behind)
             self.pass_on(part, now)
         return taken
 
@@ -243,8 +306,11 @@ class Parts:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What has to be read for all jobs together."""
+        return united(self._all_feeds())
+
+    def _all_feeds(self) -> list[Feed]:
         intakes = (part.intake for part in self._parts.values() if part.intake is not None)
-        return united(feed for intake in intakes for feed in intake.feeds.values())
+        return [feed for intake in intakes for feed in intake.feeds.values()]
 
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
         for intake in self._reading(key, now, wall_ms):
@@ -271,10 +337,11 @@ class Parts:
         for part in self:
             if part.intake is not None and key in part.intake.feeds:
                 ready = part.opened(key, wall_ms)
-                if ready is not None and part.master_peer is not None:
-                    self._post.send(part.master_peer, ready, now)
+                if ready is not None:
+                    self._tell_master(part, ready, now)
                     self.pass_on(part, now)
                 yield part.intake
+                self._tell_prepared(part, now)
 
     def sealed_upto(self) -> int | None:
         """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""

@@ -106,6 +106,7 @@ class Replication:
             totals=[master.totals[name] for name in COUNTERS],
             given_up=contributors.to_bytes(master.given_up),
             results=self._results_after(upto),
+            versions=master.versions.all(),
             take_over=take_over,
             leaving=leaving,
         )

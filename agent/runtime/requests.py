@@ -1,12 +1,12 @@
-"""What an agent has asked of masters for its clients, and has no answer to yet: to start a job, to stop one."""
+"""What an agent has asked of masters for its clients, and has no answer to yet: to start, change or stop a job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from agent.runtime.announcements import Announcements
-from agent.runtime.messages import Stop, StopAnswer, Submit, Submitted
-from agent.runtime.notices import Accepted, Notice, StopAnswered, SubmitRefused
+from agent.runtime.messages import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
+from agent.runtime.notices import Accepted, Notice, StopAnswered, SubmitRefused, UpdateAnswered, UpdateRefused
 from agent.runtime.post import Post
 from overlay import Id
 
@@ -15,25 +15,27 @@ REPEAT_S = 1.0
 PATIENCE_S = 10.0
 STOP_PATIENCE_S = 10.0
 NO_ANSWER = "no agent answered for the job within 10 s: the fleet may be changing, try again"
+UPDATING = "the job is being updated through this agent at this moment: try again"
 TOO_MANY = f"this agent waits for the answers to {OPEN_MAX} requests already: try again"
 
 
 @dataclass(slots=True)
 class _Open:
-    message: Submit | Stop
+    message: Submit | Update | Stop
     columns: tuple[str, ...]
     asked_at: float
     begun_at: float
 
 
 class Requests:
-    """Submissions and stops, repeated until they are answered or have waited for too long."""
+    """Submissions, updates and stops, repeated until they are answered or have waited for too long."""
 
     def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
         self._post = post
         self._announcements = announcements
         self._notices = notices
         self._submitted: dict[Id, _Open] = {}
+        self._updating: dict[Id, _Open] = {}
         self._stopping: dict[Id, _Open] = {}
 
     def submit(self, job: Submit, columns: tuple[str, ...], now: float) -> None:
@@ -43,6 +45,15 @@ class Requests:
             return
         self._submitted[job.app_id] = _Open(job, columns, now, now)
         self._post.route(job, now)
+
+    def update(self, update: Update, now: float) -> None:
+        """Asks for a job to compute something else; one such request of a job at a time."""
+        if len(self._updating) >= OPEN_MAX or update.app_id in self._updating:
+            busy = TOO_MANY if update.app_id not in self._updating else UPDATING
+            self._notices.append(UpdateRefused(update.app_id, busy, "unavailable"))
+            return
+        self._updating[update.app_id] = _Open(update, (), now, now)
+        self._send(update, now)
 
     def stop(self, app_id: Id, now: float) -> None:
         """Asks for a job to be stopped."""
@@ -58,7 +69,7 @@ class Requests:
 
     @property
     def is_empty(self) -> bool:
-        return not (self._submitted or self._stopping)
+        return not (self._submitted or self._updating or self._stopping)
 
     def answered(self, message: Submitted) -> bool:
         """A master answers a submission; whether the job runs."""
@@ -75,6 +86,34 @@ class Requests:
         self._notices.append(Accepted(job.app_id, job.name, job.text, job.stream, request.columns, job.bounded))
         return True
 
+    def updated(self, message: Updated) -> bool:
+        """A master answers an update; whether that was asked for."""
+        request = self._updating.get(message.app_id)
+        if request is None or not isinstance(request.message, Update):
+            return False
+        if request.message.updated_ms != message.updated_ms:
+            return False
+        del self._updating[message.app_id]
+        if message.refusal is not None:
+            self._notices.append(UpdateRefused(message.app_id, message.refusal, "usage"))
+        else:
+            self._notices.append(
+                UpdateAnswered(
+                    message.app_id,
+                    message.version,
+                    message.starts,
+                    message.agents,
+                    message.expected,
+                    tuple(message.laggards),
+                )
+            )
+        return True
+
+    def no_job(self, message: NoJob) -> None:
+        """The node that is closest to the appId has never heard of the job."""
+        if self._announcements.get(message.app_id) is None and self._updating.pop(message.app_id, None) is not None:
+            self._notices.append(UpdateRefused(message.app_id, "", "unknown"))
+
     def stopped(self, message: StopAnswer) -> None:
         """A master, or who stands in its place, answers a stop."""
         unknown = self._announcements.get(message.app_id) is None
@@ -87,20 +126,23 @@ class Requests:
             if now - request.begun_at > STOP_PATIENCE_S:
                 del self._stopping[app_id]
                 self._notices.append(StopAnswered(app_id, found=False))
+        for app_id in [app_id for app_id, one in self._updating.items() if now - one.begun_at > PATIENCE_S]:
+            del self._updating[app_id]
+            self._notices.append(UpdateRefused(app_id, NO_ANSWER, "unavailable"))
         given_up = [app_id for app_id, one in self._submitted.items() if now - one.begun_at > PATIENCE_S]
         for app_id in given_up:
             del self._submitted[app_id]
             self._notices.append(SubmitRefused(app_id, NO_ANSWER, unavailable=True))
-        for request in (*self._submitted.values(), *self._stopping.values()):
+        for request in (*self._submitted.values(), *self._updating.values(), *self._stopping.values()):
             if now - request.asked_at >= REPEAT_S:
                 request.asked_at = now
                 self._send(request.message, now)
         return given_up
 
-    def _send(self, message: Submit | Stop, now: float) -> None:
+    def _send(self, message: Submit | Update | Stop, now: float) -> None:
         """To the master where one is known to be in office, else to where one should be."""
         known = self._announcements.get(message.app_id)
-        if isinstance(message, Stop) and known is not None:
+        if not isinstance(message, Submit) and known is not None:
             self._post.send(known.master, message, now)
         else:
             self._post.route(message, now)

@@ -90,8 +90,8 @@ def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartSta
         epoch=part.epoch.counter if part.epoch else 0,
         frontier=_pane(part.committed),
         sealed_upto=_pane(part.sealed_upto),
-        late=part.intake.worker.late if part.intake else 0,
-        memory_bytes=part.intake.worker.memory_bytes if part.intake else 0,
+        late=part.intake.late if part.intake else 0,
+        memory_bytes=part.intake.memory_bytes if part.intake else 0,
     )
 
 

@@ -1,4 +1,4 @@
-"""A job's worker on one agent (paper §3.1): events into the CBT, sealed panes out.
+"""A job's worker on one agent (paper §3.1), for one version of its function: events into the CBT, sealed panes out.
 
 A worker seals its panes in order, as runs that follow each other. What it has sealed it keeps until the master says
 that it is out: another master, or another parent, may want it again. What arrives for a sealed pane is late.
@@ -12,7 +12,7 @@ import polars as pl
 
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count, runs_upto
 from agent.runtime.spill_room import SpillRoom
 
 ROWS_PER_RUN = 1 << 16
@@ -30,19 +30,22 @@ SELF = 1
 
 
 class Worker:
-    """Counts, filters, aggregates; then hands out its panes as runs that follow each other."""
+    """Counts, filters, aggregates; then hands out its panes, those after one, as runs that follow each other."""
 
-    def __init__(self, function: JobFunction, room: SpillRoom | None = None) -> None:
+    def __init__(self, function: JobFunction, room: SpillRoom | None = None, after: int = FIRST_PANE) -> None:
         self.function = function
-        self.frontier = FIRST_PANE
+        self.frontier = after
         """How far it has sealed."""
+        self.last_pane = END
+        """Later panes are none of its own."""
         self.is_partial = False
         """Whether it lacks events of what it seals now."""
         self.late = 0
         """Events that came for a pane that was sealed."""
-        self._first_pane = FIRST_PANE
+        self._first_pane = self._late_from = FIRST_PANE if after == FIRST_PANE else after + 1
         self._unexpected_before = FIRST_PANE
-        self._closed = FIRST_PANE
+        self._given_up = (END, FIRST_PANE)
+        self._closed = after
         self._store = GuardedStore(function, room)
         self._counters: list[pl.DataFrame] = []
         self._waiting: list[pl.DataFrame] = []
@@ -60,19 +63,84 @@ class Worker:
         return self._first_pane
 
     def begin_at(self, pane: int, unexpected_before: int = FIRST_PANE) -> None:
-        """Has nothing to say about the panes before this one, and says so at once.
+        """Has nothing to say about its panes before this one, and says so at once.
 
         Of events older than `unexpected_before` (epoch ms) it had better say something: they count as late.
         """
+        pane = min(pane, self.last_pane + 1) if self.last_pane < END else pane
         if pane - 1 <= self.frontier:
             return
+        while self.is_sealing:
+            self.seal_next()
+        self._drop_before(pane)
+        nothing = Run(self.frontier, pane - 1, 0, self.function.combine([]), add_counters([]))
+        self._first_pane = self._late_from = pane
+        self._closed = pane - 1
+        self._unexpected_before = unexpected_before
+        self._keep(nothing)
+
+    def begin_after(self, after: int, starts: int) -> None:
+        """Has its place, and has sealed nothing: panes after this one are its own, and it has all from `starts` on."""
+        self._insert_waiting()
+        self.frontier = self._closed = after
+        if starts > FIRST_PANE:
+            self._drop_before(starts)
+            self.begin_at(starts)
+
+    def _drop_before(self, pane: int) -> None:
         self._insert_waiting()
         self._store.empty(upto=pane - 1)
         self._counters = [add_counters(self._counters).filter(pl.col("pane") >= pane)]
-        nothing = Run(self.frontier, pane - 1, 0, self.function.combine([]), add_counters([]))
-        self._first_pane, self._closed = pane, pane - 1
-        self._unexpected_before = unexpected_before
-        self._keep(nothing)
+
+    def end_at(self, last_pane: int) -> None:
+        """Later panes are another version's, also those that it has sealed."""
+        if last_pane >= self.last_pane:
+            return
+        self._insert_waiting()
+        while self.is_sealing and self._closed > last_pane:
+            self.seal_next()
+        self.last_pane = last_pane
+        if self.frontier > last_pane:
+            self._sealed = runs_upto(last_pane, self._sealed)
+            self._fresh = runs_upto(last_pane, self._fresh)
+            self._kept_bytes = sum(map(_bytes_of, self._sealed))
+            self.frontier = self._closed = last_pane
+
+    @property
+    def pane_ms(self) -> int | None:
+        """Milliseconds a pane lasts; None: there is only one."""
+        return self.function.plan.window_ms
+
+    def pane_at(self, time_ms: int | None) -> int | None:
+        """The pane that an instant lies in."""
+        return None if time_ms is None or self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms
+
+    def next_pane(self, time_ms: int) -> int:
+        """The first pane that begins after an instant; before every pane where there is nothing to choose."""
+        pane = None if time_ms == FIRST_PANE else self.pane_at(time_ms)
+        return FIRST_PANE if pane is None or self.pane_ms is None else pane + self.pane_ms
+
+    @property
+    def closed_ms(self) -> int:
+        """The last instant of what is sealed."""
+        pane = None if self.frontier in (FIRST_PANE, END) else self.pane_at(self.frontier)
+        return self.frontier if pane is None or self.pane_ms is None else pane + self.pane_ms - 1
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of its panes are sealed."""
+        return self.frontier >= self.last_pane
+
+    def take_over(self, before: Worker) -> None:
+        """Goes on for the version before, whose panes are sealed: what comes for them is late, and counted here."""
+        assert before.has_ended
+        self._insert_waiting()
+        before._insert_waiting()
+        self._late_from = min(self._late_from, before._late_from)
+        self._given_up = (before.closed_ms + 1, self._first_pane)
+        self._unexpected_before = max(self._unexpected_before, before._unexpected_before)
+        self._late, self._malformed = self._late + before._late, self._malformed + before._malformed
+        self.late += before.late
 
     def insert(self, events: pl.DataFrame) -> None:
         """Takes one event frame from a parser. Frames wait for each other: each call on columns has its price."""
@@ -104,17 +172,21 @@ class Worker:
             self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
 
     def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Without events of panes that are sealed: they count as late.
+        """Without events of panes that are sealed: they count as late. What is another version's goes too.
 
         The window under way when the worker began is none of its windows, so it does not miss them.
         """
+        if self.last_pane < END:
+            events = events.filter(events["pane"] <= self.last_pane)
         if self._closed == FIRST_PANE or events.is_empty():
             return events
         panes = events["pane"]
         closed = panes <= self._closed
         if not closed.any():
             return events
-        late = int((closed & ((panes >= self._first_pane) | (panes < self._unexpected_before))).sum())
+        begun, ended = self._given_up
+        in_windows = (panes >= self._late_from) & ~((panes >= begun) & (panes < ended))
+        late = int((closed & (in_windows | (panes < self._unexpected_before))).sum())
         self.late += late
         self._late += late
         return events.filter(~closed)

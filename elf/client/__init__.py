@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.control.messages import Acknowledged, Ended, Job, Status
+    from agent.control.messages import Acknowledged, Ended, Job, Status, Updated
     from elf.client.async_client import AsyncClient, AsyncJob, connect
     from elf.client.attachment import Disconnected, Reconnected, Update
     from elf.client.errors import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     # Loaded when first used: who asks from threads needs no trio.
     _HOMES = {
-        "agent.control.messages": ("Acknowledged", "Ended", "Job", "Status"),
+        "agent.control.messages": ("Acknowledged", "Ended", "Job", "Status", "Updated"),
         "elf.client.async_client": ("AsyncClient", "AsyncJob", "connect"),
         "elf.client.attachment": ("Disconnected", "Reconnected", "Update"),
         "elf.client.errors": (
@@ -67,6 +67,7 @@ __all__ = [
     "SyncJob",
     "UnknownJobError",
     "Update",
+    "Updated",
     "connect",
     "connect_sync",
 ]

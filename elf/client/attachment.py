@@ -173,14 +173,16 @@ class Attachment:
         if self.accepted is None:
             self.accepted = accepted
             return
-        if (accepted.query, accepted.columns) != (self.accepted.query, self.accepted.columns):
+        is_changed = (accepted.query, accepted.columns) != (self.accepted.query, self.accepted.columns)
+        if is_changed and accepted.version <= self.accepted.version:
             raise ClientError(f"{accepted.app} is another job now: {accepted.query}")
+        self.accepted = accepted
         self._updates.append(Reconnected())
 
     def _handle_window(self, window: Window) -> None:
         assert self.accepted is not None, "windows follow on Accepted"
         if self.last_pane is None or window.pane > self.last_pane:
-            self._updates.append(read_result(window, self.accepted.columns))
+            self._updates.append(read_result(window, self.accepted.columns, self.accepted.version))
             self.last_pane = window.pane
 
     def _handle_refused(self, refused: Refused, now: float) -> None:

@@ -4,7 +4,7 @@ A connection carries one request. What may answer it is one table, after which `
 that a job's windows come to, and `DONE` that of one that has got its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
-                        └──Stopped, Answered, Jobs, Status────▲
+                        └──Updated, Stopped, Answered, Jobs, Status────▲
     Refused leads to DONE from everywhere; bytes after that are nobody's.
 """
 
@@ -33,6 +33,8 @@ from agent.control.messages import (
     Status,
     Stop,
     Stopped,
+    Updated,
+    UpdateJob,
     Window,
 )
 from elf.client.errors import ConnectionLostError, ProtocolError, QueryRefusedError
@@ -52,6 +54,7 @@ class State(Enum):
 
 _TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
     (State.ASKED, Accepted): State.ATTACHED,
+    (State.ASKED, Updated): State.DONE,
     (State.ASKED, Stopped): State.DONE,
     (State.ASKED, Answered): State.DONE,
     (State.ASKED, Jobs): State.DONE,
@@ -65,6 +68,7 @@ _TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
 _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     Query: Accepted,
     Follow: Accepted,
+    UpdateJob: Updated,
     Stop: Stopped,
     Ask: Answered,
     GetJobs: Jobs,

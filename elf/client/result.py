@@ -17,6 +17,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `rows` are dicts of plain values in the order of the job's columns; the window's bounds are RFC 3339 texts, None
     for a query without WINDOWING. `contributors` of `expected` agents are in it, `missing` names (at most 20) others.
     `other` is what is in no row, since the window has more groups than its job keeps.
+    `columns` names those of its rows, which an update of the job may change; `version` counts its updates from 1.
     `pane` (epoch milliseconds) is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
 
@@ -38,6 +39,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     epoch: int
     other: OtherGroups | None = None
+    columns: list[str] = []
     pane: int = 0
     json: bytes = b""
 
@@ -58,17 +60,21 @@ class LastWindows(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Result)
 
 
-def read_result(window: Window, columns: list[str]) -> Result:
-    """The result in an agent's answer; raises ProtocolError for anything else."""
+def read_result(window: Window, columns: list[str], version: int | None = None) -> Result:
+    """The result in an agent's answer; raises ProtocolError for anything else.
+
+    `columns` are those of the rows that this version of the job has; those of others are only alike.
+    """
     line = bytes(window.result)
     try:
         result = _DECODER.decode(line)
         line.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the agent sent a window that is none ({error})") from None
-    names = set(columns)
-    if any(row.keys() != names for row in result.rows):
+    names = list(result.rows[0]) if result.rows and result.version != version else columns
+    if any(row.keys() != set(names) for row in result.rows):
         raise ProtocolError("the agent sent a window whose rows have other columns than its job")
+    msgspec.structs.force_setattr(result, "columns", names)
     msgspec.structs.force_setattr(result, "pane", window.pane)
     msgspec.structs.force_setattr(result, "json", line)
     return result

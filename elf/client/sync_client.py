@@ -26,6 +26,8 @@ from agent.control.messages import (
     Request,
     Status,
     Stop,
+    Updated,
+    UpdateJob,
 )
 from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
@@ -88,6 +90,24 @@ class SyncClient:
     def stop(self, app: str) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name."""
         self._ask(Stop(app))
+
+    def update(
+        self,
+        app: str,
+        text: str,
+        *,
+        reset: bool = False,
+        max_groups: int = GROUPS_DEFAULT,
+        beyond_groups: BeyondGroups = "other",
+    ) -> Updated:
+        """Lets a running job compute another query; the answer comes when its agents have acknowledged it.
+
+        Windows under way end on the query they began with, unless `reset` gives them up. Raises QueryRefusedError
+        where an agent cannot run it, UnknownJobError where there is no job of that name.
+        """
+        answer = self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups))
+        assert isinstance(answer, Updated), "the protocol lets nothing else pass"
+        return answer
 
     def ask(self, app: str, *, windows: int = 1) -> LastWindows:
         """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""

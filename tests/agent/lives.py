@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from simulated_fleet import Server, SimulatedFleet, key_of
+from window_checks import check_followers, check_windows
 
 from agent.runtime.panes import FIRST_PANE
 
@@ -151,11 +152,14 @@ def happen(life: Life, acts: Sequence[Act], span_s: float = 10.0) -> None:
 # What must hold.
 
 
-def check(life: Life, *, silence_max_s: float) -> None:
-    """Nothing counts twice or is lost, who is missing is named, windows go on, and all are back in the end."""
+def check(life: Life, *, silence_max_s: float, versions_differ: bool = False) -> None:
+    """Nothing counts twice or is lost, who is missing is named, windows go on, and all are back in the end.
+
+    `versions_differ`: the job was changed while the fleet was cut in two.
+    """
     fleet = life.fleet
-    fleet.check_windows()
-    fleet.check_followers(JOB, [life.follower])
+    check_windows(fleet)
+    check_followers(fleet, JOB, [life.follower], versions_differ=versions_differ)
     silence = fleet.longest_silence(JOB, life.began_at, fleet.now)
     assert silence <= silence_max_s, f"{life.about()}: silent for {silence:.1f} s"
     there = {server.name for server in fleet.workers() if server.is_up}

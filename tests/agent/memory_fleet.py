@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 import query
-from agent import Agent, Notice, Result, SpillRoom, StreamOptions, Submit
+from agent import Agent, Feed, Notice, Result, SpillRoom, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime.mastership import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
@@ -112,7 +113,7 @@ class Fleet:
     def insert(self, number: int, parsed: Parsed) -> None:
         """Gives an agent a block on each of its feeds."""
         for feed in self.agents[number].feeds():
-            self.agents[number].insert(feed.key, parsed, self.now, self.wall_ms)
+            self.agents[number].insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
 
     def catch_up(self, *numbers: int) -> None:
         """These agents, or all, have read everything, and seal what they can."""
@@ -140,6 +141,16 @@ class Fleet:
 
     def notices(self, number: int) -> list[Notice]:
         return self.agents[number].notices()
+
+
+def as_read(parsed: Parsed, feed: Feed) -> Parsed:
+    """With a column twice where a feed wants it as two types, as parsers do it."""
+    again = [column for column in feed.columns if column.name != column.field]
+    frames = [
+        frame.with_columns(pl.col(column.field).alias(column.name) for column in again if column.field in frame.columns)
+        for frame in parsed.frames
+    ]
+    return replace(parsed, frames=tuple(frames))
 
 
 def events(*products: str | None, at_ms: int = 0, **columns: Any) -> Parsed:

@@ -18,6 +18,7 @@ from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
     Announce,
+    Begin,
     Commit,
     Enrol,
     Enrolled,
@@ -27,6 +28,8 @@ from agent.runtime.messages import (
     Followed,
     Message,
     NoJob,
+    Prepared,
+    Propose,
     Ready,
     Received,
     Replica,
@@ -37,7 +40,11 @@ from agent.runtime.messages import (
     Stopped,
     Submitted,
     Unfollow,
+    Update,
+    Updated,
+    Version,
     Window,
+    Withdraw,
 )
 from agent.runtime.panes import END, FIRST_PANE
 from overlay import Id, Node, Peer, app_id, group_id
@@ -126,12 +133,18 @@ def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
     plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
     job = Submit(KEY, "shop", "web", plan.to_wire(), COUNT)
     nobody = Peer(77, "nowhere")
-    replica = Replica(KEY, epoch, 7, job, Id(5), [], 0, END, [], b"", [(0, b"{}")], take_over=True, leaving=True)
+    first, second = Version(1, FIRST_PANE, FIRST_PANE, plan.to_wire(), COUNT), Version(2, 0, 7, {"plan": "none"}, "")
+    results = [(0, b"{}")]
+    replica = Replica(KEY, epoch, 7, job, Id(5), [], 0, END, [], b"", results, [first], take_over=True, leaving=True)
     return [
         job, Submit(KEY, "shop", "web", {}), Submitted(KEY, WALL_MS, None), Submitted(KEY, WALL_MS, "no"),
         Announce(KEY, epoch, nobody, "m", "shop", "web", COUNT, True, 1, FIRST_PANE, 0, 0),
-        Enrol(KEY, epoch, "intruder", True), Enrolled(KEY, epoch, 3, 1, 7, 7, job),
-        Enrolled(KEY, epoch, 3, 1, 7, 7, Submit(KEY, "shop", "web", {"plan": "none"})),
+        Enrol(KEY, epoch, "intruder", True), Enrolled(KEY, epoch, 3, [first], 7, 7, job),
+        Enrolled(KEY, epoch, 3, [second], 7, 7, Submit(KEY, "shop", "web", {"plan": "none"})),
+        Update(KEY, plan.to_wire(), COUNT, True, 5), Update(KEY, {"plan": "none"}, "", False, 6),
+        Updated(KEY, 5, None), Propose(KEY, epoch, 2, plan.to_wire()), Propose(KEY, epoch, 3, {}),
+        Prepared(KEY, epoch, 0, 2, END), Prepared(KEY, epoch, 9, 2, 0, "no"),
+        Begin(KEY, epoch, [first, second]), Begin(KEY, epoch, [second, first]), Withdraw(KEY, epoch, 2),
         Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
         Farewell(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
         Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", again=True),

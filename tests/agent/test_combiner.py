@@ -15,7 +15,7 @@ from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
 PANES = range(12)
 
 
-def add_up(states: list[pl.DataFrame]) -> pl.DataFrame:
+def add_up(states: list[pl.DataFrame], _upto: int = 0) -> pl.DataFrame:
     return pl.concat([run_of(0, 0, 0, {}).state, *states]).group_by("pane").agg(pl.col("n").sum()).sort("pane")
 
 

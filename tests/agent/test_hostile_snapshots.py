@@ -15,9 +15,10 @@ import cbt
 import query
 from agent import Agent, Master, Result, StreamOptions, Submit
 from agent.parsing import Parsed
-from agent.runtime import announcements, jobs
+from agent.runtime import announcements, held_snapshots
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed
+from agent.runtime.function import JobFunction
 from agent.runtime.intake import columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
@@ -49,6 +50,11 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
+def function_of(part: JobPart) -> JobFunction:
+    assert part.versions is not None
+    return part.versions.newest.function
+
+
 class Root:
     """A job's master, whose agent works as well, and one child that is on the roster with number 1."""
 
@@ -61,12 +67,11 @@ class Root:
         self.part.add_child(CHILD)
         own = self.enrol(ROOT, "root")
         self.part.install(own)
-        assert self.part.function is not None
-        self.feed = Feed("web", APP, "beginning", True, tuple(columns_of(self.part.function)))
+        function = function_of(self.part)
+        self.feed = Feed("web", APP, "beginning", True, tuple(columns_of(function)))
         self.master.acknowledge(ROOT, self.part.start_working(own, [self.feed], 0))
         self.enrol(CHILD, "child")
-        assert self.part.function is not None
-        self.schema = self.part.function.state_schema
+        self.schema = function_of(self.part).state_schema
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
         assert self.part.intake is not None
@@ -203,7 +208,7 @@ def test_another_masters_numbers_mean_other_agents(epoch: Epoch) -> None:
 
 
 def test_snapshots_of_an_epoch_to_come_wait_for_it_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "HELD_MAX", 3)
+    monkeypatch.setattr(held_snapshots, "HELD_MAX", 3)
     root = Root()
     assert [root.says(epoch=EPOCH.next(CHILD)) for _ in range(5)] == [0, 0, 0, 1, 1]
     assert {tuple(r.missing) for r in root.finish()} == {("child",)}
@@ -242,7 +247,7 @@ def test_counts_stay_within_what_can_be_added() -> None:
 
 
 def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "SNAPSHOT_BYTES_MAX", 10)
+    monkeypatch.setattr("agent.runtime.snapshots.SNAPSHOT_BYTES_MAX", 10)
     root = Root()
     message = root.part._message(
         Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), counters([0], events=[5]))
@@ -281,7 +286,7 @@ def test_a_function_is_taken_from_the_master_only() -> None:
     """Else a stranger could start an agent's combiner somewhere else than where the master is."""
     agent, root = lone_agent(), Root()
     agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(APP))), 0.0, 0)
-    forged = CODEC.encode(Enrolled(APP, Epoch(0, 1, CHILD), 0, 1, 5000, 0, root.master.job))
+    forged = CODEC.encode(Enrolled(APP, Epoch(0, 1, CHILD), 0, root.master.versions.all(), 5000, 0, root.master.job))
     agent.process(MessageReceived(Peer(Id(3), "stranger"), forged), 0.0, 0)
     assert (agent.refused, agent.status().parts[0].installed) == (1, False)
     agent.process(MessageReceived(Peer(CHILD, "child"), forged), 0.0, 0)

@@ -15,7 +15,7 @@ from agent import Submit
 from agent.runtime import announcements, followers, following, requests, roster, succession
 from agent.runtime.combiner import Combiner
 from agent.runtime.epochs import Epoch
-from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Message, Replica, Stopped
+from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Message, Replica, Stopped, Version
 from agent.runtime.notices import Ended, StopAnswered, SubmitRefused
 from agent.runtime.panes import END, FIRST_PANE
 from agent.runtime.roster import Roster
@@ -62,7 +62,12 @@ def test_followers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def replica_of(number: int) -> Replica:
     plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
     job = Submit(Id(number), "shop", "web", plan.to_wire(), COUNT, bounded=False)
-    return Replica(Id(number), Epoch(5, 1, Id(1000 + number)), 1, job, Id(7), [], 0, FIRST_PANE, [], b"", [])
+    epoch = Epoch(5, 1, Id(1000 + number))
+    return Replica(Id(number), epoch, 1, job, Id(7), [], 0, FIRST_PANE, [], b"", [], versions_of(job))
+
+
+def versions_of(job: Submit) -> list[Version]:
+    return [Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text)]
 
 
 def test_replicas_are_limited_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +90,7 @@ def test_a_master_that_was_never_announced_hands_nothing_over() -> None:
     def usurpation(n: int) -> Replica:
         job = msgspec.structs.replace(replica_of(0).job, app_id=KEY)
         epoch = Epoch(master.epoch.born_ms, 7, Id(1000 + n))
-        return Replica(KEY, epoch, 1, job, Id(7), [], 0, END, [], b"", [], take_over=True, leaving=True)
+        return Replica(KEY, epoch, 1, job, Id(7), [], 0, END, [], b"", [], versions_of(job), True, True)
 
     strangers(fleet, 3, usurpation, to=(number + 1) % 3)
     fleet.wait_long(3.0)
@@ -119,7 +124,7 @@ def test_ended_jobs_are_remembered_in_limits(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_source_that_stands_still_is_not_waited_for_for_ever() -> None:
-    combiner = Combiner(lambda states: states[0])
+    combiner = Combiner(lambda states, _upto: states[0])
     for source in "ab":
         combiner.add_source(source)
     combiner.add("a", run_of(FIRST_PANE, 5000, 1, {4000: 1}))

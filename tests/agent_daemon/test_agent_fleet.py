@@ -26,12 +26,15 @@ from agent.control.messages import (
     Ended,
     Follow,
     GetJobs,
+    Job,
     Jobs,
     Query,
     Refused,
     Request,
     Stop,
     Stopped,
+    Updated,
+    UpdateJob,
     Window,
 )
 from overlay import Authority
@@ -245,10 +248,48 @@ def test_windows_come_live_to_all_who_follow(pair: list[AgentProcess]) -> None:
         assert owner.until(Ended) == Ended("stopped")
 
 
-def jobs_known_to(agent: AgentProcess) -> list[str]:
+def test_a_job_is_updated_in_flight(pair: list[AgentProcess]) -> None:
+    """The column in use is read as another type: what is parsed of the logs changes with it, and no event is lost."""
+    query = f"{PER_PRODUCT} WINDOWING 1 SECOND"
+    other = "SELECT COUNT(*) AS apples FROM web WHERE product = 'apple' WINDOWING 1 SECOND"
+    with Conversation(pair[0], Query(query, app="live")) as owner:
+        owner.until_everyone_runs_it(2)
+        with busy(pair):
+            owner.until(Window)
+            updated = pair[1].ask(UpdateJob("live", other))
+            assert isinstance(updated, Updated)
+            assert (updated.version, updated.agents, updated.expected, updated.laggards) == (2, 2, 2, [])
+            seen: list[dict[str, Any]] = []
+            while not seen or seen[-1]["version"] == 1 or len(seen) < 6:
+                seen.append(json.loads(bytes(owner.until(Window).result)))
+            for agent in pair:
+                (job,) = (job for job in jobs_of(agent) if job.app == "live")
+                assert (job.version, job.query) == (2, updated.query)
+            refused = pair[0].ask(UpdateJob("live", "SELECT nothing"))
+            assert isinstance(refused, Refused)
+            assert refused.kind == "usage"
+            assert pair[0].ask(UpdateJob("dead", other)) == Refused(
+                "unknown", "there is no job dead in this fleet: elf jobs lists those there are"
+            )
+            assert pair[0].ask(Stop("live")) == Stopped("live")
+    versions = [window["version"] for window in seen]
+    assert versions == sorted(versions)
+    assert versions[-1] == 2
+    for window in seen:
+        assert (window["contributors"], window["missing"], window["late"]) == (2, [], 0)
+        (row,) = window["rows"]
+        assert row == ({"product": "apple", "n": window["events"]}, {"apples": window["events"]})[window["version"] - 1]
+        assert (window["version"] == 2) == (window["window_start"] >= updated.starts)
+
+
+def jobs_of(agent: AgentProcess) -> list[Job]:
     jobs = agent.ask(GetJobs())
     assert isinstance(jobs, Jobs)
-    return [job.app for job in jobs.jobs]
+    return jobs.jobs
+
+
+def jobs_known_to(agent: AgentProcess) -> list[str]:
+    return [job.app for job in jobs_of(agent)]
 
 
 @pytest.mark.parametrize("detach", [False, True])

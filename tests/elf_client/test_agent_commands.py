@@ -33,6 +33,8 @@ from agent.control.messages import (
     Stop,
     Stopped,
     StreamStatus,
+    Updated,
+    UpdateJob,
     Window,
 )
 from elf.client import AgentUnreachableError, connect_sync
@@ -43,6 +45,7 @@ COMMANDS = [
     ("ask", "shop"),
     ("jobs",),
     ("stop", "shop"),
+    ("update", "shop", "--query", "SELECT 1 FROM web"),
     ("status",),
 ]
 LIVE = Job(
@@ -65,7 +68,7 @@ STATUS = Status(
 
 
 @contextmanager
-def answering(path: Path, answer: Jobs | Status | Stopped | Answered) -> Iterator[ScriptedAgent]:
+def answering(path: Path, answer: Jobs | Status | Stopped | Updated | Answered) -> Iterator[ScriptedAgent]:
     with ScriptedAgent(path, lambda conversation: conversation.send(answer)) as server:
         yield server
 
@@ -145,6 +148,42 @@ def test_stop_says_what_it_has_stopped(socket_path: Path) -> None:
         said = ask("stop", "shop", "--output", "json", "--socket", str(socket_path)).out
     assert json.loads(said) == {"type": "stopped", "app": "shop"}
     assert server.requests == [Stop("shop")] * 2
+
+
+def test_update_says_from_when_on_and_who_is_behind(socket_path: Path) -> None:
+    updated = Updated("shop", "SELECT COUNT(*) FROM web", 2, "2026-01-02T03:05:00Z", 7, 8, ["web-\x1b5"])
+    with answering(socket_path, updated) as server:
+        finished = ask("update", "shop", "--query", "SELECT 1", socket=socket_path)
+        lines = ask("update", "shop", "--query", "SELECT 2", "--reset", "--output", "json", socket=socket_path)
+    said = "shop: version 2 in windows from 2026-01-02T03:05:00Z on, 7 of 8 agents run it\n"
+    assert (finished.code, finished.out) == (0, said)
+    assert finished.err == "shop: still to come: web-\\x1b5; without them until they have caught up\n"
+    told = json.loads(lines.out)
+    assert (told["type"], told["version"], told["laggards"], lines.err) == ("updated", 2, ["web-\x1b5"], "")
+    assert server.requests == [UpdateJob("shop", "SELECT 1"), UpdateJob("shop", "SELECT 2", reset=True)]
+
+
+@pytest.mark.parametrize("output", ["csv", "table", "json"])
+def test_windows_of_an_updated_job_have_its_new_columns(socket_path: Path, output: str) -> None:
+    first, other = window(1000), json.loads(bytes(window(2000).result))
+    other |= {"rows": [{"shop": "north", "n": 3}], "version": 2}
+    second = Window(2000, msgspec.Raw(json.dumps(other).encode()))
+
+    def script(conversation: Conversation) -> None:
+        conversation.send(ACCEPTED, first, second, Ended("finished"))
+
+    with ScriptedAgent(socket_path, script):
+        finished = ask("query", "--output", output, "SELECT 1 FROM web", socket=socket_path)
+    assert (finished.code, finished.err) == (0, "")
+    if output == "csv":
+        assert finished.out.splitlines() == [
+            "window_start,window_end,product,clicks",
+            "2026-01-02T03:04:01Z,2026-01-02T03:04:11Z,Chess,1000",
+            "window_start,window_end,shop,n",
+            "2026-01-02T03:04:02Z,2026-01-02T03:04:12Z,north,3",
+        ]
+    for word in ("Chess", "clicks", "north", "shop"):
+        assert word in finished.out
 
 
 def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
@@ -301,7 +340,7 @@ def test_explain_refuses_what_no_agent_would_take() -> None:
     assert finished.err.startswith("elf: line 1, column 8: a is neither grouped nor aggregated\n")
 
 
-@pytest.mark.parametrize("command", ["query", "follow", "jobs", "stop", "status"])
+@pytest.mark.parametrize("command", ["query", "follow", "ask", "jobs", "stop", "update", "status"])
 def test_help_shows_examples(command: str) -> None:
     text = ask(command, "--help").out
     assert f"elf {command}" in text

@@ -176,6 +176,17 @@ def test_another_job_of_the_same_name_is_not_gone_on_with() -> None:
         following.updates()
 
 
+def test_a_job_that_was_updated_meanwhile_is_gone_on_with() -> None:
+    following = Following()
+    following.lose()
+    following.updates()
+    following.wait()
+    following.connect(Accepted("shop", "SELECT b FROM web", ["b"], False, version=2))
+    assert following.updates() == [Reconnected()]
+    assert following.core.accepted is not None
+    assert following.core.accepted.columns == ["b"]
+
+
 def test_the_first_answer_decides_also_for_a_follower() -> None:
     refusals: list[tuple[Answer, type[ClientError]]] = [
         (Refused("unknown", "no such job"), UnknownJobError),

@@ -21,7 +21,7 @@ from scripted_agent import (
 )
 
 import elf
-from agent.control.messages import Answered, Ended, Follow, GetJobs, Jobs, Query, Refused, Stop
+from agent.control.messages import Answered, Ended, Follow, GetJobs, Jobs, Query, Refused, Stop, Updated, UpdateJob
 from agent.control.messages import Ask as AskRequest
 from elf.client import (
     Acknowledged,
@@ -365,3 +365,19 @@ def test_stopping_one_s_own_job(socket_path: Path) -> None:
 
         in_trio(socket_path, ask)
     assert server.requests == [Query(TEXT, detach=True), Stop("shop")] * 2
+
+
+def test_a_job_is_updated_by_its_name(socket_path: Path) -> None:
+    answer = Updated("shop", TEXT, 2, "2026-01-02T03:05:00Z", 8, 8, [])
+    with ScriptedAgent(socket_path, lambda conversation: conversation.send(answer)) as server:
+        with elf.connect_sync(socket_path) as client:
+            assert client.update("shop", TEXT, reset=True) == answer
+
+        async def update(client: AsyncClient) -> None:
+            assert await client.update("shop", TEXT, max_groups=5, beyond_groups="error") == answer
+
+        in_trio(socket_path, update)
+    assert server.requests == [
+        UpdateJob("shop", TEXT, reset=True),
+        UpdateJob("shop", TEXT, max_groups=5, beyond_groups="error"),
+    ]

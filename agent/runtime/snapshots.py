@@ -1,0 +1,64 @@
+"""Runs as they travel up a tree, and what is believed of those that come."""
+
+from __future__ import annotations
+
+import cbt
+from agent.runtime import contributors
+from agent.runtime.epochs import Epoch
+from agent.runtime.messages import Snapshot
+from agent.runtime.panes import COUNTERS_SCHEMA, Run, add_counters
+from agent.runtime.versions import Versions
+from overlay import Id
+
+FRAME_BYTES_MAX = 1 << 30
+"""Largest state of one run after decompression."""
+SNAPSHOT_BYTES_MAX = 60 << 20
+"""Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
+
+
+def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+    """A run as a message."""
+    message = _encoded(run, versions, app_id, epoch, again=again)
+    if len(message.state) + len(message.counters) > SNAPSHOT_BYTES_MAX:
+        return _encoded(without_content(versions, run.after, run.upto), versions, app_id, epoch, again=again)
+    return message
+
+
+def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+    return Snapshot(
+        app_id,
+        epoch,
+        versions.at(run.upto).version.number,
+        run.after,
+        run.upto,
+        contributors.to_bytes(run.contributors),
+        cbt.encode_frame(run.state),
+        cbt.encode_frame(run.counters),
+        contributors.to_bytes(run.partial),
+        again,
+    )
+
+
+def without_content(versions: Versions, after: int, upto: int) -> Run:
+    """What stands for a run that cannot be used: nobody's."""
+    return Run(after, upto, 0, versions.combine([], upto), add_counters([]))
+
+
+def run_of(message: Snapshot, versions: Versions, known: int | None) -> Run | None:
+    """The run in a message that may hold anything; None if it cannot be combined with others.
+
+    `known`: whom a master has on its roster.
+    """
+    members = contributors.from_bytes(message.contributors)
+    version = versions.of_span(message.version, message.after, message.upto)
+    if version is None or (known is not None and members & ~known):
+        return None
+    function = version.function
+    try:
+        state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+        counters = cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
+    except cbt.FrameError:
+        return None
+    partial = contributors.from_bytes(message.partial)
+    run = Run(message.after, message.upto, members, state, counters, partial)
+    return run if run.is_sound(function.plan.window_ms) and function.is_within_limit(state) else None

@@ -1,0 +1,58 @@
+"""`elf update`: another query for a job that runs, from a window on that has not begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from agent.control.messages import BeyondGroups
+from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.client.control_socket import control_socket
+from elf.client.sync_client import SyncClient
+from elf.group_options import beyond_groups_option, max_groups_option
+from elf.terminal import printable, tell
+
+EXAMPLES = """\b
+Examples:
+  elf update errors --query "SELECT path, COUNT(*) FROM access WHERE status >= 400 GROUP BY path WINDOWING 1 MINUTE"
+  elf update errors --reset --query "SELECT COUNT(*) AS n FROM access WHERE status >= 500 WINDOWING 10 SECONDS"
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Let a running job compute another query.")
+@click.argument("app", metavar="APP")
+@click.option("--query", "query_text", metavar="QUERY", required=True, help="What the job computes from now on.")
+@click.option("--reset", is_flag=True, help="Give up windows under way; else they end on the query they began with.")
+@max_groups_option
+@beyond_groups_option
+@output_option("table", "json")
+@socket_option
+def update(
+    app: str,
+    query_text: str,
+    reset: bool,
+    max_groups: int,
+    beyond_groups: BeyondGroups,
+    output: str,
+    socket: Path | None,
+) -> None:
+    """Let the running job APP compute another QUERY over the same stream.
+
+    All agents make ready first; the new version then begins with the first window of which none has seen an event. So
+    each window is computed by one version, and none is lost. Where an agent cannot run the query, the job stays as it
+    is, and the error says which agent and why. Those who follow the job get the windows of both, with their version.
+    """
+    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    updated = client.update(app, query_text, reset=reset, max_groups=max_groups, beyond_groups=beyond_groups)
+    if output == "json":
+        click.echo(msgspec.json.encode(updated).decode())
+        return
+    click.echo(
+        f"{printable(app)}: version {updated.version} in windows from {updated.starts} on, "
+        f"{updated.agents} of {updated.expected} agents run it"
+    )
+    if updated.laggards:
+        names = ", ".join(map(printable, updated.laggards))
+        tell(f"{printable(app)}: still to come: {names}; without them until they have caught up")

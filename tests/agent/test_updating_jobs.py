@@ -1,0 +1,226 @@
+"""A job's function changed in flight: each window on one version, nothing lost, and who is behind is named."""
+
+from __future__ import annotations
+
+import pytest
+from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+
+import query
+from agent import Result, Update, UpdateAnswered, UpdateRefused
+from agent.runtime.change import BOUNDED, BUSY
+from query.timestamps import parse_timestamp
+
+GRACE_MS = 1000
+FEW = "SELECT product, COUNT(*) AS n FROM web WHERE product = 'a' GROUP BY product WINDOWING 1 SECOND"
+
+
+def live(size: int = 3, text: str = COUNT) -> Fleet:
+    """A fleet in which a live job has its first window before it, at second 1."""
+    fleet = Fleet(size)
+    fleet.wait(0.5)
+    fleet.submit(text, bounded=False, grace_ms=GRACE_MS)
+    fleet.catch_up()
+    return fleet
+
+
+def update(fleet: Fleet, text: str, *, by: int = 0, reset: bool = False) -> None:
+    anything = query.Schema({}, open=True)
+    plan = query.analyze(query.parse(text), {"web": anything, "shop": anything})
+    fleet.agents[by].update(Update(KEY, plan.to_wire(), text, reset, 0), fleet.now, fleet.wall_ms)
+    fleet.settle()
+
+
+def answers(fleet: Fleet, by: int = 0) -> list[UpdateAnswered | UpdateRefused]:
+    return [one for one in fleet.notices(by) if isinstance(one, UpdateAnswered | UpdateRefused)]
+
+
+def start_of(result: Result) -> int:
+    """The window's start in epoch milliseconds."""
+    start = parse_timestamp(result.window_start or "")
+    assert start is not None
+    return start
+
+
+def shown(results: list[Result]) -> list[tuple[int, int, dict[str, int], int]]:
+    """Every window: its start in seconds after the first instant, version, counts, contributors."""
+    return [
+        (
+            (start_of(r) - WALL_MS) // 1000,
+            r.version,
+            {row["product"]: row["n"] for row in r.rows},
+            r.contributors,
+        )
+        for r in results
+    ]
+
+
+def log(fleet: Fleet, second: float, *products: str) -> None:
+    for number in range(len(fleet.agents)):
+        fleet.insert(number, events(*products, at_ms=WALL_MS + int(second * 1000)))
+    fleet.settle()
+
+
+def test_windows_that_have_begun_end_on_the_version_they_began_on() -> None:
+    fleet = live()
+    log(fleet, 1.2, "a", "b")
+    log(fleet, 2.2, "a", "b")
+    update(fleet, FEW)
+    log(fleet, 2.4, "b")
+    log(fleet, 3.2, "a", "b")
+    log(fleet, 4.2, "a", "b", "b")
+    assert answers(fleet) == [UpdateAnswered(KEY, 2, WALL_MS + 3000, 3, 3, ())]
+    log(fleet, 6.5, "b")
+    fleet.work()
+    assert shown(fleet.results) == [
+        (1, 1, {"a": 3, "b": 3}, 3), (2, 1, {"a": 3, "b": 6}, 3), (3, 2, {"a": 3}, 3), (4, 2, {"a": 3}, 3)
+    ]  # fmt: skip
+
+
+def settle_update(fleet: Fleet, by: int = 0) -> UpdateAnswered | UpdateRefused:
+    """The answer to the last update, however long it takes."""
+    for _ in range(30):
+        for one in answers(fleet, by):
+            return one
+        fleet.catch_up()
+        fleet.wait(0.5)
+    raise AssertionError("nobody answered")
+
+
+@pytest.mark.parametrize("by", range(3))
+def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
+    fleet = live()
+    update(fleet, FEW, by=by)
+    told = settle_update(fleet, by)
+    assert isinstance(told, UpdateAnswered)
+    assert (told.version, told.agents, told.expected, told.laggards) == (2, 3, 3, ())
+    assert {job.version for agent in fleet.agents for job in agent.jobs()} == {2}
+    assert {part.version for agent in fleet.agents for part in agent.status().parts} == {2}
+
+
+def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
+    fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
+    update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")
+    settle_update(fleet)
+    at = fleet.now + 1.5
+    fleet.insert(0, events("a", "b", at_ms=WALL_MS + int(at * 1000), price=["free", "free"]))
+    fleet.insert(0, events("c", at_ms=WALL_MS + int(at * 1000) + 9000, price=["3"]))
+    fleet.work()
+    last = fleet.results[-1]
+    assert (last.version, last.rows) == (2, [{"n": 2}])
+
+
+def test_shorter_windows_begin_where_a_longer_one_ends() -> None:
+    fleet = live(1, COUNT.replace("1 SECOND", "10 SECONDS"))
+    log(fleet, 11.0, "a")
+    update(fleet, FEW)
+    assert settle_update(fleet) == UpdateAnswered(KEY, 2, WALL_MS + 20_000, 1, 1, ())
+    for second in (12.0, 19.9, 20.0, 21.0, 30.0):
+        log(fleet, second, "a")
+    fleet.work()
+    assert shown(fleet.results) == [(10, 1, {"a": 3}, 1), (20, 2, {"a": 1}, 1), (21, 2, {"a": 1}, 1)]
+
+
+def test_a_reset_gives_up_the_windows_under_way() -> None:
+    fleet = live(1, COUNT.replace("1 SECOND", "10 SECONDS"))
+    log(fleet, 11.0, "a")
+    update(fleet, FEW, reset=True)
+    assert settle_update(fleet) == UpdateAnswered(KEY, 2, WALL_MS + 12_000, 1, 1, ())
+    for second in (11.5, 12.0, 30.0):
+        log(fleet, second, "a")
+    fleet.work()
+    assert shown(fleet.results) == [(12, 2, {"a": 1}, 1)]
+
+
+def test_windows_of_odd_lengths_overlap_and_none_lacks_anything() -> None:
+    fleet = live(1, COUNT.replace("1 SECOND", "3 SECONDS"))
+    log(fleet, 4.0, "a")
+    update(fleet, FEW.replace("1 SECOND", "4 SECONDS"))
+    told = settle_update(fleet)
+    assert isinstance(told, UpdateAnswered)
+    for second in range(5, 40):
+        log(fleet, second, "a")
+    fleet.work()
+    windows = shown(fleet.results)
+    old, new = [one for one in windows if one[1] == 1], [one for one in windows if one[1] == 2]
+    assert all(n == {"a": 3} for _, _, n, _ in old[1:])
+    assert all(n == {"a": 4} for _, _, n, _ in new)
+    assert new[0][0] == (told.starts - WALL_MS) // 1000 <= old[-1][0] + 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT COUNT(*) AS n FROM web", "it cannot run for ever"),
+        ("SELECT COUNT(*) AS n FROM shop WINDOWING 1 SECOND", "keeps the job's stream, web"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_with_the_reason(text: str, said: str) -> None:
+    fleet = live()
+    update(fleet, text)
+    told = settle_update(fleet)
+    assert isinstance(told, UpdateRefused)
+    assert (told.kind, said in told.reason) == ("usage", True)
+
+
+def test_a_job_over_what_logs_hold_is_not_changed() -> None:
+    fleet = Fleet(3)
+    fleet.submit()
+    update(fleet, FEW)
+    assert answers(fleet) == [UpdateRefused(KEY, BOUNDED, "usage")]
+
+
+def test_a_job_that_is_nowhere_is_unknown() -> None:
+    fleet = Fleet(3)
+    update(fleet, FEW)
+    assert answers(fleet) == [UpdateRefused(KEY, "", "unknown")]
+
+
+def test_one_update_goes_on_at_a_time() -> None:
+    fleet = live()
+    update(fleet, FEW, by=1)
+    update(fleet, COUNT.replace("1 SECOND", "2 SECONDS"), by=2)
+    assert answers(fleet, 2) == [UpdateRefused(KEY, BUSY.format(number=2), "usage")]
+    assert isinstance(settle_update(fleet, 1), UpdateAnswered)
+
+
+def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of an older make, say."""
+    fleet = live()
+    parts = fleet.agents[2]._parts.get(KEY)
+    assert parts is not None
+    assert parts.versions is not None
+
+    def cannot(_number: int, _plan: object) -> None:
+        raise query.PlanError("unknown function median")
+
+    if fleet.agents[2].master(KEY) is None:
+        monkeypatch.setattr(parts.versions, "propose", cannot)
+        update(fleet, FEW)
+        assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
+    assert {part.version for agent in fleet.agents for part in agent.status().parts} == {1}
+    assert all(part.intake is None or part.intake._proposed is None for agent in fleet.agents for part in agent._parts)
+    log(fleet, 1.2, "a")
+    log(fleet, 5.2, "a")
+    fleet.work()
+    assert shown(fleet.results) == [(1, 1, {"a": 3}, 3)]
+
+
+def test_who_does_not_hear_of_it_is_named_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = live()
+    deaf = next(number for number, agent in enumerate(fleet.agents) if agent.master(KEY) is None and number)
+    part = fleet.agents[deaf]._parts.get(KEY)
+    assert part is not None
+    with monkeypatch.context() as patches:
+        patches.setattr(part, "prepare", lambda _message: None)
+        patches.setattr(part, "begin", lambda _versions: False)
+        update(fleet, FEW)
+        told = settle_update(fleet)
+    assert isinstance(told, UpdateAnswered)
+    assert (told.agents, told.expected, told.laggards) == (2, 3, (f"agent-{deaf}",))
+    fleet.wait_long(4.0)
+    assert part.version == 2
+    for second in range(20, 30):
+        log(fleet, second, "a")
+        fleet.work()
+        fleet.wait_long(1.0)
+    assert shown(fleet.results)[-1][1:] == (2, {"a": 3}, 3)

@@ -1,0 +1,71 @@
+"""What must hold of everything that simulated masters have published."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from simulated_fleet import Server, SimulatedFleet, Window, counts, key_of, published
+
+from agent import Published
+from agent.runtime.result import NAMES_MAX
+
+
+def check_windows(fleet: SimulatedFleet) -> None:
+    """Conservation and honesty of everything published, and each window once in each epoch."""
+    for window in fleet.windows:
+        _check(fleet, window)
+    times = Counter((window.app, window.epoch, window.pane) for window in fleet.windows)
+    assert [one for one, n in times.items() if n > 1] == [], f"seed {fleet.seed}: published twice"
+
+
+def _check(fleet: SimulatedFleet, window: Window) -> None:
+    result, about = window.result, f"seed {fleet.seed}, {window}"
+    products, size_ms = counts(window.version.text)
+    counted: Counter[str] = Counter()
+    for name in window.contributors:
+        counted += fleet.servers[name].counted(window.pane, size_ms)
+    chosen = {product: n for product, n in counted.items() if product in products}
+    assert {row["product"]: row["n"] for row in result.rows} == chosen, about
+    assert window.pane % size_ms == 0, about
+    assert window.pane >= window.version.starts, about
+    assert result.events == counted.total(), about
+    missing = window.expected - window.contributors
+    assert set(result.missing) <= missing, about
+    assert len(result.missing) == min(NAMES_MAX, len(missing)), about
+    assert (result.contributors, result.expected) == (len(window.contributors), len(window.expected)), about
+
+
+def check_followers(
+    fleet: SimulatedFleet, name: str, followers: Iterable[Server], *, versions_differ: bool = False
+) -> None:
+    """Who has followed all the time has every window once, in order, whatever became of masters.
+
+    `versions_differ`: masters on both sides of a cut may have windows of different lengths. Then of each master one
+    has all windows from the first to the last that came from it.
+    """
+    panes = sorted({window.pane for window in fleet.of(name)})
+    for server in followers:
+        got = published(server, key_of(name))
+        assert got == sorted(set(got)), f"seed {fleet.seed}: {server.name} got a window twice"
+        if versions_differ:
+            _check_gaps(fleet, name, server, set(got))
+        else:
+            lacking = set(panes) - set(got)
+            assert not panes or lacking <= {panes[-1]}, f"seed {fleet.seed}: {server.name} lacks a window"
+
+
+def _check_gaps(fleet: SimulatedFleet, name: str, server: Server, got: set[int]) -> None:
+    came = {notice.json for notice in server.notices if isinstance(notice, Published)}
+    for windows in _by_epoch(fleet, name).values():
+        mine = [window.result.to_bytes() in came for window in windows]
+        if any(mine):
+            between = windows[mine.index(True) : len(mine) - mine[::-1].index(True)]
+            assert {window.pane for window in between} <= got, f"seed {fleet.seed}: {server.name} lacks a window"
+
+
+def _by_epoch(fleet: SimulatedFleet, name: str) -> dict[tuple[int, int, int], list[Window]]:
+    found: dict[tuple[int, int, int], list[Window]] = {}
+    for window in fleet.of(name):
+        found.setdefault(window.epoch, []).append(window)
+    return found
