@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, acknowledged, window
 
-from agent.control.messages import Answered, Ask, Ended, Follow, GetJobs, Job, Jobs, Query
+from agent.control.messages import Answered, Ask, Ended, Follow, GetJobs, Job, Jobs, Query, Updated, UpdateJob
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "asking-a-fleet.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
@@ -19,7 +19,8 @@ EXPECTED = [
     "2026-01-02T03:04:01Z 2 of 2 agents [{'product': 'Chess', 'clicks': 1000}]\n",
     "[{'product': 'Chess', 'clicks': 1000}]\n",
     "2 of 2 agents run it\nwithout ['agent-5']\n"
-    "[{'product': 'Chess', 'clicks': 2000}]\n[('shop', '2026-01-02T03:04:00Z')]\n",
+    "[{'product': 'Chess', 'clicks': 2000}]\n"
+    "version 2 from 2026-01-02T03:05:00Z on\n[('shop', '2026-01-02T03:04:00Z')]\n",
 ]
 
 
@@ -33,6 +34,8 @@ def answer(conversation: Conversation) -> None:
             conversation.send(ACCEPTED, acknowledged(2, 2), window(1000, missing=["agent-5"]), Ended("finished"))
         case Ask():
             conversation.send(Answered("shop", ACCEPTED.query, ACCEPTED.columns, [window(2000)]))
+        case UpdateJob():
+            conversation.send(Updated("shop", ACCEPTED.query, 2, "2026-01-02T03:05:00Z", 2, 2, []))
         case GetJobs():
             job = Job("shop", "00", "web", "SELECT ...", "agent-1", 1, 1, 2, 2, False, "2026-01-02T03:04:00Z")
             conversation.send(Jobs([job]))
@@ -55,5 +58,5 @@ def test_every_command_and_error_is_described() -> None:
     for name in elf.client.__all__:
         if name.endswith("Error"):
             assert name in text
-    for verb in ("query", "follow", "ask", "jobs", "stop", "status"):
+    for verb in ("query", "follow", "ask", "jobs", "update", "stop", "status"):
         assert f"| `elf {verb}" in text
