@@ -5,10 +5,8 @@
 
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +14,10 @@ import elf
 from agent.control.messages import Acknowledged
 from elf.client import ClientError
 from elf.demo import DemoError
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents import AgentFleet
 
+from .agents import BACKLOG, LIVE, live_logs, running_agents, write_events
 from .environment import use_two_cores
-from .events import write_shop_events
 from .fleet_windows import GRACE_S, Printed, events_once, printed_windows
 from .processes import cpu_s, usage
 from .race import BenchmarkError
@@ -36,12 +34,8 @@ SUSTAINED_LAG_S = 1.0
 """A rate is sustained if every window came within this time of when it was due."""
 SHARES = (0.9, 0.75, 0.6, 0.45, 0.3)
 """Of the speed at which a backlog is read: the live rates that are tried, the highest first."""
-BACKLOG = "backlog"
-LIVE = "web"
 _SUBMIT_TIMEOUT_S = 10.0
 _SETTLE_S = 3.0
-_FIRST_EVENTS = 100
-"""What every live log holds from the start, so that there is something to tell its format from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +63,10 @@ def run(quick: bool) -> list[Comparison]:
     lines: list[Comparison] = []
     try:
         if extent.many:
-            with _fleet(extent.many) as (fleet, _, took_s):
+            with running_agents(extent.many) as (fleet, _, took_s):
                 lines += _joining(fleet, took_s)
                 lines += _idle(fleet, extent)
-        with _fleet(AGENTS) as (fleet, folder, _):
+        with running_agents(AGENTS) as (fleet, folder, _):
             if not extent.many:
                 lines += _idle(fleet, extent)
             lines += _submitting(fleet, extent)
@@ -82,26 +76,6 @@ def run(quick: bool) -> list[Comparison]:
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
     return lines
-
-
-@contextmanager
-def _fleet(agents: int) -> Iterator[tuple[AgentFleet, Path, float]]:
-    """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready."""
-    with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
-        folder = Path(directory)
-        names = [f"agent-{number}" for number in range(1, agents + 1)]
-        began = time.monotonic()
-        for name in names:
-            _log(folder, name, LIVE).parent.mkdir(parents=True)
-        _write(folder, names, LIVE, _FIRST_EVENTS * agents)
-        with AgentFleet(folder / "agents", [_spec(folder, name) for name in names]) as fleet:
-            yield fleet, folder, time.monotonic() - began
-
-
-def _spec(folder: Path, name: str) -> AgentSpec:
-    live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
-    backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
-    return AgentSpec(name, (live, backlog))
 
 
 def _joining(fleet: AgentFleet, took_s: float) -> list[Comparison]:
@@ -148,7 +122,7 @@ def _submit(fleet: AgentFleet, agents: int) -> float:
 
 
 def _latency(fleet: AgentFleet, folder: Path, extent: Extent) -> list[Comparison]:
-    with Replay(folder / "sample", _live_logs(fleet, folder), extent.latency_rate):
+    with Replay(folder / "sample", live_logs(fleet, folder), extent.latency_rate):
         printed = _watch(fleet, "500 MILLISECONDS", extent.latency_s)
     _check_complete(printed)
     case = f"written to printed, {AGENTS} agents, {extent.latency_rate:,.0f} events/s, beyond window and grace"
@@ -174,9 +148,9 @@ def _check_complete(printed: Printed) -> None:
 def _throughput(agents: int, extent: Extent) -> list[Comparison]:
     """How fast a backlog is read, and the highest rate near it that is kept up with live."""
     noun = f"{agents} agent{'s' if agents > 1 else ''}"
-    with _fleet(agents) as (fleet, folder, _):
+    with running_agents(agents) as (fleet, folder, _):
         pids = [fleet.process(name).pid for name in fleet.names]
-        _write(folder, fleet.names, BACKLOG, extent.backlog_events)
+        write_events(folder, fleet.names, BACKLOG, extent.backlog_events)
         used_s = cpu_s(pids)
         rate = _read_backlog(fleet, extent.backlog_events)
         per_million_s = 1e6 * (cpu_s(pids) - used_s) / extent.backlog_events
@@ -188,12 +162,6 @@ def _throughput(agents: int, extent: Extent) -> list[Comparison]:
             lines.append(_sustained(fleet, folder, rate, extent, noun))
         peak_mb = max(usage(pid).memory_peak_mb for pid in pids)
         return [*lines, within("fleet", f"resident memory at its highest, {noun}", peak_mb, "MB per agent")]
-
-
-def _write(folder: Path, names: Sequence[str], stream: str, events: int) -> None:
-    data = write_shop_events(folder / f"events of {stream}", events, files=len(names))
-    for name, path in zip(names, data.paths, strict=True):
-        path.rename(_log(folder, name, stream))
 
 
 def _read_backlog(fleet: AgentFleet, events: int) -> float:
@@ -211,22 +179,14 @@ def _sustained(fleet: AgentFleet, folder: Path, backlog_rate: float, extent: Ext
     """The highest of the rates tried at which every window came in time, with everyone and everything in it."""
     case = f"live events kept up with, windows at most {SUSTAINED_LAG_S:g} s late, {noun}"
     for share in extent.shares:
-        with Replay(folder / f"sample-{share:g}", _live_logs(fleet, folder), share * backlog_rate):
+        with Replay(folder / f"sample-{share:g}", live_logs(fleet, folder), share * backlog_rate):
             printed = _watch(fleet, "1 SECOND", extent.live_s)
-        for path in _live_logs(fleet, folder):
+        for path in live_logs(fleet, folder):
             path.unlink()  # a run writes up to a gigabyte
         worst_s = max(printed.late_ms, default=float("inf")) / 1000
         if worst_s <= SUSTAINED_LAG_S and not (printed.incomplete or printed.late_events):
             return Comparison("fleet", case, share * backlog_rate / 1e6, "M events/s")
     return Comparison("fleet", f"{case}: not even {extent.shares[-1]:.0%} of the backlog's", 0.0, "M events/s")
-
-
-def _live_logs(fleet: AgentFleet, folder: Path) -> list[Path]:
-    return [_log(folder, name, LIVE) for name in fleet.names]
-
-
-def _log(folder: Path, agent: str, stream: str) -> Path:
-    return folder / "logs" / agent / f"{stream}.json"
 
 
 if __name__ == "__main__":

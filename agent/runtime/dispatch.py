@@ -137,7 +137,8 @@ class Dispatch:
                 self.requests.stopped(message)
                 return True
             case Updated():
-                return self.requests.updated(message)
+                self.requests.updated(message)
+                return True
         return self._to_follower(message, now)
 
     def _to_follower(self, message: Message, now: float) -> bool:

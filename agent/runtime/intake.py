@@ -160,6 +160,17 @@ class Intake:
             ended = self._workers.pop(0)
             self._ended.append(ended)
             self.worker.take_over(ended)
+            self._drop_columns()
+
+    def _drop_columns(self) -> None:
+        """Wants nothing read that only versions before needed."""
+        functions = [worker.function for worker in self._workers]
+        if self._proposed is not None:
+            functions.append(self._proposed.worker.function)
+        needed = {(column.path, column.type) for function in functions for column in columns_of(function)}
+        for key, feed in self.feeds.items():
+            kept = tuple(column for column in feed.columns if (column.path, column.type) in needed)
+            self.feeds[key] = replace(feed, columns=kept)
 
     # What the feeds bring.
 
@@ -312,7 +323,8 @@ class Intake:
 
     @property
     def memory_bytes(self) -> int:
-        return sum(worker.memory_bytes for worker in (*self._ended, *self._workers))
+        proposed = [self._proposed.worker] if self._proposed is not None else []
+        return sum(worker.memory_bytes for worker in (*self._ended, *self._workers, *proposed))
 
 
 def columns_of(function: JobFunction) -> list[SourceColumn]:

@@ -100,6 +100,8 @@ def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
 def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
     update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")
+    (feed,) = fleet.agents[0].feeds()
+    assert [column.type for column in feed.columns] == ["number", "string"]
     settle_update(fleet)
     at = fleet.now + 1.5
     fleet.insert(0, events("a", "b", at_ms=WALL_MS + int(at * 1000), price=["free", "free"]))
@@ -107,6 +109,8 @@ def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet.work()
     last = fleet.results[-1]
     assert (last.version, last.rows) == (2, [{"n": 2}])
+    (feed,) = fleet.agents[0].feeds()
+    assert [column.type for column in feed.columns] == ["string"], "what nobody needs any more is not read"
 
 
 def test_shorter_windows_begin_where_a_longer_one_ends() -> None:

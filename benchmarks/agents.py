@@ -1,0 +1,52 @@
+"""Agent processes on this machine, with logs to read, for the benchmarks that ask them."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+
+from .events import write_shop_events
+
+BACKLOG = "backlog"
+LIVE = "web"
+_FIRST_EVENTS = 100
+"""What every live log holds from the start, so that there is something to tell its format from."""
+
+
+@contextmanager
+def running_agents(agents: int) -> Iterator[tuple[AgentFleet, Path, float]]:
+    """A fleet, the folder its logs belong in (`agent-N/web.json`), and how long it took to be ready."""
+    with tempfile.TemporaryDirectory(prefix="elf-bench-") as directory:
+        folder = Path(directory)
+        names = [f"agent-{number}" for number in range(1, agents + 1)]
+        began = time.monotonic()
+        for name in names:
+            _log(folder, name, LIVE).parent.mkdir(parents=True)
+        write_events(folder, names, LIVE, _FIRST_EVENTS * agents)
+        with AgentFleet(folder / "agents", [_spec(folder, name) for name in names]) as fleet:
+            yield fleet, folder, time.monotonic() - began
+
+
+def _spec(folder: Path, name: str) -> AgentSpec:
+    live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
+    backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
+    return AgentSpec(name, (live, backlog))
+
+
+def write_events(folder: Path, names: Sequence[str], stream: str, events: int) -> None:
+    """Gives each agent's log of a stream its share of them."""
+    data = write_shop_events(folder / f"events of {stream}", events, files=len(names))
+    for name, path in zip(names, data.paths, strict=True):
+        path.rename(_log(folder, name, stream))
+
+
+def live_logs(fleet: AgentFleet, folder: Path) -> list[Path]:
+    """The logs that live jobs read."""
+    return [_log(folder, name, LIVE) for name in fleet.names]
+
+
+def _log(folder: Path, agent: str, stream: str) -> Path:
+    return folder / "logs" / agent / f"{stream}.json"

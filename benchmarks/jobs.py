@@ -1,0 +1,130 @@
+"""Jobs on agent processes: how soon all of them run a change (Figure 10b), how soon a job answers.
+
+`python -m benchmarks.jobs [--quick] [--json FILE]`
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import elf
+from agent.control.messages import Acknowledged
+from elf.client import ClientError, SyncClient
+from elf.demo import DemoError
+from elf.demo.agents import AgentFleet
+
+from .agents import LIVE, live_logs, running_agents
+from .environment import use_two_cores
+from .race import BenchmarkError
+from .replay import Replay
+from .report import Comparison, main, within
+
+AGENTS = 8
+MANY = 32
+RATE = 2_000
+"""Live events a second, of all agents together."""
+ASK_P50_TARGET_MS = 20.0
+ASK_P99_TARGET_MS = 100.0
+APP = "clicks"
+_START_TIMEOUT_S = 20.0
+_FIRST_WINDOW_S = 8.0
+_PERCENTILES = 100
+_SELECT = f"SELECT product, SUM(clicks_count) AS clicks FROM {LIVE}"
+_GROUPS = "GROUP BY product WINDOWING 1 SECOND"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is measured."""
+
+    fleets: tuple[int, ...]
+    updates: int
+    questions: int
+
+
+FULL = Extent((AGENTS, MANY), 20, 500)
+QUICK = Extent((AGENTS,), 4, 100)
+
+
+def run(quick: bool) -> list[Comparison]:
+    """Everything, in turn. Raises BenchmarkError when a fleet or a job does not work."""
+    use_two_cores()
+    extent = QUICK if quick else FULL
+    lines: list[Comparison] = []
+    try:
+        for agents in extent.fleets:
+            with (
+                running_agents(agents) as (fleet, folder, _),
+                Replay(folder / "sample", live_logs(fleet, folder), RATE),
+            ):
+                lines += _changing(fleet, extent)
+                if agents == AGENTS:
+                    lines += _asking(fleet, extent)
+    except (DemoError, ClientError) as error:
+        raise BenchmarkError(str(error)) from error
+    return lines
+
+
+@contextmanager
+def _running_job(fleet: AgentFleet) -> Iterator[None]:
+    """A live job that all agents run."""
+    with elf.connect_sync(fleet.socket(fleet.names[0])) as client, client.query(f"{_SELECT} {_GROUPS}", app=APP) as job:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            match job.wait(left_s):
+                case Acknowledged(agents=found, expected=expected) if found == expected == len(fleet.names):
+                    yield
+                    return
+    raise BenchmarkError(f"a job did not reach all {len(fleet.names)} agents within {_START_TIMEOUT_S:g} s")
+
+
+def _changing(fleet: AgentFleet, extent: Extent) -> list[Comparison]:
+    """The time until "n of n" agents run another filter; the agent that is asked is not that of the job."""
+    agents = len(fleet.names)
+    took_ms = []
+    with _running_job(fleet), elf.connect_sync(fleet.socket(fleet.names[-1])) as client:
+        for number in range(extent.updates):
+            # Versions of windows that are not out yet are limited.
+            time.sleep(1.0)
+            took_ms.append(_update(client, agents, f"{_SELECT} WHERE clicks_count > {number} {_GROUPS}"))
+    case = f"a filter changed until {agents} of {agents} agents run it"
+    return [
+        within("jobs", f"{case}, p50", statistics.median(took_ms), "ms"),
+        within("jobs", f"{case}, slowest of {len(took_ms)}", max(took_ms), "ms"),
+    ]
+
+
+def _update(client: SyncClient, agents: int, query: str) -> float:
+    began = time.monotonic()
+    updated = client.update(APP, query, reset=True)
+    took_ms = 1000 * (time.monotonic() - began)
+    if (updated.agents, updated.expected) != (agents, agents):
+        raise BenchmarkError(f"{updated.agents} of {updated.expected} agents run version {updated.version}")
+    return took_ms
+
+
+def _asking(fleet: AgentFleet, extent: Extent) -> list[Comparison]:
+    """Questions to every agent in turn, each over a connection of its own, as `elf ask` puts them."""
+    took_ms = []
+    with _running_job(fleet):
+        time.sleep(_FIRST_WINDOW_S)
+        for number in range(extent.questions):
+            with elf.connect_sync(fleet.socket(fleet.names[number % len(fleet.names)])) as client:
+                began = time.monotonic()
+                answer = client.ask(APP)
+                took_ms.append(1000 * (time.monotonic() - began))
+            if not answer.windows:
+                raise BenchmarkError("a job that runs had no window to tell")
+    percentiles = statistics.quantiles(took_ms, n=_PERCENTILES, method="inclusive")
+    case = f"a running job asked for its last window, {AGENTS} agents, {RATE:,} events/s"
+    return [
+        within("jobs", f"{case}, p50", percentiles[49], "ms", ASK_P50_TARGET_MS),
+        within("jobs", f"{case}, p99", percentiles[98], "ms", ASK_P99_TARGET_MS),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main("jobs", run))
