@@ -29,7 +29,8 @@ class Roster:
     """Grows with every change."""
     _members: dict[int, MemberEntry] = field(default_factory=dict)
     _steady: tuple[int, int, int] = (0, 0, 0)
-    _by_node: dict[int, int] = field(default_factory=dict)
+    _by_node: dict[int, list[int]] = field(default_factory=dict)
+    _present: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, members: Iterable[MemberEntry], next_number: int) -> Roster:
@@ -42,7 +43,7 @@ class Roster:
 
     def enrol(self, node_id: int, name: str, number: int | None = None) -> MemberEntry | None:
         """The agent's entry, made if it has none, or has left and is not just leaving; None where there is no room."""
-        known = self._members.get(self._by_node.get(node_id, -1))
+        known = next(reversed(self._of(node_id)), None)
         if known is not None and (known.last_pane is None or known.number == number):
             return known
         if len(self._members) >= MEMBERS_MAX or self.next_number >= NUMBERS_MAX:
@@ -54,8 +55,12 @@ class Roster:
 
     def last_pane(self, node_id: int) -> int | None:
         """Where an agent that enrols again had left, if it had."""
-        left = [member.last_pane for member in self._members.values() if member.node_id == node_id]
+        left = (member.last_pane for member in self._of(node_id))
         return max((pane for pane in left if pane is not None), default=None)
+
+    def _of(self, node_id: int) -> list[MemberEntry]:
+        """An agent's entries, the oldest first: where it has left and come back, there may be several."""
+        return [self._members[number] for number in self._by_node.get(node_id, ())]
 
     def begin(self, number: int, pane: int) -> bool:
         """Expects an agent from this pane on, or already from an earlier one; whether that changes anything."""
@@ -88,7 +93,8 @@ class Roster:
         self._steady = (0, 0, 0)
         for member in gone:
             del self._members[member.number]
-            if self._by_node.get(member.node_id) == member.number:
+            self._by_node[member.node_id].remove(member.number)
+            if not self._by_node[member.node_id]:
                 del self._by_node[member.node_id]
 
     def expected(self, pane: int) -> int:
@@ -108,8 +114,12 @@ class Roster:
         return low, high, sum(1 << member.number for member in members if _belongs(member, pane))
 
     def present(self) -> int:
-        """Bitmap of those who have not left."""
-        return sum(1 << member.number for member in self._members.values() if member.last_pane is None)
+        """Bitmap of those who have not left. O(1) while nobody comes or goes."""
+        revision, numbers = self._present
+        if revision != self.revision:
+            numbers = sum(1 << member.number for member in self._members.values() if member.last_pane is None)
+            self._present = (self.revision, numbers)
+        return numbers
 
     def known(self) -> int:
         """Bitmap of all numbers that mean an agent."""
@@ -117,7 +127,7 @@ class Roster:
 
     def numbers_of(self, node_id: int) -> int:
         """Bitmap of the numbers an agent has, or has had."""
-        return sum(1 << member.number for member in self._members.values() if member.node_id == node_id)
+        return sum(1 << member.number for member in self._of(node_id))
 
     def member(self, number: int) -> MemberEntry | None:
         return self._members.get(number)
@@ -136,8 +146,9 @@ class Roster:
     def _put(self, member: MemberEntry) -> None:
         self.revision += 1
         self._steady = (0, 0, 0)
+        if member.number not in self._members:
+            self._by_node.setdefault(member.node_id, []).append(member.number)
         self._members[member.number] = member
-        self._by_node[member.node_id] = member.number
 
 
 def _belongs(member: MemberEntry, pane: int) -> bool:
