@@ -1,4 +1,4 @@
-"""Jobs on agent processes: how soon all of them run a change (Figure 10b), how soon a job answers.
+"""Jobs: how soon all agents run a change of one (Figure 10b), as processes and simulated; how soon a job answers.
 
 `python -m benchmarks.jobs [--quick] [--json FILE]`
 """
@@ -18,6 +18,7 @@ from elf.demo.agents import AgentFleet
 
 from .agents import LIVE, live_logs, running_agents
 from .environment import use_two_cores
+from .jobs_simulated import SimulatedAgents
 from .race import BenchmarkError
 from .replay import Replay
 from .report import Comparison, main, within
@@ -26,6 +27,9 @@ AGENTS = 8
 MANY = 32
 RATE = 2_000
 """Live events a second, of all agents together."""
+TARGET_AGENTS = 1280
+FILTER_TARGET_MS = 210.0
+"""For that many simulated agents, as in the paper's Figure 10b."""
 ASK_P50_TARGET_MS = 20.0
 ASK_P99_TARGET_MS = 100.0
 APP = "clicks"
@@ -43,10 +47,12 @@ class Extent:
     fleets: tuple[int, ...]
     updates: int
     questions: int
+    simulated: tuple[int, ...]
+    simulated_updates: int
 
 
-FULL = Extent((AGENTS, MANY), 20, 500)
-QUICK = Extent((AGENTS,), 4, 100)
+FULL = Extent((AGENTS, MANY), 20, 500, (64, TARGET_AGENTS), 5)
+QUICK = Extent((AGENTS,), 4, 100, (64,), 3)
 
 
 def run(quick: bool) -> list[Comparison]:
@@ -65,7 +71,22 @@ def run(quick: bool) -> list[Comparison]:
                     lines += _asking(fleet, extent)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
+    for agents in extent.simulated:
+        lines += _simulated(agents, extent.simulated_updates)
     return lines
+
+
+def _simulated(agents: int, updates: int) -> list[Comparison]:
+    fleet = SimulatedAgents(seed=1, size=agents)
+    key = fleet.run_job()
+    times = [fleet.change_filter(key, number) for number in range(1, updates + 1)]
+    ran_ms, told_ms = ([1000 * seconds for seconds in column] for column in zip(*times, strict=True))
+    target = FILTER_TARGET_MS if agents == TARGET_AGENTS else None
+    case = f"simulated, links of 0.5 ms: a filter changed until all {agents:,} agents"
+    return [
+        within("jobs", f"{case} run it, p50", statistics.median(ran_ms), "ms", target),
+        within("jobs", f"{case} have acknowledged it, p50", statistics.median(told_ms), "ms"),
+    ]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from benchmarks.race import BenchmarkError
-from overlay import Event, Id, Node, PlaneLatency, Simulator
+from overlay import Event, Id, Latency, Node, PlaneLatency, Simulator
 
 from .truth import Ring, depths, wrong_leaf_sets
 
@@ -18,12 +18,12 @@ SETTLED_S = 70.0
 
 
 class Population:
-    """Nodes in a plane whose side takes 50 ms to cross. `live`: by id, those whose processes run."""
+    """Nodes, by default in a plane whose side takes 50 ms to cross. `live`: by id, those whose processes run."""
 
-    def __init__(self, seed: int, *, loss: float = 0.0) -> None:
+    def __init__(self, seed: int, *, loss: float = 0.0, latency: Latency | None = None) -> None:
         self.seed = seed
         self.random = random.Random(seed)
-        self.latency = PlaneLatency(self.random, SIDE_S)
+        self.latency = latency or PlaneLatency(self.random, SIDE_S)
         self.simulator = Simulator(self.random, latency=self.latency, loss=loss)
         self.live: dict[int, Node] = {}
         self.contacts: list[Node] = []
