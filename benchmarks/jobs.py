@@ -51,7 +51,7 @@ class Extent:
     simulated_updates: int
 
 
-FULL = Extent((AGENTS, MANY), 20, 500, (64, TARGET_AGENTS), 5)
+FULL = Extent((AGENTS, MANY), 20, 500, (64, TARGET_AGENTS), 3)
 QUICK = Extent((AGENTS,), 4, 100, (64,), 3)
 
 

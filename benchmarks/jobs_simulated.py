@@ -17,7 +17,7 @@ from .overlay.population import Population
 from .race import BenchmarkError
 
 LINK_S = 0.0005
-QUANTUM_S = 0.0001
+QUANTUM_S = 0.0005
 """Whatever reaches agents so soon after each other is handled in one go, while a change is under way."""
 COARSE_S = 0.010
 TICK_S = 0.25

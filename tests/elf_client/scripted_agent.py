@@ -167,8 +167,8 @@ def window(pane: int, rows: list[dict[str, Any]] | None = None, **changes: Any) 
     return Window(pane, msgspec.Raw(result_line(pane, rows, **changes)))
 
 
-def acknowledged(agents: int, expected: int) -> Acknowledged:
-    return Acknowledged(agents, expected, 1, 1, "agent-1")
+def acknowledged(agents: int, expected: int, version: int = 1) -> Acknowledged:
+    return Acknowledged(agents, expected, version, 1, "agent-1")
 
 
 def stops_and_shows(*answers: Answer) -> Callable[[Conversation], None]:

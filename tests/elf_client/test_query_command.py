@@ -95,6 +95,12 @@ def test_only_counts_that_last_are_said_where_nobody_watches(agent: Start) -> No
         assert (process.err.rest(), process.code()) == ("", 0)
 
 
+def test_who_watches_is_told_that_the_job_was_updated(agent: Start) -> None:
+    server = agent(stops_and_shows(acknowledged(8, 8, version=2)))
+    with asking("query", QUERY, socket=server.path) as process:
+        assert process.err.next() == "shop: 8 of 8 agents run version 2"
+
+
 def test_a_stream_that_nobody_has_is_told(agent: Start) -> None:
     server = agent(stops_and_shows(acknowledged(0, 0)))
     with asking("query", QUERY, socket=server.path) as process:
