@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import elf
 from agent.control.messages import Acknowledged
@@ -19,6 +20,7 @@ from elf.demo.agents import AgentFleet
 from .agents import LIVE, live_logs, running_agents
 from .environment import use_two_cores
 from .jobs_simulated import SimulatedAgents
+from .overlay.pool import Figure, run_all
 from .race import BenchmarkError
 from .replay import Replay
 from .report import Comparison, main, within
@@ -71,9 +73,11 @@ def run(quick: bool) -> list[Comparison]:
                     lines += _asking(fleet, extent)
     except (DemoError, ClientError) as error:
         raise BenchmarkError(str(error)) from error
-    for agents in extent.simulated:
-        lines += _simulated(agents, extent.simulated_updates)
-    return lines
+    simulations = [
+        Figure(f"{agents:,} simulated agents", partial(_simulated, agents, extent.simulated_updates), agents)
+        for agents in extent.simulated
+    ]
+    return lines + run_all(simulations)
 
 
 def _simulated(agents: int, updates: int) -> list[Comparison]:
