@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent.control.messages import Acknowledged
+from elf.client import SyncJob
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 
 from .events import write_shop_events
+from .race import BenchmarkError
 
 BACKLOG = "backlog"
 LIVE = "web"
@@ -34,6 +37,16 @@ def _spec(folder: Path, name: str) -> AgentSpec:
     live = StreamFiles(LIVE, (str(_log(folder, name, LIVE)),))
     backlog = StreamFiles(BACKLOG, (str(_log(folder, name, BACKLOG)),), read_from="beginning")
     return AgentSpec(name, (live, backlog))
+
+
+def until_all_run(job: SyncJob, agents: int, timeout_s: float) -> None:
+    """Waits for "n of n". Raises BenchmarkError when that takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while (left_s := deadline - time.monotonic()) > 0:
+        match job.wait(left_s):
+            case Acknowledged(agents=found, expected=expected) if found == expected == agents:
+                return
+    raise BenchmarkError(f"a query did not reach all {agents} agents within {timeout_s:g} s")
 
 
 def write_events(folder: Path, names: Sequence[str], stream: str, events: int) -> None:

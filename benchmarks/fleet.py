@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import elf
-from agent.control.messages import Acknowledged
 from elf.client import ClientError
 from elf.demo import DemoError
 from elf.demo.agents import AgentFleet
 
-from .agents import BACKLOG, LIVE, live_logs, running_agents, write_events
+from .agents import BACKLOG, LIVE, live_logs, running_agents, until_all_run, write_events
 from .environment import use_two_cores
 from .fleet_windows import GRACE_S, Printed, events_once, printed_windows
 from .processes import cpu_s, usage
@@ -114,11 +113,8 @@ def _submit(fleet: AgentFleet, agents: int) -> float:
     with elf.connect_sync(fleet.socket(fleet.names[0])) as client:
         began = time.monotonic()
         with client.query(query) as job:
-            while (left_s := began + _SUBMIT_TIMEOUT_S - time.monotonic()) > 0:
-                match job.wait(left_s):
-                    case Acknowledged(agents=found, expected=expected) if found == expected == agents:
-                        return 1000 * (time.monotonic() - began)
-    raise BenchmarkError(f"a query did not reach all {agents} agents within {_SUBMIT_TIMEOUT_S:g} s")
+            until_all_run(job, agents, _SUBMIT_TIMEOUT_S)
+            return 1000 * (time.monotonic() - began)
 
 
 def _latency(fleet: AgentFleet, folder: Path, extent: Extent) -> list[Comparison]:

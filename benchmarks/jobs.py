@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import elf
-from agent.control.messages import Acknowledged
 from elf.client import ClientError, SyncClient
 from elf.demo import DemoError
 from elf.demo.agents import AgentFleet
 
-from .agents import LIVE, live_logs, running_agents
+from .agents import LIVE, live_logs, running_agents, until_all_run
 from .environment import use_two_cores
 from .jobs_simulated import SimulatedAgents
 from .overlay.pool import Figure, run_all
@@ -97,13 +96,8 @@ def _simulated(agents: int, updates: int) -> list[Comparison]:
 def _running_job(fleet: AgentFleet) -> Iterator[None]:
     """A live job that all agents run."""
     with elf.connect_sync(fleet.socket(fleet.names[0])) as client, client.query(f"{_SELECT} {_GROUPS}", app=APP) as job:
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while (left_s := deadline - time.monotonic()) > 0:
-            match job.wait(left_s):
-                case Acknowledged(agents=found, expected=expected) if found == expected == len(fleet.names):
-                    yield
-                    return
-    raise BenchmarkError(f"a job did not reach all {len(fleet.names)} agents within {_START_TIMEOUT_S:g} s")
+        until_all_run(job, len(fleet.names), _START_TIMEOUT_S)
+        yield
 
 
 def _changing(fleet: AgentFleet, extent: Extent) -> list[Comparison]:

@@ -105,7 +105,7 @@ class SimulatedAgents:
     def run_job(self) -> Id:
         """Starts a job and waits until all run it and all is quiet."""
         key, sql = app_id("clicks", b""), f"{_SELECT} {_GROUPS}"
-        plan = query.analyze(query.parse(sql), {STREAM: query.Schema({}, open=True)})
+        plan = _plan(sql)
         job = Submit(key, "clicks", plan.stream, plan.to_wire(), sql, bounded=False)
         self._any.submit(job, self._now, self._wall_ms)
         self._run_until(lambda: self._running(key, 1) == len(self._agents), "not all agents run the job", COARSE_S)
@@ -120,9 +120,8 @@ class SimulatedAgents:
     def change_filter(self, key: Id, number: int) -> tuple[float, float]:
         """Seconds until all agents run another filter, and until whoever asked for that knows it."""
         sql = f"{_SELECT} WHERE clicks > {number} {_GROUPS}"
-        plan = query.analyze(query.parse(sql), {STREAM: query.Schema({}, open=True)})
         self._any.notices()
-        self._any.update(Update(key, plan.to_wire(), sql, True, 0), self._now, self._wall_ms)
+        self._any.update(Update(key, _plan(sql).to_wire(), sql, True, 0), self._now, self._wall_ms)
         agents = len(self._agents)
         version = number + 1
         ran_s = self._run_until(lambda: self._running(key, version) == agents, "not all run the change", QUANTUM_S)
@@ -136,3 +135,7 @@ class SimulatedAgents:
         if (answers[0].agents, answers[0].expected) != (agents, agents):
             raise BenchmarkError(f"{answers[0].agents} of {answers[0].expected} agents have acknowledged the change")
         return ran_s, told_s
+
+
+def _plan(sql: str) -> query.Plan:
+    return query.analyze(query.parse(sql), {STREAM: query.Schema({}, open=True)})

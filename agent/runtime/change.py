@@ -12,7 +12,7 @@ window, and is missing until then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
 import query
@@ -28,7 +28,7 @@ from agent.runtime.messages import (
     Version,
     Withdraw,
 )
-from agent.runtime.panes import FIRST_PANE
+from agent.runtime.panes import FIRST_PANE, closed_ms
 from agent.runtime.post import Post
 from agent.runtime.watermark import FUTURE_MS
 from overlay import Id, Peer
@@ -42,6 +42,10 @@ BUSY = "version {number} of the job is being prepared at this moment: try again"
 BOUNDED = "a job over what logs hold ends with them and is not changed: submit another one"
 OTHER_STREAM = "an update keeps the job's stream, {stream}: to read {other}, submit another job"
 FULL = f"{VERSIONS_MAX} versions of the job have windows that are not out yet: wait for them"
+
+
+_Asked = tuple[int, int]
+"""By whom and when: what tells updates apart."""
 
 
 class _Stage(Enum):
@@ -64,6 +68,10 @@ class _Change:
     starts: int = FIRST_PANE
     revision: int = 0
 
+    @property
+    def asked(self) -> _Asked:
+        return (self.sender.node_id, self.update.updated_ms)
+
 
 @dataclass(slots=True)
 class Changes:
@@ -79,8 +87,8 @@ class Changes:
     acknowledge: Callable[[float], None]
     hold_up_s: float
     _change: _Change | None = None
-    _last: tuple[int, Updated] | None = None
-    _numbers: int = field(default=0)
+    _last: tuple[_Asked, Updated] | None = None
+    _numbers: int = 0
 
     @property
     def proposed(self) -> int:
@@ -90,18 +98,19 @@ class Changes:
 
     def update(self, sender: Peer, update: Update, now: float) -> None:
         """Somebody wants another function."""
-        if self._last is not None and self._is_same(update, sender, *self._last):
+        asked, change = (sender.node_id, update.updated_ms), self._change
+        if self._last is not None and asked == self._last[0]:
             self.post.send(sender, self._last[1], now)
             return
-        change = self._change
         if change is not None:
-            if (change.update.updated_ms, change.sender.node_id) != (update.updated_ms, sender.node_id):
+            if asked != change.asked:
                 self._answer(sender, update, now, refusal=BUSY.format(number=change.number))
             return
         self._numbers = max(self._numbers, self.master.version) + 1
         try:
             window_ms = self._window_of(update)
         except query.PlanError as error:
+            self.master.versions.withdraw()
             self._answer(sender, update, now, refusal=str(error))
             return
         newest = self.master.versions.newest.version
@@ -112,10 +121,6 @@ class Changes:
         else:
             self._change = _Change(sender, update, self._numbers, window_ms, now, now)
         self.tick(now)
-
-    @staticmethod
-    def _is_same(update: Update, sender: Peer, node_id: int, answer: Updated) -> bool:
-        return (update.updated_ms, sender.node_id) == (answer.updated_ms, node_id)
 
     def _window_of(self, update: Update) -> int:
         """The length of its windows (ms). Raises `query.PlanError` where the job cannot be changed to it."""
@@ -187,9 +192,7 @@ class Changes:
         newest = master.versions.newest
         new, old = change.window_ms, window_of(newest.function)
         opened = change.opened if change.prepared else change.update.updated_ms
-        if master.frontier > FIRST_PANE:
-            opened = max(opened, master.frontier // old * old + old - 1)
-        opened = max(opened, newest.version.starts)
+        opened = max(opened, closed_ms(master.frontier, old), newest.version.starts)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new
@@ -225,7 +228,7 @@ class Changes:
                 master.roster.names(present & ~master.ready)[:LAGGARDS_MAX],
             )
         if change is not None:
-            self._last = (sender.node_id, answer)
+            self._last = (change.asked, answer)
         self.post.send(sender, answer, now)
 
     @property

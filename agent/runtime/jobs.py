@@ -61,7 +61,6 @@ class JobPart:
         self._combiner: Combiner | None = None
         self._held = HeldSnapshots()
         self._uplink = Uplink()
-        self._proposed: int | None = None
         self._is_prepared = False
 
     @property
@@ -136,7 +135,11 @@ class JobPart:
         function = self.versions.propose(message.version, message.plan)
         if self.intake is not None:
             self.intake.prepare(function)
-        self._proposed = message.version
+
+    @property
+    def _proposed(self) -> int | None:
+        """The version that is prepared, if there is one."""
+        return self.versions.proposed if self.versions is not None else None
 
     def prepared(self) -> Prepared | None:
         """What the master is to be told of the version that is prepared, once."""
@@ -158,7 +161,7 @@ class JobPart:
             self._withdraw()
 
     def _withdraw(self) -> None:
-        self._proposed, self._is_prepared = None, False
+        self._is_prepared = False
         if self.versions is not None:
             self.versions.withdraw()
         if self.intake is not None:

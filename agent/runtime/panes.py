@@ -69,6 +69,13 @@ class Run:
         return bool(self.state.select((in_span & aligned).all()).item() and self.counters.select(counters.all()).item())
 
 
+def closed_ms(frontier: int, pane_ms: int | None) -> int:
+    """The last instant (epoch ms) of the panes up to a frontier; where there is none, the frontier itself."""
+    if pane_ms is None or frontier in (FIRST_PANE, END):
+        return frontier
+    return frontier // pane_ms * pane_ms + pane_ms - 1
+
+
 def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
     """The runs as far as they lie up to a pane."""
     return [run.within(run.after, pane) for run in runs if run.after < pane]

@@ -229,7 +229,8 @@ class Parts:
         if part is not None:
             if taken:
                 self._post.send(sender, _receipt(message), now)
-            self._ask(part, now, behind=part.is_behind)
+            if part.is_behind:
+                self._ask(part, now, behind=True)
             self.pass_on(part, now)
         return taken
 

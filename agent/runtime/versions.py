@@ -53,6 +53,11 @@ class Versions:
         self._proposed = (number, plan, function)
         return function
 
+    @property
+    def proposed(self) -> int | None:
+        """The number of the version that may come, if there is one."""
+        return self._proposed[0] if self._proposed is not None else None
+
     def withdraw(self) -> None:
         """What was proposed will not come."""
         self._proposed = None

@@ -12,7 +12,7 @@ import polars as pl
 
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count, runs_upto
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count, runs_upto
 from agent.runtime.spill_room import SpillRoom
 
 ROWS_PER_RUN = 1 << 16
@@ -123,8 +123,7 @@ class Worker:
     @property
     def closed_ms(self) -> int:
         """The last instant of what is sealed."""
-        pane = None if self.frontier in (FIRST_PANE, END) else self.pane_at(self.frontier)
-        return self.frontier if pane is None or self.pane_ms is None else pane + self.pane_ms - 1
+        return closed_ms(self.frontier, self.pane_ms)
 
     @property
     def has_ended(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -58,6 +59,12 @@ def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0) -> Li
     follower.agent.follow(key_of(JOB), None, fleet.now)
     fleet.run(fleet.now + fleet.random.uniform(5, 8))
     return Life(fleet, follower, fleet.now)
+
+
+def begin_some(seed: int, source: random.Random, *, loss: float = 0.0) -> Life:
+    """The same with any number of agents; every fifth is a deep one."""
+    size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
+    return begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss)
 
 
 def follow_elsewhere(life: Life) -> None:
@@ -139,6 +146,8 @@ def cut(life: Life) -> None:
 
 
 Act = Callable[[Life], None]
+ACTS: tuple[Act, ...] = (crash, crash_interior, crash_master, stall, leave, join)
+"""All but those of the network."""
 
 
 def happen(life: Life, acts: Sequence[Act], span_s: float = 10.0) -> None:

@@ -9,9 +9,11 @@ from functools import cache
 import lives
 import pytest
 from lives import (
+    ACTS,
     DEEP,
     Act,
     begin,
+    begin_some,
     check,
     crash,
     crash_interior,
@@ -89,13 +91,9 @@ def test_both_sides_of_a_cut_are_honest_and_one_master_stays() -> None:
 
 def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
     source = random.Random(seed)
-    size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
-    life = begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss)
+    life = begin_some(seed, source, loss=loss)
     happen(life, source.choices(acts, k=source.choice((2, 3, 4))))
     return life
-
-
-ACTS = (crash, crash_interior, crash_master, stall, leave, join)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4, 6, 7])

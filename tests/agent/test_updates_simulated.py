@@ -11,22 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from lives import (
-    DEEP,
-    JOB,
-    Act,
-    Life,
-    begin,
-    check,
-    crash,
-    crash_interior,
-    crash_master,
-    cut,
-    happen,
-    join,
-    leave,
-    stall,
-)
+from lives import ACTS, JOB, Act, Life, begin_some, check, cut, happen
 from simulated_fleet import PRODUCTS, counts, sql
 
 from agent import UpdateAnswered, UpdateRefused
@@ -47,8 +32,7 @@ def update(life: Life) -> None:
 
 def updated(seed: int, acts: Sequence[Act], *, updates: int = 2, loss: float = 0.0) -> Life:
     source = random.Random(seed)
-    size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
-    life = begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss)
+    life = begin_some(seed, source, loss=loss)
     happen(life, [*source.choices(acts, k=source.choice((1, 2, 3)) if acts else 0), *[update] * updates])
     life.fleet.run(life.fleet.now + LONG_WINDOWS_S)
     return life
@@ -93,9 +77,6 @@ def test_in_peace_an_update_is_acknowledged_by_all_at_once_and_loses_nothing(see
     for older, newer in pairwise(windows):
         if older.version == newer.version:
             assert newer.pane - older.pane == counts(older.version.text)[1], life.about()
-
-
-ACTS = (crash, crash_interior, crash_master, stall, leave, join)
 
 
 def check_restless(life: Life, silence_max_s: float, *, is_cut: bool = False) -> None:
