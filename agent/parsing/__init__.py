@@ -1,7 +1,11 @@
 """From blocks of log lines to frames with the needed columns."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import polars as pl
+
+from agent.parsing.columns import column_of_values, null_column, parsed
 from agent.parsing.combined import CombinedParser
 from agent.parsing.delimited import DelimitedParser
 from agent.parsing.formats import COERCED, KINDS, NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn
@@ -20,6 +24,7 @@ __all__ = [
     "SourceColumn",
     "parse_time",
     "parse_times",
+    "parsed_rows",
     "parser",
     "schema",
     "sniff",
@@ -31,3 +36,14 @@ def parser(form: Format, columns: Sequence[SourceColumn]) -> Parser:
     if form.kind == "json":
         return JsonParser(form, columns)
     return CombinedParser(columns) if form.kind == "combined" else DelimitedParser(form, columns)
+
+
+def parsed_rows(times: Sequence[int], columns: Sequence[SourceColumn], values: dict[str, list[Any]]) -> Parsed:
+    """Rows that are there as values by column, as events: as if they had been read from JSON lines."""
+    made = [
+        column_of_values(column.name, column.type, values[column.field])
+        if column.field in values
+        else null_column(column.name, len(times))
+        for column in columns
+    ]
+    return parsed(pl.Series(times, dtype=pl.Int64), made, 0)

@@ -16,23 +16,33 @@ import msgspec
 
 import query
 from agent.parsing import Parsed
+from agent.programs.orders import Order, ProgramEnded, ProgramSaid
+from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
+from agent.runtime.bundle import Seal
+from agent.runtime.code import Code
+from agent.runtime.creators import Creators, NoCreators
 from agent.runtime.departure import Departure
 from agent.runtime.dispatch import Dispatch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.runtime.following import Followings
+from agent.runtime.letters import Letters
 from agent.runtime.master import Master
 from agent.runtime.messages import Ask, Submit, Update
+from agent.runtime.names import app_of
 from agent.runtime.notices import Notice, SubmitRefused
 from agent.runtime.offices import Offices
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
 from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.program_messages import AskLog
+from agent.runtime.programs import Programs
 from agent.runtime.questions import Questions
 from agent.runtime.requests import Requests
 from agent.runtime.result import Result
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
+from agent.runtime.subscriptions import Subscriptions
 from agent.runtime.succession import Succession
 from overlay import (
     ChildAdded,
@@ -65,7 +75,7 @@ class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
     `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
-    or goes to disk where there is a `room` for that.
+    or goes to disk where there is a `room` for that. Jobs that belong to somebody run if `creators` trusts them.
     """
 
     def __init__(
@@ -76,6 +86,7 @@ class Agent:
         *,
         replicas: int = REPLICAS,
         room: SpillRoom | None = None,
+        creators: Creators | None = None,
     ) -> None:
         self.name = name
         self.node = node
@@ -84,17 +95,32 @@ class Agent:
         self._notices: list[Notice] = []
         post = Post(node)
         self._announcements = Announcements()
-        self._parts = Parts(name, node, post, self.streams, self._announcements, self._advance, room)
+        self._programs = Programs(name, node)
+        code = Code(self._programs, creators or NoCreators())
+        self._parts = Parts(
+            name, node, post, self.streams, self._announcements, self._advance, room, self._programs, code
+        )
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
-        self._offices = Offices(name, node, post, self._parts, self._announcements, replicas)
+        self._offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
         self._questions = Questions(post, self._announcements, self._notices)
+        self._letters = Letters(post, self._announcements, self._programs)
+        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs)
+        self._acts = Acts(
+            name, post, self._programs, self._parts, self._offices, self._letters, self._notices, self._subscriptions
+        )
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
-            self._parts, self._offices, self._succession, self._followings, self._requests, self._announcements
+            self._parts,
+            self._offices,
+            self._succession,
+            self._followings,
+            self._requests,
+            self._announcements,
+            self._acts,
         )
 
     def start(self, now: float) -> None:
@@ -111,7 +137,8 @@ class Agent:
         except query.PlanError as error:
             self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
             return
-        bounded = job.bounded or plan.window_ms is None
+        drives = job.bundle is not None and job.bundle.contents.drives
+        bounded = job.bounded or (plan.window_ms is None and not drives)
         job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms))
         self._requests.submit(job, tuple(query.output_names(plan)), now)
 
@@ -119,9 +146,9 @@ class Agent:
         """Lets a job compute something else from a window on: `UpdateAnswered` or `UpdateRefused` follows."""
         self._requests.update(msgspec.structs.replace(update, updated_ms=max(0, wall_ms)), now)
 
-    def stop(self, app_id: int, now: float) -> None:
-        """Ends a job everywhere: `StopAnswered` follows."""
-        self._requests.stop(Id(app_id), now)
+    def stop(self, app_id: int, now: float, seal: Seal | None = None) -> None:
+        """Ends a job everywhere: `StopAnswered` follows. `seal`: its creator's word for that, if it has one."""
+        self._requests.stop(Id(app_id), seal, now)
 
     def follow(self, app_id: int, after: int | None, now: float) -> None:
         """Gets a job's results after a pane; None: from now on, or all of a job that is just being submitted here.
@@ -135,11 +162,35 @@ class Agent:
 
     def unfollow(self, app_id: int, now: float) -> None:
         """Gets a job's results no longer."""
-        self._followings.unfollow(Id(app_id), now)
+        if Id(app_id) not in self._subscriptions:
+            self._followings.unfollow(Id(app_id), now)
 
     def ask(self, question: int, app_id: int, windows: int, now: float) -> None:
         """Asks a job for its last results: `Answered` or `AskRefused` follows, under the asker's number."""
         self._questions.ask(question, Ask(Id(app_id), windows), now)
+
+    def ask_log(self, question: int, app_id: int, lines: int, now: float) -> None:
+        """Asks for the last lines of a job's log: `LogAnswered` or `AskRefused` follows, under the asker's number."""
+        self._questions.ask(question, AskLog(Id(app_id), lines), now)
+
+    def app_of(self, name: str) -> Id:
+        """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""
+        return app_of(name, self._announcements.all())
+
+    # The code of jobs.
+
+    def orders(self) -> list[Order]:
+        """What the shell is to do with programs, drained."""
+        return self._programs.orders()
+
+    def program_told(self, told: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
+        """What a program says, or that its process is gone."""
+        self._programs.wall_ms = wall_ms
+        if isinstance(told, ProgramSaid):
+            self._acts.said(told.key, told.data, now, wall_ms)
+        else:
+            self._acts.ended(told.key, told.reason, now)
+        self.process_events(now, wall_ms)
 
     def notices(self) -> list[Notice]:
         """What there is to tell, drained."""
@@ -212,12 +263,14 @@ class Agent:
         due = self.next_timer()
         if self._tick_at is None or due is None or now < self._tick_at:
             return
+        self._programs.wall_ms = wall_ms
         if now - due > STANDSTILL_S:
             for waiting in (self._announcements, self._followings, self._succession):
                 waiting.excuse(now - due)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)
+        self._programs.tick(now)
         self._departure.step(now)
         for inheritance in self._succession.tick(now, self._offices.held):
             self._offices.inherit(inheritance, now)
@@ -240,19 +293,23 @@ class Agent:
                 self.on_epochs(epochs)
             for event in events:
                 self.process(event, now, wall_ms)
+        self._subscriptions.hear(self._notices, now)
         return any_at_all
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:
         """Acts on one thing the overlay has raised."""
+        self._programs.wall_ms = wall_ms
         if isinstance(event, PeerFailed | PeerLeft) and self.on_peer_gone is not None:
             self.on_peer_gone(event)
         match event:
             case Delivered() | Requested() | MulticastReceived() | MessageReceived():
                 self._dispatch.receive(event, now, wall_ms)
             case Responded():
-                self._questions.responded(event, now)
+                if not self._letters.responded(event):
+                    self._questions.responded(event, now)
             case RequestFailed(ticket=ticket):
-                self._questions.failed(ticket)
+                if not self._letters.failed(ticket):
+                    self._questions.failed(ticket)
             case ChildAdded(group=group, child=child):
                 self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):

@@ -114,7 +114,7 @@ class Changes:
             self._answer(sender, update, now, refusal=str(error))
             return
         newest = self.master.versions.newest.version
-        if (newest.plan, newest.text) == (update.plan, update.text):
+        if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
             # Most likely the master that was asked first is no more.
             self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
             self._change.starts = newest.starts
@@ -129,7 +129,7 @@ class Changes:
             raise query.PlanError(BOUNDED)
         if len(versions) >= VERSIONS_MAX:
             raise query.PlanError(FULL)
-        function = versions.propose(self._numbers, update.plan)
+        function = versions.propose(self._numbers, update.plan, update.bundle)
         if function.plan.stream != job.stream:
             raise query.PlanError(OTHER_STREAM.format(stream=job.stream, other=function.plan.stream))
         return window_of(function)
@@ -167,7 +167,8 @@ class Changes:
         change.repeat_at = now + REPEAT_S
         epoch = self.master.epoch
         if change.stage is _Stage.PREPARING:
-            propose = Propose(self._app_id, epoch, change.number, change.update.plan)
+            update = change.update
+            propose = Propose(self._app_id, epoch, change.number, update.plan, update.text, update.bundle)
             self.post.multicast(self._app_id, propose, now)
         elif change.stage is _Stage.BEGUN:
             self.post.multicast(self._app_id, Begin(self._app_id, epoch, self.master.versions.all()), now)
@@ -181,7 +182,7 @@ class Changes:
         """The version begins with the first window of which nobody has seen an event."""
         after, change.starts = self._place(change)
         update = change.update
-        self.master.begin(Version(change.number, after, change.starts, update.plan, update.text))
+        self.master.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
         change.stage, change.since = _Stage.DECIDED, now
         change.revision = self.give(now)
         self.acknowledge(now)

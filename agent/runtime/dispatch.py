@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
 from agent.runtime.following import Followings
+from agent.runtime.message import Message
 from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
@@ -19,7 +21,6 @@ from agent.runtime.messages import (
     Finished,
     Follow,
     Followed,
-    Message,
     NoJob,
     Prepared,
     Propose,
@@ -42,6 +43,7 @@ from agent.runtime.messages import (
 from agent.runtime.offices import Offices
 from agent.runtime.parts import Parts
 from agent.runtime.post import FLEET_GROUP
+from agent.runtime.program_messages import AskLog, Broken, Letter, Told, Unable, Word
 from agent.runtime.requests import Requests
 from agent.runtime.succession import Succession
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
@@ -57,6 +59,7 @@ class Dispatch:
     followings: Followings
     requests: Requests
     announcements: Announcements
+    acts: Acts
     refused: int = 0
 
     def receive(
@@ -81,9 +84,19 @@ class Dispatch:
 
     def _question(self, message: Message, event: Requested, now: float) -> bool:
         """What is routed to a job's master and wants an answer."""
-        if not isinstance(message, Ask):
-            return False
-        self.offices.answer(message, event, now)
+        match message:
+            case Ask():
+                self.offices.answer(message, event, now)
+            case AskLog():
+                self.offices.tell_log(message, event, now)
+            case Letter(sender=sender, message=typed):
+                part = self.parts.get(message.app_id)
+                if part is None or not part.is_root:
+                    self.offices.no_job(message.app_id, event, now)
+                else:
+                    self.acts.deliver(part.program, event, sender, typed, now)
+            case _:
+                return False
         return True
 
     def _multicast(self, message: Message, group: Id, now: float) -> bool:
@@ -94,6 +107,8 @@ class Dispatch:
                 return self._stopped(message, now)
             case Commit() if group == message.app_id:
                 return self.parts.commit(message)
+            case Word() if group == message.app_id:
+                return self.parts.word(message)
             case Propose() | Begin() | Withdraw() if group == message.app_id:
                 return self.parts.change(message, now)
         return False
@@ -125,6 +140,8 @@ class Dispatch:
                 return self.parts.install(message, sender, now, wall_ms)
             case Enrol() | Ready() | Prepared() | Farewell() | Replicated():
                 return self.offices.receive(message, sender, now)
+            case Told() | Unable() | Broken():
+                return self.offices.hear_code(message, sender, now)
             case Replica():
                 inheritance = self.succession.hold(sender, message, now)
                 if inheritance is not None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.runtime.master import Master
-from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Reason, Window
+from agent.runtime.message import Reason
+from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Window
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog

@@ -7,12 +7,14 @@ rows of each pane. Everything above (worker, combiner, master) sees only this sh
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 import cbt
 import query
+from agent.runtime.bundle import Bundle
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
@@ -23,11 +25,24 @@ PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 class JobFunction:
     """A plan made runnable.
 
-    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel.
+    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `code` is the
+    digest of the code that goes with it, None for none. One that `drives` cuts its panes itself, wherever it wants.
     """
 
-    def __init__(self, plan: query.Plan, since_ms: int | None = None, until_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        plan: query.Plan,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        *,
+        code: bytes | None = None,
+        drives: bool = False,
+    ) -> None:
         self.plan = plan
+        self.code = code
+        self.drives = drives
+        self.pane_ms = 1 if drives else plan.window_ms
+        """Milliseconds that panes are multiples of; None: there is only one."""
         self._since_ms = since_ms
         self._until_ms = until_ms
         self._events = query.EventStage(plan)
@@ -39,9 +54,18 @@ class JobFunction:
         self._pane = cbt.pane_of(pl.col("@time"), plan.window_ms)
 
     @classmethod
-    def from_wire(cls, plan: Mapping[str, Any], since_ms: int | None, until_ms: int | None) -> JobFunction:
+    def from_wire(
+        cls, plan: Mapping[str, Any], since_ms: int | None, until_ms: int | None, bundle: Bundle | None = None
+    ) -> JobFunction:
         """Raises `query.PlanError` where the plan is not one."""
-        return cls(query.Plan.from_wire(plan), since_ms, until_ms)
+        read = query.Plan.from_wire(plan)
+        if bundle is None:
+            return cls(read, since_ms, until_ms)
+        contents = bundle.contents
+        if contents.drives and read.window_ms is not None:
+            raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
+        code = contents.digest() if contents.source else None
+        return cls(read, since_ms, until_ms, code=code, drives=contents.drives)
 
     @property
     def aggregates(self) -> bool:
@@ -130,6 +154,12 @@ class JobFunction:
         folded = self._limit.folded(layout, frame)
         kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
         return OtherGroups(kept, folded.groups, folded.error, values)
+
+    def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
+        """All groups of a state of one pane, as the query shows them."""
+        every = JobFunction(replace(self.plan, order=(), limit=None)) if self.aggregates else self
+        shown = every.windows(state, state["pane"].unique().to_list())
+        return [dict(row) for rows in shown.values() for row in rows]
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""

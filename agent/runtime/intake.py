@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
-from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn
+from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn, parsed_rows
 from agent.runtime.feeds_wanted import Feed, FeedKey, columns_of_feed, merged_columns, placed
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Submit
@@ -189,18 +190,22 @@ class Intake:
             if events.is_empty():
                 continue
             if not self.feeds[key].bounded:
-                believed, last = _believed(events, wall_ms + FUTURE_MS)
-                malformed += events.height - believed.height
+                credible, last = believed(events, wall_ms + FUTURE_MS)
+                malformed += events.height - credible.height
                 newest = last if newest is None or (last is not None and last > newest) else newest
-                events = believed
+                events = credible
             if not events.is_empty():
                 self._give(key, events)
         self.worker.count_malformed(malformed)
+        self._saw(key, parsed.watermark_ms, newest, wall_ms)
+
+    def _saw(self, key: FeedKey, watermark_ms: int | None, newest: int | None, wall_ms: int) -> None:
+        """A feed has come so far: of many files, some may hold much older events than others."""
         if newest is not None:
             self._seen_ms = max(self._seen_ms, newest)
-        if parsed.watermark_ms is not None:  # of many files, some may hold much older events than others
-            is_known = parsed.watermark_ms != NO_WATERMARK_MS
-            newest = min(parsed.watermark_ms, wall_ms + FUTURE_MS) if is_known else None
+        if watermark_ms is not None:
+            is_known = watermark_ms != NO_WATERMARK_MS
+            newest = min(watermark_ms, wall_ms + FUTURE_MS) if is_known else None
         self._watermark.saw(key, newest)
 
     def _give(self, key: FeedKey, events: pl.DataFrame) -> None:
@@ -231,6 +236,14 @@ class Intake:
             return events
         kept = [name for name in ("@time", "@coerced") if name in events.columns]
         return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+
+    def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
+        """Takes rows of the job's own code as events of this moment."""
+        proposed = [self._proposed.worker] if self._proposed is not None else []
+        times = [wall_ms] * max(map(len, rows.values()), default=0)
+        for worker in (*self._workers, *proposed):
+            for events in parsed_rows(times, columns_of(worker.function), rows).frames:
+                worker.insert(events)
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """A feed is at its end for now."""
@@ -332,7 +345,7 @@ def columns_of(function: JobFunction) -> list[SourceColumn]:
     return [SourceColumn(column.name, column.path, column.type) for column in function.plan.columns]
 
 
-def _believed(events: pl.DataFrame, latest_ms: int) -> tuple[pl.DataFrame, int | None]:
+def believed(events: pl.DataFrame, latest_ms: int) -> tuple[pl.DataFrame, int | None]:
     """Events that are not later than that, and the time of the newest."""
     newest = events["@time"].max()
     if isinstance(newest, int) and newest > latest_ms:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from agent.programs.calls import About
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey
 from agent.runtime.held_snapshots import HeldSnapshots
-from agent.runtime.intake import Intake
+from agent.runtime.intakes import AnyIntake, new_intake
+from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Prepared, Propose, Ready, Received, Snapshot, Version
 from agent.runtime.panes import END, FIRST_PANE, Run
+from agent.runtime.programs import Program
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
@@ -25,6 +28,8 @@ from overlay import Id, Peer
 
 STRAGGLER_S = 60.0
 """A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
+DRIVEN_STRAGGLER_S = 10.0
+"""The same where the job's code cuts the panes."""
 
 
 class JobPart:
@@ -51,8 +56,14 @@ class JobPart:
         self.number_before: int | None = None
         """The worker's number in this epoch, and in the one before."""
         self.refused = 0
-        self.intake: Intake | None = None
+        self.intake: AnyIntake | None = None
         """The worker and its feeds, once the agent is on the roster."""
+        self.programs: dict[bytes, Program] = {}
+        """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
+        self.map_events: Send | None = None
+        """Has that code map events."""
+        self.parked: tuple[Enrolled, Peer] | None = None
+        """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
         self._handed_in: Epoch | None = None
         self._is_live = False
@@ -68,6 +79,21 @@ class JobPart:
         """Whether this agent has to be in the job's tree."""
         return self.works or self.forwards or self.master is not None
 
+    @property
+    def is_root(self) -> bool:
+        return self.master is not None
+
+    @property
+    def program(self) -> Program | None:
+        """The code of the newest version in force."""
+        code = self.versions.newest.function.code if self.versions is not None else None
+        return self.programs.get(code) if code is not None else None
+
+    @property
+    def about(self) -> About | None:
+        """What that code says of itself."""
+        return self.program.about if self.program is not None else None
+
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
@@ -75,7 +101,7 @@ class JobPart:
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.versions = self.intake = self.number = self.number_before = None
             self.committed = FIRST_PANE
-        self.epoch, self.master_peer = epoch, master
+        self.epoch, self.master_peer, self.parked = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self._combiner, self._uplink = None, Uplink()
         self._withdraw()
@@ -106,9 +132,8 @@ class JobPart:
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            self.intake = Intake(
-                self.versions, message.job, feeds, message.begins, wall_ms, self._room, self._all_feeds
-            )
+            map_events = self.map_events if self.about is not None and self.about.maps else None
+            self.intake = new_intake(self.versions, message, feeds, wall_ms, self._room, self._all_feeds, map_events)
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))
@@ -132,7 +157,7 @@ class JobPart:
         self._is_prepared = False
         if message.version in (self._proposed, self.version):
             return
-        function = self.versions.propose(message.version, message.plan)
+        function = self.versions.propose(message.version, message.plan, message.bundle)
         if self.intake is not None:
             self.intake.prepare(function)
 
@@ -146,6 +171,10 @@ class JobPart:
         if self._proposed is None or self._is_prepared or self.epoch is None:
             return None
         if self.intake is None or self.number is None or self.intake.prepared_after is None:
+            return None
+        assert self.versions is not None
+        code = self.versions.proposed_code
+        if code is not None and (code not in self.programs or not self.programs[code].is_ready):
             return None
         self._is_prepared = True
         return Prepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
@@ -217,6 +246,10 @@ class JobPart:
         """Moves the worker's next run into the combiner."""
         assert self.intake is not None
         self.intake.seal_next()
+        self._take_fresh()
+
+    def take_sent(self) -> None:
+        """Moves what the job's code has sent into the combiner."""
         self._take_fresh()
 
     def _take_fresh(self) -> None:
@@ -334,8 +367,9 @@ class JobPart:
     def excuse_stragglers(self, now: float) -> None:
         """Goes on without sources that stand still; of bounded input each takes its time to read."""
         if self._combiner is not None and self.versions is not None and self._is_live:
-            longest_ms = max(one.function.plan.window_ms or END for one in self.versions)
-            self._combiner.excuse_stragglers(2 * longest_ms, STRAGGLER_S, now)
+            longest_ms = max(one.function.pane_ms or END for one in self.versions)
+            patience_s = DRIVEN_STRAGGLER_S if self.versions.newest.function.drives else STRAGGLER_S
+            self._combiner.excuse_stragglers(2 * longest_ms, patience_s, now)
 
     def due(self) -> list[Span]:
         """The panes that every source below has reached, and who is in them."""

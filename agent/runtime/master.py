@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import polars as pl
 
 import query
@@ -24,10 +25,12 @@ class Master:
     """
 
     def __init__(self, job: Submit, epoch: Epoch, submitter: Id) -> None:
-        self.job = job
+        self.versions = Versions.first(job)
+        self.job = msgspec.structs.replace(job, bundle=None)
         self.epoch = epoch
         self.submitter = submitter
-        self.versions = Versions.first(job.plan, job.text, job.since_ms, job.until_ms)
+        self.creator = ""
+        """Whose job it is, "" where it is nobody's."""
         if not job.bounded:
             window_of(self.versions.newest.function)
         self.roster = Roster()
@@ -128,7 +131,7 @@ class Master:
             for name in COUNTERS:
                 self.totals[name] += row[name]
         untimed = counted.pop(END, None)
-        if function.plan.window_ms is None and run.after < 0 <= run.upto:
+        if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
@@ -161,13 +164,13 @@ class Master:
         run: Run,
         version: InForce,
     ) -> Result:
-        size = version.function.plan.window_ms
+        size, drives = version.function.plan.window_ms, version.function.drives
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
-            window_end=query.format_timestamp(pane + size) if size else None,
+            window_end=query.format_timestamp(pane + (size or 0)) if size or drives else None,
             rows=rows,
             contributors=present.bit_count(),
             expected=expected.bit_count(),
@@ -197,9 +200,9 @@ class Master:
 
 def window_of(function: JobFunction) -> int:
     """The length of its windows (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
-    if function.plan.window_ms is None:
+    if function.pane_ms is None:
         raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
-    return function.plan.window_ms
+    return function.pane_ms
 
 
 def _too_many_groups(plan: query.Plan, pane: int, other: OtherGroups) -> str:

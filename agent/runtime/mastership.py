@@ -10,11 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from agent.programs.calls import Published
 from agent.runtime.change import Changes
 from agent.runtime.combiner import Span
 from agent.runtime.followers import Followers
+from agent.runtime.job_log import JobLog
 from agent.runtime.jobs import JobPart
 from agent.runtime.master import Master
+from agent.runtime.message import Reason
 from agent.runtime.messages import (
     Announce,
     Answer,
@@ -26,7 +29,6 @@ from agent.runtime.messages import (
     NoJob,
     Prepared,
     Ready,
-    Reason,
     Replicated,
     Stopped,
     Update,
@@ -34,6 +36,8 @@ from agent.runtime.messages import (
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.patience import Patience
 from agent.runtime.post import FLEET_GROUP, Post
+from agent.runtime.program_messages import Broken, Line, Told, Unable
+from agent.runtime.programs import Programs
 from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
@@ -85,6 +89,7 @@ class Mastership:
         post: Post,
         node: Node,
         name: str,
+        programs: Programs,
         now: float,
         *,
         replicas: int,
@@ -99,6 +104,7 @@ class Mastership:
         self._post = post
         self._node = node
         self._name = name
+        self._programs = programs
         self._app_id = master.job.app_id
         self._patience = Patience(now, master.given_up, took_over=master.epoch.counter > 1)
         self._began_at = now
@@ -114,6 +120,7 @@ class Mastership:
             master, post, self._give, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
         )
         self._outcomes: deque[_Outcome] = deque()
+        self.log = JobLog()
 
     # What agents ask.
 
@@ -148,6 +155,35 @@ class Mastership:
             return False
         self.changes.prepared(message, now)
         return True
+
+    # What the job's code says.
+
+    def told(self, message: Told) -> None:
+        """Lines for the job's log."""
+        self.log.add(message.lines)
+
+    def unable(self, sender: Peer, message: Unable) -> bool:
+        """Notes that an agent cannot run the job's code: it is expected, and missing."""
+        if not self.master.knows(sender.node_id, message.number):
+            return False
+        agent = 1 << message.number
+        if not self.master.given_up & agent:
+            self._note(message.agent, f"this agent cannot run the job: {message.reason}")
+        self.master.roster.begin(message.number, message.first_pane)
+        self._patience.stop_waiting(agent)
+        self.master.given_up = self._patience.given_up
+        return True
+
+    def broken(self, message: Broken, now: float) -> None:
+        """The job's code has failed on an agent: that ends the job."""
+        if self.ended is None:
+            for line in (message.text or message.reason).splitlines():
+                self._note(message.agent, line)
+            self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
+            self.stop(now, "failed")
+
+    def _note(self, agent: str, text: str) -> None:
+        self.log.add([Line(self._programs.wall_ms, agent, text)])
 
     def _give(self, now: float) -> int:
         return self._replication.publish((), now)
@@ -255,6 +291,7 @@ class Mastership:
             agents=master.ready.bit_count(),
             expected=master.roster.present().bit_count(),
             proposed=self.changes.proposed,
+            creator=master.creator,
         )
 
     # Results.
@@ -301,7 +338,7 @@ class Mastership:
             if self.master.failure is not None:
                 break
         json: list[tuple[int, bytes]] = []
-        if len(self.followers) or not self.master.job.bounded:
+        if len(self.followers) or not self.master.job.bounded or self.part.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
         outcome = _Outcome(revision, self.master.frontier, tuple(results), tuple(json), now + REPLICATION_S)
@@ -317,6 +354,8 @@ class Mastership:
             self._outcomes.popleft()
             self.followers.frontier = outcome.frontier
             self.followers.publish(outcome.json, now)
+            for _, json in outcome.json:
+                self._call_back(json)
             if self.on_result is not None:
                 for _, result in outcome.results:
                     self.on_result(result)
@@ -325,6 +364,10 @@ class Mastership:
                 self.stop(now, "finished")
         if self.master.failure is not None:
             self.stop(now, "failed")
+
+    def _call_back(self, json: bytes) -> None:
+        if (program := self.part.program) is not None:
+            self._programs.call(program, Published(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
         """Another master is in office: it has taken over with what is waiting here as published."""

@@ -6,21 +6,16 @@ belongs to a master's time in office carries its epoch: lower ones are refused.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
+from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.epochs import Epoch
+from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
 from overlay import Codec, Id, Peer
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Text = Annotated[str, msgspec.Meta(max_length=1 << 20)]
-Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
-Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-Reason = Literal["finished", "stopped", "nobody", "failed"]
-"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
@@ -40,15 +35,10 @@ class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     starts: Time
     plan: dict[str, Any]
     text: Text
+    bundle: Bundle | None = None
 
 
 VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
-
-
-class Message(msgspec.Struct, frozen=True, tag=True):
-    """Base of all job messages."""
-
-    app_id: Id
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -56,6 +46,7 @@ class Submit(Message, frozen=True, tag=True):
 
     `bounded`: over what the logs hold now, else over what comes. `attached`: only as long as somebody follows it.
     `text`: the query as people read it. `submitted_ms`: the agent's wall clock, which tells submissions apart.
+    `bundle`: what its creator has signed, where it has one.
     """
 
     name: Name
@@ -68,6 +59,7 @@ class Submit(Message, frozen=True, tag=True):
     since_ms: Time | None = None
     until_ms: Time | None = None
     submitted_ms: Count = 0
+    bundle: Bundle | None = None
 
 
 class Submitted(Message, frozen=True, tag=True):
@@ -81,6 +73,7 @@ class Announce(Message, frozen=True, tag=True):
     """Master → every agent, multicast again and again: this job runs, take part if you have the stream.
 
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
+    `creator`: whose job it is, "" where it is nobody's.
     """
 
     epoch: Epoch
@@ -95,6 +88,7 @@ class Announce(Message, frozen=True, tag=True):
     agents: Count
     expected: Count
     proposed: Count = 0
+    creator: Text = ""
 
 
 class Enrol(Message, frozen=True, tag=True):
@@ -307,6 +301,7 @@ class Update(Message, frozen=True, tag=True):
     text: Text
     reset: bool
     updated_ms: Count
+    bundle: Bundle | None = None
 
 
 class Updated(Message, frozen=True, tag=True):
@@ -330,6 +325,8 @@ class Propose(Message, frozen=True, tag=True):
     epoch: Epoch
     version: Count
     plan: dict[str, Any]
+    text: Text = ""
+    bundle: Bundle | None = None
 
 
 class Prepared(Message, frozen=True, tag=True):
@@ -357,13 +354,16 @@ class Withdraw(Message, frozen=True, tag=True):
 
 
 class Stop(Message, frozen=True, tag=True):
-    """Agent → master, also routed to the appId: end this job."""
+    """Agent → master, also routed to the appId: end this job. `seal`: its creator's word for it, if it has one."""
+
+    seal: Seal | None = None
 
 
 class StopAnswer(Message, frozen=True, tag=True):
-    """Master or root → agent: whether there was such a job."""
+    """Master or root → agent: whether there was such a job, and why it goes on nevertheless."""
 
     found: bool
+    refusal: Text | None = None
 
 
 class Stopped(Message, frozen=True, tag=True):
@@ -376,5 +376,6 @@ class Stopped(Message, frozen=True, tag=True):
 CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
-    | Ask | Answer | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
+    | Ask | Answer | AskLog | Log | Letter | LetterAnswer | Word | Told | Unable | Broken
+    | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
 )  # fmt: skip

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.runtime.program_messages import Line
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -68,10 +70,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class StopAnswered:
-    """The answer to `stop`."""
+    """The answer to `stop`: whether there is such a job, and why it goes on nevertheless."""
 
     app_id: int
     found: bool
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,24 @@ class UpdateRefused:
     app_id: int
     reason: str
     kind: Literal["usage", "unknown", "unavailable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A job's code leaves this JSON for the web server beside the agent."""
+
+    app: str
+    json: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogAnswered:
+    """The answer to a question for a job's log: its name, its last lines, and how many went before them."""
+
+    question: int
+    name: str
+    lines: tuple[Line, ...]
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +147,8 @@ Notice = (
     | StopAnswered
     | UpdateAnswered
     | UpdateRefused
+    | Shown
+    | LogAnswered
     | Answered
     | AskRefused
 )

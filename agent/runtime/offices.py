@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import query
 from agent.runtime.announcements import Announcements
+from agent.runtime.code import Code
+from agent.runtime.creators import NotTheirsError
 from agent.runtime.epochs import Epoch
+from agent.runtime.job_log import JobLog
 from agent.runtime.master import Master
 from agent.runtime.mastership import Mastership
 from agent.runtime.messages import (
@@ -24,15 +27,20 @@ from agent.runtime.messages import (
     Submit,
     Submitted,
     Update,
+    Updated,
 )
 from agent.runtime.parts import Parts
 from agent.runtime.post import Post
+from agent.runtime.program_messages import AskLog, Broken, Told, Unable
+from agent.runtime.programs import Programs
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from agent.runtime.succession import Inheritance
 from overlay import Id, Node, Peer, Requested
 
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
+LOGS_MAX = 64
+"""Logs of jobs that are over; those which are so for longest are forgotten."""
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
@@ -40,7 +48,15 @@ class Offices:
     """`on_result` is given to every master; `replicas` is how many agents hold each one's descriptor."""
 
     def __init__(
-        self, name: str, node: Node, post: Post, parts: Parts, announcements: Announcements, replicas: int
+        self,
+        name: str,
+        node: Node,
+        post: Post,
+        parts: Parts,
+        announcements: Announcements,
+        programs: Programs,
+        code: Code,
+        replicas: int,
     ) -> None:
         self.on_result: Callable[[Result], None] | None = None
         self.refused = 0
@@ -49,6 +65,9 @@ class Offices:
         self._post = post
         self._parts = parts
         self._announcements = announcements
+        self._programs = programs
+        self._code = code
+        self._logs: dict[Id, tuple[str, JobLog]] = {}
         self._replicas = replicas
         self._offices: dict[Id, Mastership] = {}
 
@@ -69,8 +88,10 @@ class Offices:
             born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
             epoch = Epoch(born_ms, 1, self._node.peer.node_id)
             try:
-                self._begin(Master(job, epoch, submitter.node_id), ResultLog(), now)
-            except query.PlanError as error:
+                master = Master(job, epoch, submitter.node_id)
+                master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
+                self._begin(master, ResultLog(), now)
+            except (query.PlanError, NotTheirsError) as error:
                 refusal = str(error)
         self._post.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
 
@@ -94,7 +115,9 @@ class Offices:
         """Takes over from a master that is gone, or goes."""
         try:
             master = Master.from_replica(inheritance.replica, inheritance.epoch)
-        except query.PlanError:
+            bundles = [version.bundle for version in master.versions.all()]
+            master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
+        except (query.PlanError, NotTheirsError):
             self.refused += 1
             return
         if self._parts.has_room or self._parts.get(master.job.app_id) is not None:
@@ -102,9 +125,12 @@ class Offices:
 
     def _begin(self, master: Master, log: ResultLog, now: float) -> None:
         part = self._parts.lead(master)
-        office = Mastership(master, part, log, self._post, self._node, self._name, now, replicas=self._replicas)
+        office = Mastership(
+            master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
+        )
         office.on_result = self.on_result
         self._offices[master.job.app_id] = office
+        self._logs.pop(master.job.app_id, None)
         announcement = office.announcement()
         self._announcements.hear(announcement, now)
         self._parts.hear(announcement, now)
@@ -116,8 +142,7 @@ class Offices:
         if office is not None and announce.epoch > office.master.epoch:
             office.depose(now)
             del self._offices[announce.app_id]
-            if (part := self._parts.get(announce.app_id)) is not None:
-                part.master = None
+            self._parts.depose(announce.app_id)
 
     def resign(self, now: float) -> None:
         """Hands every job over to another agent, as far as there is one."""
@@ -131,8 +156,7 @@ class Offices:
 
     def close(self, app_id: Id) -> None:
         """The job of a master here is over for the tree; the master stays a little to answer followers."""
-        if (part := self._parts.get(app_id)) is not None:
-            part.master = None
+        self._parts.depose(app_id)
 
     def advance(self, app_id: Id, now: float) -> None:
         """Runs of a job may have become complete."""
@@ -150,7 +174,14 @@ class Offices:
             if office.ended is None:
                 self._announcements.refresh(app_id, now)
             if office.has_lingered(now):
+                self._keep_log(office)
                 del self._offices[app_id]
+
+    def _keep_log(self, office: Mastership) -> None:
+        """What a job has said can be read for a while after it is over."""
+        self._logs[office.master.job.app_id] = (office.master.job.name, office.log)
+        while len(self._logs) > LOGS_MAX:
+            del self._logs[next(iter(self._logs))]
 
     # What agents ask of masters.
 
@@ -185,6 +216,45 @@ class Offices:
         office = self._offices.get(message.app_id)
         self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
 
+    def no_job(self, app_id: Id, requested: Requested, now: float) -> None:
+        """Somebody asks for a job that has no master here."""
+        self._post.respond(requested, NoJob(app_id), now)
+
+    def tell_log(self, message: AskLog, requested: Requested, now: float) -> None:
+        """Somebody wants to read what a job's code has said."""
+        office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
+        if office is not None:
+            kept = (office.master.job.name, office.log)
+        answer = NoJob(message.app_id) if kept is None else kept[1].answer(message.app_id, kept[0], message.lines)
+        self._post.respond(requested, answer, now)
+
+    def hear_code(self, message: Told | Unable | Broken, sender: Peer, now: float) -> bool:
+        """What the code of a job says, or what is wrong with it; False if the master in office is not here."""
+        office = self._offices.get(message.app_id)
+        if office is None or office.master.epoch != message.epoch:
+            return False
+        match message:
+            case Told():
+                office.told(message)
+            case Unable():
+                return office.unable(sender, message)
+            case Broken():
+                office.broken(message, now)
+        return True
+
+    def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
+        """The job's own code wants another of its functions; what is wrong with that, if anything."""
+        office = self._offices.get(app_id)
+        if office is None:
+            return None
+        bundle = office.master.versions.newest.version.bundle
+        function = bundle.contents.function(name) if bundle is not None else None
+        if function is None or bundle is None:
+            return f"update: the job has no query {name} in its queries"
+        update = Update(app_id, function.plan, function.text, reset, wall_ms, bundle)
+        office.update(self._node.peer, update, now)
+        return None
+
     def unfollow(self, app_id: Id, sender: Peer) -> None:
         if (office := self._offices.get(app_id)) is not None:
             office.followers.unfollow(sender)
@@ -194,12 +264,24 @@ class Offices:
         office = self._offices.get(message.app_id)
         if office is None:
             self._post.send(sender, NoJob(message.app_id), now)
+            return
+        try:
+            self._code.vet(message.app_id, office.master.job.name, (message.bundle,))
+        except NotTheirsError as error:
+            self._post.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
         else:
             office.update(sender, message, now)
 
     def stop(self, message: Stop, sender: Peer, now: float) -> None:
         """Somebody wants a job to end."""
         office = self._offices.get(message.app_id)
-        if office is not None:
+        if office is None:
+            self._post.send(sender, StopAnswer(message.app_id, found=False), now)
+            return
+        refusal = None
+        try:
+            self._code.vet_stop(message.app_id, office.master.job.name, message.seal, owned=bool(office.master.creator))
             office.stop(now)
-        self._post.send(sender, StopAnswer(message.app_id, office is not None), now)
+        except NotTheirsError as error:
+            refusal = str(error)
+        self._post.send(sender, StopAnswer(message.app_id, True, refusal), now)

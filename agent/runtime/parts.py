@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import query
 from agent.parsing import Parsed
+from agent.programs.calls import TEXT_CHARACTERS_MAX, Events, Heard
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, merged_columns, united
-from agent.runtime.intake import Intake, columns_of
+from agent.runtime.code import Code, NotAbleError
+from agent.runtime.creators import NotTheirsError
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
+from agent.runtime.intakes import AnyIntake, columns_read
 from agent.runtime.jobs import JobPart
+from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
+from agent.runtime.message import Message
 from agent.runtime.messages import (
     Announce,
     Begin,
     Commit,
     Enrol,
     Enrolled,
-    Message,
     Prepared,
     Propose,
     Received,
@@ -27,6 +32,8 @@ from agent.runtime.messages import (
 )
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
+from agent.runtime.program_messages import Unable, Word
+from agent.runtime.programs import Program, Programs
 from agent.runtime.spill_room import SpillRoom
 from overlay import Id, Node, Peer
 
@@ -45,6 +52,8 @@ class Parts:
         announcements: Announcements,
         at_root: Callable[[Id, float], None],
         room: SpillRoom | None,
+        programs: Programs,
+        code: Code,
     ) -> None:
         self.refused = 0
         self.takes_work = True
@@ -55,6 +64,8 @@ class Parts:
         self._announcements = announcements
         self._at_root = at_root
         self._room = room
+        self._programs = programs
+        self._code = code
         self._parts: dict[Id, JobPart] = {}
         self._unannounced: dict[Id, float] = {}
 
@@ -101,12 +112,22 @@ class Parts:
         assert part is not None, "a master is made only where there is room"
         part.begin_epoch(master.epoch, self._node.peer)
         part.master = master
+        for program in part.programs.values():
+            program.is_root = True
         return part
+
+    def depose(self, app_id: Id) -> None:
+        """The job's master is here no longer."""
+        if (part := self._parts.get(app_id)) is not None:
+            part.master = None
+            for program in part.programs.values():
+                program.is_root = False
 
     def drop(self, app_id: Id, now: float) -> None:
         """Has no part in a job any more."""
         self._unannounced.pop(app_id, None)
-        if self._parts.pop(app_id, None) is not None:
+        if (part := self._parts.pop(app_id, None)) is not None:
+            self._code.keep(part, ())
             self._node.unsubscribe(app_id, now)
 
     @property
@@ -117,6 +138,7 @@ class Parts:
         if not self.has_room:
             return None
         part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self._all_feeds)
+        part.map_events = self._mapper(app_id)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part
@@ -136,10 +158,30 @@ class Parts:
     # What masters say.
 
     def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
-        """Takes the function from the master; False if it is not from the one in office."""
+        """Takes the function from the master, as soon as its code is there; False if it is not from the one in office,
+        or not what the job's creator has signed."""
         part = self._parts.get(message.app_id)
         if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
             return False
+        newest = message.versions[-1]
+        try:
+            self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
+            is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
+        except NotTheirsError as error:
+            self._tell_unable(part, message, str(error), now, wall_ms)
+            return False
+        except NotAbleError as error:
+            self._tell_unable(part, message, str(error), now, wall_ms)
+            return True
+        part.parked = None if is_there else (message, sender)
+        if not is_there:
+            return True
+        self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
+        return self._install(part, message, newest, sender, now, wall_ms)
+
+    def _install(
+        self, part: JobPart, message: Enrolled, newest: Version, sender: Peer, now: float, wall_ms: int
+    ) -> bool:
         if not part.is_installed:
             try:
                 part.install(message)
@@ -149,16 +191,81 @@ class Parts:
             self._node.subscribe(part.app_id, now)
         else:
             self._begin(part, message.versions, now)
-        if message.number is not None and part.works and part.number is None and part.versions is not None:
-            streams = self._streams_of(message.job.stream)
-            if message.begins > FIRST_PANE and not message.job.bounded:
-                # What is out already is out: whoever comes now reads what comes now.
-                streams = dict.fromkeys(streams, StreamOptions("end"))
-            columns = merged_columns(columns_of(one.function) for one in part.versions)
-            feeds = feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
-            self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
+        if message.number is not None and part.works and part.number is None:
+            ready = part.start_working(message, self._feeds_of(part, message), wall_ms)
+            self._post.send(sender, ready, now)
+        if part.program is not None:
+            part.program.version = newest.number
         self.pass_on(part, now)
         return True
+
+    def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
+        """What a new worker has to read."""
+        assert part.versions is not None
+        streams = self._streams_of(message.job.stream)
+        if message.begins > FIRST_PANE and not message.job.bounded:
+            # What is out already is out: whoever comes now reads what comes now.
+            streams = dict.fromkeys(streams, StreamOptions("end"))
+        columns = columns_read(part.versions, part.about)
+        return feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
+
+    # The code of jobs.
+
+    def _mapper(self, app_id: Id) -> Send:
+        def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
+            part = self._parts.get(app_id)
+            program = part.programs.get(code) if part is not None else None
+            if program is None:
+                return False
+            return self._programs.call(program, Events(self._programs.place(program), number, times, columns))
+
+        return send
+
+    def code_loaded(self, part: JobPart, now: float, wall_ms: int) -> None:
+        """Code is there that was waited for."""
+        if part.parked is not None:
+            message, sender = part.parked
+            self.install(message, sender, now, wall_ms)
+        self._tell_prepared(part, now)
+
+    def code_refused(self, part: JobPart, program: Program, now: float) -> bool:
+        """Code cannot be loaded here; whether that is the end of it: a version that was to come will not."""
+        assert part.epoch is not None
+        if part.versions is not None and part.versions.proposed_code == program.digest and part.number is not None:
+            refusal = program.failure or ""
+            proposed = part.versions.proposed or 0
+            message = Prepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
+            self._tell_master(part, message, now)
+            return True
+        if part.parked is not None and not part.is_root:
+            enrolled, _ = part.parked
+            self._tell_unable(part, enrolled, program.failure or "", now, self._programs.wall_ms)
+            return True
+        return False
+
+    def _tell_unable(self, part: JobPart, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
+        part.parked = None
+        if message.number is None or part.epoch is None:
+            return
+        plan_ms = message.versions[-1].plan.get("window_ms")
+        pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
+        first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
+        unable = Unable(part.app_id, part.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
+        self._tell_master(part, unable, now)
+
+    def word(self, message: Word) -> bool:
+        """The master says something to the job's code; False if it is not the one in office."""
+        part = self._parts.get(message.app_id)
+        if part is None or message.epoch != part.epoch:
+            return part is None
+        if (program := part.program) is not None:
+            self._programs.call(program, Heard(self._programs.place(program), program.app, message.message))
+        return True
+
+    def sent(self, part: JobPart, now: float) -> None:
+        """The job's code has sent PAOs."""
+        part.take_sent()
+        self.pass_on(part, now)
 
     def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
@@ -177,13 +284,20 @@ class Parts:
 
     def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
         try:
+            name = part.program.app if part.program is not None else self._name_of(part)
+            self._code.vet(part.app_id, name, (message.bundle,))
             part.prepare(message)
-        except query.PlanError as error:
+            self._code.is_there(part, name, message.bundle)
+        except (query.PlanError, NotTheirsError, NotAbleError) as error:
             if part.number is not None and part.epoch is not None:
                 refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
                 self._tell_master(part, refusal, now)
         else:
             self._tell_prepared(part, now)
+
+    def _name_of(self, part: JobPart) -> str:
+        known = self._announcements.get(part.app_id)
+        return known.name if known is not None else ""
 
     def _tell_prepared(self, part: JobPart, now: float) -> None:
         if (prepared := part.prepared()) is not None:
@@ -197,6 +311,10 @@ class Parts:
             self.refused += 1
             return False
         if is_news:
+            if part.versions is not None:
+                self._code.keep(part, part.versions.all())
+            if part.program is not None:
+                part.program.version = part.version
             if part.number is not None:
                 self._tell_master(part, part.ready_message(), now)
             self.pass_on(part, now)
@@ -333,7 +451,7 @@ class Parts:
             intake.end_of_feed(key)
             intake.start_sealing()
 
-    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[Intake]:
+    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[AnyIntake]:
         """The jobs that read a feed; that it has something to say means that it is open."""
         for part in self:
             if part.intake is not None and key in part.intake.feeds:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent.runtime.messages import CODEC, Message
+from agent.runtime.message import Message
+from agent.runtime.messages import CODEC
 from overlay import PAYLOAD_BYTES_MAX, Node, Peer, Requested, group_id
 
 FLEET_GROUP = group_id("fleet")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from agent.runtime.announcements import Announcements
 from agent.runtime.messages import CODEC, Answer, Ask, NoJob
-from agent.runtime.notices import Answered, AskRefused, Notice
+from agent.runtime.notices import Answered, AskRefused, LogAnswered, Notice
 from agent.runtime.post import Post
+from agent.runtime.program_messages import AskLog, Log
 from overlay import PAYLOAD_BYTES_MAX, Responded, WireError
 
 OPEN_MAX = 256
@@ -21,7 +22,7 @@ class _Open:
     """`ticket`: of the request that is on its way; None while it waits for `again_at`."""
 
     question: int
-    message: Ask
+    message: Ask | AskLog
     deadline: float
     ticket: int | None = None
     again_at: float = 0.0
@@ -41,7 +42,7 @@ class Questions:
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, question: int, message: Ask, now: float) -> None:
+    def ask(self, question: int, message: Ask | AskLog, now: float) -> None:
         """Asks a job; `question` is the asker's own number for it."""
         if len(self._open) >= OPEN_MAX:
             self._notices.append(AskRefused(question, unavailable=True))
@@ -67,6 +68,9 @@ class Questions:
                 self._open.remove(asked)
                 columns, results = tuple(answer.columns), tuple(answer.results)
                 self._notices.append(Answered(asked.question, answer.name, answer.text, columns, results))
+            case Log() if answer.app_id == asked.message.app_id:
+                self._open.remove(asked)
+                self._notices.append(LogAnswered(asked.question, answer.name, tuple(answer.lines), answer.dropped))
             case NoJob() if self._announcements.get(asked.message.app_id) is None:
                 self._refuse(asked, unavailable=False)
             case _:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.runtime.announcements import Announcements
+from agent.runtime.bundle import Seal
 from agent.runtime.messages import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
 from agent.runtime.notices import Accepted, Notice, StopAnswered, SubmitRefused, UpdateAnswered, UpdateRefused
 from agent.runtime.post import Post
@@ -55,13 +56,13 @@ class Requests:
         self._updating[update.app_id] = _Open(update, (), now, now)
         self._send(update, now)
 
-    def stop(self, app_id: Id, now: float) -> None:
-        """Asks for a job to be stopped."""
+    def stop(self, app_id: Id, seal: Seal | None, now: float) -> None:
+        """Asks for a job to be stopped; the seal is its creator's word for that."""
         if len(self._stopping) >= OPEN_MAX:
             self._notices.append(StopAnswered(app_id, found=False))
             return
-        self._stopping[app_id] = _Open(Stop(app_id), (), now, now)
-        self._send(Stop(app_id), now)
+        self._stopping[app_id] = _Open(Stop(app_id, seal), (), now, now)
+        self._send(Stop(app_id, seal), now)
 
     def is_open(self, app_id: Id) -> bool:
         """Whether a job has been submitted here and not yet accepted."""
@@ -109,7 +110,7 @@ class Requests:
         """A master, or who stands in its place, answers a stop."""
         unknown = self._announcements.get(message.app_id) is None
         if (message.found or unknown) and self._stopping.pop(message.app_id, None) is not None:
-            self._notices.append(StopAnswered(message.app_id, found=message.found))
+            self._notices.append(StopAnswered(message.app_id, message.found, message.refusal))
 
     def tick(self, now: float) -> list[Id]:
         """Repeats what has no answer; the submissions that are given up."""

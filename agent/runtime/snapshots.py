@@ -61,4 +61,4 @@ def run_of(message: Snapshot, versions: Versions, known: int | None) -> Run | No
         return None
     partial = contributors.from_bytes(message.partial)
     run = Run(message.after, message.upto, members, state, counters, partial)
-    return run if run.is_sound(function.plan.window_ms) and function.is_within_limit(state) else None
+    return run if run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

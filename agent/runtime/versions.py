@@ -14,8 +14,9 @@ from typing import Any
 import polars as pl
 
 import query
+from agent.runtime.bundle import Bundle
 from agent.runtime.function import JobFunction
-from agent.runtime.messages import Version
+from agent.runtime.messages import Submit, Version
 from agent.runtime.panes import END, FIRST_PANE
 
 
@@ -43,13 +44,16 @@ class Versions:
         self.change_to(versions)
 
     @classmethod
-    def first(cls, plan: dict[str, Any], text: str, since_ms: int | None, until_ms: int | None) -> Versions:
+    def first(cls, job: Submit) -> Versions:
         """A job's function as it was submitted."""
-        return cls([Version(1, FIRST_PANE, FIRST_PANE, plan, text)], since_ms, until_ms)
+        version = Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text, job.bundle)
+        return cls([version], job.since_ms, job.until_ms)
 
-    def propose(self, number: int, plan: dict[str, Any]) -> JobFunction:
+    def propose(self, number: int, plan: dict[str, Any], bundle: Bundle | None = None) -> JobFunction:
         """Makes a version runnable that may come. Raises `query.PlanError`."""
-        function = JobFunction.from_wire(plan, self._since_ms, self._until_ms)
+        function = JobFunction.from_wire(plan, self._since_ms, self._until_ms, bundle)
+        if function.drives != self.newest.function.drives:
+            raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
         self._proposed = (number, plan, function)
         return function
 
@@ -58,17 +62,22 @@ class Versions:
         """The number of the version that may come, if there is one."""
         return self._proposed[0] if self._proposed is not None else None
 
+    @property
+    def proposed_code(self) -> bytes | None:
+        """The digest of the code of the version that may come, if there is any."""
+        return self._proposed[2].code if self._proposed is not None else None
+
     def withdraw(self) -> None:
         """What was proposed will not come."""
         self._proposed = None
 
-    def _compiled(self, number: int, plan: dict[str, Any]) -> JobFunction:
+    def _compiled(self, version: Version) -> JobFunction:
         """What a version computes: the same object for the same version, proposed or in force."""
         known = [(one.version.number, one.version.plan, one.function) for one in self._in_force]
         if self._proposed is not None:
             known.append(self._proposed)
-        found = next((function for *key, function in known if key == [number, plan]), None)
-        return found or JobFunction.from_wire(plan, self._since_ms, self._until_ms)
+        found = next((function for *key, function in known if key == [version.number, version.plan]), None)
+        return found or JobFunction.from_wire(version.plan, self._since_ms, self._until_ms, version.bundle)
 
     def change_to(self, versions: Sequence[Version]) -> None:
         """Puts these in force. Raises `query.PlanError`, and changes nothing."""
@@ -76,8 +85,7 @@ class Versions:
             raise query.PlanError("the versions of a job follow each other")
         ends = [*(version.after for version in versions[1:]), END]
         self._in_force = tuple(
-            InForce(version, self._compiled(version.number, version.plan), upto)
-            for version, upto in zip(versions, ends, strict=True)
+            InForce(version, self._compiled(version), upto) for version, upto in zip(versions, ends, strict=True)
         )
 
     def __iter__(self) -> Iterator[InForce]:

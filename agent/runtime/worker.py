@@ -109,7 +109,7 @@ class Worker:
     @property
     def pane_ms(self) -> int | None:
         """Milliseconds a pane lasts; None: there is only one."""
-        return self.function.plan.window_ms
+        return self.function.pane_ms
 
     def pane_at(self, time_ms: int | None) -> int | None:
         """The pane that an instant lies in."""

@@ -14,6 +14,7 @@ import query
 from agent import Submit
 from agent.parsing import Parsed
 from agent.runtime.epochs import Epoch
+from agent.runtime.message import Message
 from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
@@ -26,7 +27,6 @@ from agent.runtime.messages import (
     Finished,
     Follow,
     Followed,
-    Message,
     NoJob,
     Prepared,
     Propose,

@@ -26,9 +26,9 @@ from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.post import FLEET_GROUP
 from cbt.group_limit import GroupLimit
-from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError
+from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
 
-APP, ROOT, CHILD = Id(77), Id(1), Id(2)
+APP, ROOT, CHILD = app_id("shop", b""), Id(1), Id(2)
 EPOCH = Epoch(5, 1, ROOT)
 SQL = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS s, AVG(price) AS a, MIN(product) AS l, MAX(price) AS m, "

@@ -15,7 +15,8 @@ from agent import Submit
 from agent.runtime import announcements, followers, following, requests, roster, succession
 from agent.runtime.combiner import Combiner
 from agent.runtime.epochs import Epoch
-from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Message, Replica, Stopped, Version
+from agent.runtime.message import Message
+from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped, Version
 from agent.runtime.notices import Ended, StopAnswered, SubmitRefused
 from agent.runtime.panes import END, FIRST_PANE
 from agent.runtime.roster import Roster

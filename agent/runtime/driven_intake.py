@@ -1,0 +1,199 @@
+"""The intake of a job that drives itself: its code cuts the panes, by flush, send_to and empty (paper §2.2, Figure 7).
+
+What is read is gathered in one tree. `flush` holds what is in it, under a token of the program's; `send` makes that the
+agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it again, and more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from agent.parsing import Parsed, parsed_rows
+from agent.runtime.feeds_wanted import Feed
+from agent.runtime.feeds_wanted import FeedKey as Key
+from agent.runtime.function import JobFunction
+from agent.runtime.guarded_store import GuardedStore
+from agent.runtime.intake import believed, columns_of
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.spill_room import SpillRoom
+from agent.runtime.versions import Versions
+from agent.runtime.watermark import FUTURE_MS
+from agent.runtime.worker import KEPT_BYTES_MAX, SELF
+
+HELD_MAX = 16
+"""Flushed PAOs that are held for a program; of more, those that were flushed first are let go."""
+PANE_AHEAD_MS = 86_400_000
+"""A pane may not be later than the agent's clock by more than this: none could follow it."""
+
+
+class Held(NamedTuple):
+    """What a program has flushed."""
+
+    function: JobFunction
+    state: pl.DataFrame
+    counters: pl.DataFrame
+
+
+class DrivenIntake:
+    """Plays the part of an `Intake`; sealing is the program's business."""
+
+    can_seal = False
+
+    def __init__(
+        self, versions: Versions, feeds: Iterable[Feed], begins: int, wall_ms: int, room: SpillRoom | None = None
+    ) -> None:
+        self.feeds = {feed.key: feed for feed in feeds}
+        self.last_pane: int | None = None
+        self.late = 0
+        self.frontier = FIRST_PANE if begins == FIRST_PANE else begins - 1
+        self.first_pane = max(begins, wall_ms)
+        self._room = room
+        self._function = versions.newest.function
+        self._store = GuardedStore(self._function, room)
+        self._counters: list[pl.DataFrame] = []
+        self._malformed = 0
+        self._lacking: set[Key] = set()
+        self._held: dict[int, Held] = {}
+        self._sealed: list[Run] = []
+        self._fresh: list[Run] = []
+
+    # Versions: a further one begins from nothing.
+
+    def prepare(self, function: JobFunction) -> None:
+        """A further version may come."""
+
+    @property
+    def prepared_after(self) -> int | None:
+        """It begins after what is cut already."""
+        return self.frontier
+
+    def withdraw(self) -> None:
+        """It will not."""
+
+    def change_to(self, versions: Versions) -> None:
+        """Another version is in force: what was gathered for the one before is given up."""
+        if versions.newest.function is not self._function:
+            self._function = versions.newest.function
+            self._store = GuardedStore(self._function, self._room)
+            self._counters = []
+
+    # What the feeds bring.
+
+    def opened(self, key: Key, wall_ms: int) -> bool:  # noqa: ARG002
+        """It has no windows that a feed could be too late for."""
+        return False
+
+    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:  # noqa: ARG002
+        """Gathers a parsed block."""
+        self._malformed += parsed.malformed
+        wanted = [column.name for column in columns_of(self._function)]
+        for frame in parsed.frames:
+            events, _ = believed(frame, wall_ms + FUTURE_MS)
+            if events.height and all(name in events.columns for name in wanted):
+                self._gather(events)
+
+    def _gather(self, events: pl.DataFrame) -> None:
+        events = self._function.in_range(events)
+        coerced = int(events["@coerced"].sum()) if "@coerced" in events.columns else 0
+        selected = self._function.select(events)
+        if selected.height:
+            self._store.insert(selected)
+        self._counters.append(count(pane=[0], events=[events.height], coerced=[coerced], matched=[selected.height]))
+        if len(self._counters) > 256:
+            self._counters = [add_counters(self._counters)]
+
+    def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
+        """Gathers rows of the job's own code."""
+        times = [wall_ms] * max(map(len, rows.values()), default=0)
+        for events in parsed_rows(times, columns_of(self._function), rows).frames:
+            self._gather(events)
+
+    def caught_up(self, key: Key, wall_ms: int) -> None:
+        """Time is not cut by the clock."""
+
+    def end_of_feed(self, key: Key) -> None:
+        """The same."""
+
+    def lacks(self, key: Key, some: bool) -> None:
+        """Whether some of a feed's files cannot be read."""
+        (self._lacking.add if some else self._lacking.discard)(key)
+
+    # What the program does.
+
+    def flush(self, token: int) -> None:
+        """Holds all that is gathered. O(n log n) in its groups."""
+        frames = [frame for frame in self._store.flush() if frame is not None]
+        counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
+        self._held[token] = Held(self._function, self._function.gather(frames), counters)
+        while len(self._held) > HELD_MAX:
+            del self._held[next(iter(self._held))]
+
+    def empty(self) -> None:
+        """Begins from nothing."""
+        self._store.empty()
+        self._counters, self._malformed = [], 0
+
+    def rows(self, token: int) -> list[dict[str, Any]] | None:
+        """The groups of what was flushed, as the query shows them; None where it is not held any more."""
+        held = self._held.get(token)
+        return None if held is None else held.function.rows(held.state)
+
+    def send(self, token: int, pane: int, wall_ms: int) -> str | None:
+        """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""
+        held = self._held.get(token)
+        if held is None:
+            return f"send_to: these PAOs are not held any more: an agent holds the last {HELD_MAX}"
+        if not self.frontier < pane < min(END, wall_ms + PANE_AHEAD_MS):
+            return f"send_to: the pane {pane} has to be later than {self.frontier}, and not a day later than now"
+        if held.function is not self._function:
+            return "send_to: these PAOs are of the version before"
+        if sum(run.state.estimated_size() for run in self._sealed) > KEPT_BYTES_MAX:
+            return "send_to: too much was sent that the master has not committed yet"
+        state, counters = (
+            frame.with_columns(pl.lit(pane, pl.Int64).alias("pane")) for frame in (held.state, held.counters)
+        )
+        run = Run(self.frontier, pane, SELF, state, counters, SELF if self._lacking else 0)
+        self._sealed.append(run)
+        self._fresh.append(run)
+        self.frontier = pane
+        return None
+
+    # Sealing.
+
+    def start_sealing(self) -> None:
+        """The program says when."""
+
+    def seal_next(self) -> None:
+        """The same."""
+
+    def finish_early(self) -> None:
+        """What is gathered and not sent is no batch: this agent ends with the last one that was."""
+        if self.last_pane is None:
+            self.last_pane = self.frontier
+            self.feeds = {}
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether all that will ever be sent is."""
+        return self.last_pane is not None
+
+    def fresh(self, number: int) -> list[Run]:
+        """What was sent since the last call, under the agent's number."""
+        fresh, self._fresh = self._fresh, []
+        return [run.by(number) for run in fresh]
+
+    def after(self, frontier: int, number: int) -> list[Run]:
+        """Everything that was sent beyond a frontier and is not committed, again."""
+        self._fresh = []
+        return [run.within(frontier, run.upto).by(number) for run in self._sealed if run.upto > frontier]
+
+    def commit(self, frontier: int) -> None:
+        """Frees what is out."""
+        self._sealed = [run for run in self._sealed if run.upto > frontier]
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._store.memory_bytes + sum(int(run.state.estimated_size()) for run in self._sealed)

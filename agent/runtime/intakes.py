@@ -1,0 +1,41 @@
+"""Which kind of intake a job has on an agent: by the clock, by way of its code, or where its code says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agent.parsing import SourceColumn
+from agent.programs.calls import About
+from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.feeds_wanted import Feed, merged_columns
+from agent.runtime.intake import Intake, columns_of
+from agent.runtime.mapped_intake import MappedIntake, Send
+from agent.runtime.messages import Enrolled
+from agent.runtime.spill_room import SpillRoom
+from agent.runtime.versions import Versions
+
+AnyIntake = Intake | DrivenIntake
+
+
+def new_intake(
+    versions: Versions,
+    message: Enrolled,
+    feeds: Iterable[Feed],
+    wall_ms: int,
+    room: SpillRoom | None,
+    all_feeds: Callable[[], Iterable[Feed]],
+    map_events: Send | None,
+) -> AnyIntake:
+    """`map_events` has the job's code map events, where it does."""
+    if versions.newest.function.drives:
+        return DrivenIntake(versions, feeds, message.begins, wall_ms, room)
+    if map_events is not None:
+        return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, room, map_events)
+    return Intake(versions, message.job, feeds, message.begins, wall_ms, room, all_feeds)
+
+
+def columns_read(versions: Versions, about: About | None) -> tuple[SourceColumn, ...]:
+    """What a job wants of its events: what its queries read, or what its code maps."""
+    if about is not None and about.maps:
+        return tuple(SourceColumn(name, tuple(name.split(".")), type_) for name, type_ in about.reads.items())
+    return merged_columns(columns_of(one.function) for one in versions)

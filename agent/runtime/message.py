@@ -1,0 +1,24 @@
+"""The base of all job messages, and the types of their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from overlay import Id
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+Text = Annotated[str, msgspec.Meta(max_length=1 << 20)]
+Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
+Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Reason = Literal["finished", "stopped", "nobody", "failed"]
+"""Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """Base of all job messages."""
+
+    app_id: Id

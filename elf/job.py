@@ -1,0 +1,211 @@
+"""What the master and the agents of a job do, written in Python (paper §2.4, Tables 1 and 2).
+
+    import elf
+
+    class Errors(elf.Job):
+        query = "SELECT path, COUNT(*) AS n FROM web WHERE status >= 500 GROUP BY path WINDOWING 30 SECONDS"
+
+        def on_result(self, window):
+            for row in window.rows:
+                self.log(f"{row['path']}: {row['n']} errors")
+
+One object of the class lives beside every agent that works on the job, and beside its master, each in a process of its
+own that can reach nothing but its agent. All callbacks of an object run one after the other. Whatever one raises ends
+the job, with its traceback in `elf logs`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Protocol
+
+from elf.job_window import Window
+
+__all__ = ["Cbt", "Job", "JobError", "NoAnswerError", "Paos", "Window"]
+
+DEADLINE_S = 2.0
+
+
+class JobError(Exception):
+    """The job cannot do that here, in one line."""
+
+
+class NoAnswerError(JobError):
+    """Another job has not answered, or cannot; in one line."""
+
+
+class Paos(Protocol):
+    """Partial aggregates that the agent holds for the job: what `cbt.flush` gives and `on_recv` gets."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict a group, with the columns of the job's query; all groups, in no order."""
+        ...
+
+
+class Cbt(Protocol):
+    """This agent's compressed buffer tree (paper §2.2), as this job sees it."""
+
+    def insert(self, *rows: Mapping[str, Any]) -> None:
+        """Counts rows as if they were events of this moment; the query's WHERE and GROUP BY apply."""
+        ...
+
+    def flush(self) -> Paos:
+        """All that was gathered since the last `empty`; it stays in the tree."""
+        ...
+
+    def empty(self) -> None:
+        """Begins from nothing."""
+        ...
+
+
+class Surroundings(Protocol):
+    """What a job's object can do and know; the process it lives in provides it."""
+
+    app: str
+    agent: str
+    node_id: str
+    is_root: bool
+    parent: str
+    children: tuple[str, ...]
+    now_ms: int
+    version: int
+    cbt: Cbt
+
+    def multicast(self, message: object) -> None: ...
+    def route(self, app: str, message: object, deadline_s: float) -> Any: ...
+    def ask(self, app: str, windows: int, deadline_s: float) -> list[Window]: ...
+    def subscribe(self, app: str) -> None: ...
+    def send_to(self, node: str, paos: Paos, pane: int) -> None: ...
+    def update(self, query: str, reset: bool) -> None: ...
+    def show(self, value: object) -> None: ...
+    def log(self, text: str) -> None: ...
+
+
+class Job:
+    """Base of all jobs. A subclass says what is computed, and overrides the callbacks it wants.
+
+    `query` is ELF QL: the stream, filter, groups and windows of the job. With `drives` it has no WINDOWING, and the job
+    itself cuts its batches: `cbt.flush`, `send_to`, `cbt.empty`. `queries` are further ones that `update` can choose.
+    `reads` are the columns that `map` gets of each event of the stream, each with its type ("string", "integer", "number", "boolean",
+    "any"); then the query reads what `map` returns.
+    """
+
+    app: ClassVar[str] = ""
+    """The name it runs under; by default the class's, as in micro-promotion."""
+    query: ClassVar[str] = ""
+    queries: ClassVar[Mapping[str, str]] = {}
+    timer_s: ClassVar[float | None] = None
+    """So often `on_timer` is called; at least 0.25."""
+    reads: ClassVar[Mapping[str, str]] = {}
+    drives: ClassVar[bool] = False
+
+    _elf: Surroundings
+
+    # Callbacks.
+
+    def on_timer(self) -> None:
+        """Called every `timer_s` seconds, beside every agent and at the root."""
+
+    def on_multicast(self, app: str, message: Any) -> None:
+        """The job's master has multicast a message."""
+
+    def on_recv(self, node: str, paos: Paos) -> None:
+        """A child's PAOs, or at the root its own, are combined with all others of their pane."""
+
+    def on_result(self, window: Window) -> None:
+        """At the root: a window is out, of this job or of one that it has subscribed to."""
+
+    def deliver(self, app: str, message: Any) -> Any:
+        """At the root: another job asks; the message that is returned is the reply."""
+        raise JobError("takes no messages")
+
+    def map(self, event: dict[str, Any]) -> Mapping[str, Any] | Iterable[Mapping[str, Any]] | None:
+        """What to count of one event: a row, several, or none."""
+
+    # Calls.
+
+    def multicast(self, message: object) -> None:
+        """At the root: sends a message to every agent of the job, this one too; it comes as `on_multicast`."""
+        self._elf.multicast(message)
+
+    def route(self, app: str, message: object, deadline_s: float = DEADLINE_S) -> Any:
+        """Sends a message to the master of another job, and waits for its reply. Raises NoAnswerError.
+
+        No callback runs meanwhile: who is waited for must not wait for this job.
+        """
+        return self._elf.route(app, message, deadline_s)
+
+    def ask(self, app: str, windows: int = 1, deadline_s: float = DEADLINE_S) -> list[Window]:
+        """The last windows of another job, the oldest first. Raises NoAnswerError."""
+        return self._elf.ask(app, windows, deadline_s)
+
+    def subscribe(self, app: str) -> None:
+        """At the root: gets the windows of another job too, from now on, by `on_result`."""
+        self._elf.subscribe(app)
+
+    def send_to(self, node: str, paos: Paos, pane: int) -> None:
+        """Sends PAOs to the parent, as those of a pane (epoch ms) later than all before; a root's parent is itself."""
+        self._elf.send_to(node, paos, pane)
+
+    def update(self, query: str, *, reset: bool = False) -> None:
+        """At the root: lets the job compute another one of its `queries` from the next window on."""
+        self._elf.update(query, reset)
+
+    def show(self, value: object) -> None:
+        """Leaves a JSON value for the web server beside this agent: `shown/<app>.json` in the agent's data directory."""
+        self._elf.show(value)
+
+    def log(self, text: str) -> None:
+        """Writes a line to the job's log; so does `print`."""
+        self._elf.log(text)
+
+    @property
+    def cbt(self) -> Cbt:
+        return self._elf.cbt
+
+    # Where it is.
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the job's master is here."""
+        return self._elf.is_root
+
+    @property
+    def parent(self) -> str:
+        """The node id of the parent in the job's tree; a root is its own."""
+        return self._elf.parent
+
+    @property
+    def children(self) -> tuple[str, ...]:
+        """The node ids of the children in the job's tree."""
+        return self._elf.children
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent beside it."""
+        return self._elf.agent
+
+    @property
+    def node_id(self) -> str:
+        return self._elf.node_id
+
+    @property
+    def now_ms(self) -> int:
+        """The agent's clock (epoch ms) when this callback was called."""
+        return self._elf.now_ms
+
+    @property
+    def version(self) -> int:
+        """The version of the job's function that is in force here."""
+        return self._elf.version
+
+
+def app_name(kind: type[Job]) -> str:
+    """The name a job runs under.
+
+    >>> class MicroPromotion(Job): ...
+    >>> app_name(MicroPromotion)
+    'micro-promotion'
+    """
+    return kind.app or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()

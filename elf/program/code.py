@@ -1,0 +1,125 @@
+"""A job's file, executed: the one class in it that is a job, and what it says of itself."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from agent.programs.calls import About
+from elf.job import Job, app_name
+from elf.job_messages import MESSAGES
+
+FILE = "job.py"
+"""The name that a job's code has in its tracebacks."""
+TIMER_MIN_S = 0.25
+TYPES = ("any", "number", "integer", "string", "boolean")
+
+
+class CodeError(Exception):
+    """The file holds no job that can run: one line, and the traceback where its code has raised."""
+
+    def __init__(self, reason: str, text: str = "") -> None:
+        super().__init__(reason)
+        self.text = text or reason
+
+
+def job_class(source: bytes) -> type[Job]:
+    """Executes a job's file; the job class it defines. Raises CodeError. Registered message types are this job's."""
+    MESSAGES.clear()
+    text = source.decode(errors="replace")
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    module = ModuleType("job")
+    try:
+        exec(compile(text, FILE, "exec"), module.__dict__)
+    except BaseException as error:
+        raise CodeError(one_line(error), trace(error)) from None
+    classes = [kind for kind in vars(module).values() if _is_job(kind, module)]
+    if len(classes) != 1:
+        names = ", ".join(kind.__name__ for kind in classes) or "none"
+        raise CodeError(f"a job's file defines one class that is an elf.Job, this one defines {names}")
+    found: type[Job] = classes[0]
+    return found
+
+
+def _is_job(kind: object, module: ModuleType) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Job) and kind.__module__ == module.__name__
+
+
+def about(kind: type[Job]) -> About:
+    """What a job class says of itself. Raises CodeError for what no job can say."""
+    fault = _fault(kind)
+    if fault is not None:
+        raise CodeError(f"{kind.__name__}.{fault}")
+    return About(
+        app=app_name(kind),
+        query=kind.query,
+        queries=dict(kind.queries),
+        timer_s=None if kind.timer_s is None else float(kind.timer_s),
+        reads=dict(kind.reads),
+        drives=kind.drives,
+        maps=_overrides(kind, "map"),
+        receives=_overrides(kind, "on_recv"),
+        delivers=_overrides(kind, "deliver"),
+    )
+
+
+def _fault(kind: type[Job]) -> str | None:
+    """What is wrong with what a class says, and of which attribute."""
+    checks: list[tuple[str, str, Callable[[Any], bool]]] = [
+        ("app", "a name of at most 200 characters", lambda value: isinstance(value, str) and len(value) <= 200),
+        ("query", "a query in ELF QL", lambda value: isinstance(value, str) and bool(value.strip())),
+        ("queries", "a dict of queries by name", _is_texts),
+        ("timer_s", f"None, or at least {TIMER_MIN_S} seconds", _is_timer),
+        ("reads", f"a dict of types by column, each one of {', '.join(TYPES)}", _is_reads),
+        ("drives", "True or False", lambda value: isinstance(value, bool)),
+    ]
+    for name, wanted, is_right in checks:
+        if not is_right(getattr(kind, name)):
+            return f"{name}: is to be {wanted}"
+    if _overrides(kind, "map") != bool(kind.reads):
+        return "reads: names the columns that map gets: a job has both or neither"
+    return None
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(k, str) and k and isinstance(v, str) for k, v in value.items())
+
+
+def _is_timer(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return value is None
+    return TIMER_MIN_S <= value <= 86_400
+
+
+def _is_reads(value: object) -> bool:
+    return _is_texts(value) and isinstance(value, dict) and all(kind in TYPES for kind in value.values())
+
+
+def _overrides(kind: type[Job], callback: str) -> bool:
+    return getattr(kind, callback) is not getattr(Job, callback)
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line that says what and where in the job's file.
+
+    >>> one_line(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    lines = str(error).splitlines()
+    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == FILE]
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        what, places = f"SyntaxError: {error.msg}", [error.lineno]
+    return f"{what[:500]} ({FILE}:{places[-1]})" if places else what[:500]
+
+
+def trace(error: BaseException) -> str:
+    """The traceback, without the frames of the process around the job."""
+    summary = traceback.TracebackException.from_exception(error, limit=-50)
+    own = [frame for frame in summary.stack if frame.filename == FILE]
+    if own:
+        summary.stack = traceback.StackSummary.from_list(list(summary.stack)[list(summary.stack).index(own[0]) :])
+    return "".join(summary.format())

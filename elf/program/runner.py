@@ -1,0 +1,138 @@
+"""Answers an agent's calls with the callbacks of one job's object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Mapping
+from typing import IO, Any, cast
+
+from agent.programs import calls
+from agent.programs.calls import TEXT_CHARACTERS_MAX
+from elf.job import Job, JobError
+from elf.job_messages import MESSAGES, MessageError
+from elf.job_window import read_window
+from elf.program.code import CodeError, about, job_class, one_line, trace
+from elf.program.surroundings import AgentsSide, Wire, columns_of
+
+
+class Runner:
+    """Called with each call of the agent, in order. Does not raise: what the job's code raises is told as `Failed`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._side: AgentsSide | None = None
+        self._job: Job | None = None
+        self._is_over = False
+        self._waiting: deque[bytes] = deque()
+
+    def __call__(self, payload: bytes) -> None:
+        """Answers one call, and what has come meanwhile."""
+        self._waiting.append(payload)
+        while self._waiting:
+            self._take(self._waiting.popleft())
+
+    def _take(self, payload: bytes) -> None:
+        message = calls.read_call(payload)
+        if self._is_over or isinstance(message, calls.Answered):
+            return  # of a callback that has not waited for it
+        try:
+            if isinstance(message, calls.Load):
+                self._load(message)
+            else:
+                self._call(message)
+        except CodeError as error:
+            self._fail(str(error), error.text)
+        except BaseException as error:
+            self._fail(one_line(error), trace(error))
+
+    def _fail(self, reason: str, text: str) -> None:
+        self._is_over = True
+        self._wire.write(calls.encode(calls.Failed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
+
+    def _load(self, load: calls.Load) -> None:
+        side = self._side = AgentsSide(self._wire, load, self._waiting.append)
+        with _printing_to(side):
+            kind = job_class(load.source)
+            description = about(kind)
+            job = kind.__new__(kind)
+            job._elf = side
+            job.__init__()  # type: ignore[misc]
+        self._job = job
+        side.act(calls.Loaded(description))
+
+    def _call(self, call: calls.Call) -> None:
+        job, side = self._job, self._side
+        assert job is not None, "code is loaded by the first call"
+        assert side is not None
+        side.stands(call.place)
+        with _printing_to(side):
+            match call:
+                case calls.Tick():
+                    job.on_timer()
+                case calls.Heard(app=app, message=typed):
+                    self._hear(job, side, app, typed)
+                case calls.Published(json=json):
+                    job.on_result(read_window(json))
+                case calls.Events():
+                    side.act(_mapped(job, call))
+                case calls.Received(node=node, token=token):
+                    job.on_recv(node, side.held(token))
+                case calls.Delivered():
+                    self._deliver(job, side, call)
+
+    def _hear(self, job: Job, side: AgentsSide, app: str, typed: calls.Typed) -> None:
+        try:
+            message = MESSAGES.decode(typed)
+        except MessageError as error:
+            side.log(f"a multicast of {app} is not understood: {error}")
+        else:
+            job.on_multicast(app, message)
+
+    def _deliver(self, job: Job, side: AgentsSide, call: calls.Delivered) -> None:
+        try:
+            answer = job.deliver(call.app, MESSAGES.decode(call.message))
+            reply = None if answer is None else MESSAGES.encode(answer)
+        except (JobError, MessageError) as error:
+            side.act(calls.Reply(call.ticket, None, str(error)[:500]))
+        else:
+            side.act(calls.Reply(call.ticket, reply))
+
+
+def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
+    origins: list[int] = []
+    rows: list[Mapping[str, Any]] = []
+    names, values = list(events.columns), list(events.columns.values())
+    for origin in range(len(events.times)):
+        event = {name: column[origin] for name, column in zip(names, values, strict=True)}
+        made = job.map(event)
+        if made is None:
+            continue
+        found = [made] if isinstance(made, Mapping) else list(made)
+        rows += found
+        origins += [origin] * len(found)
+    return calls.Mapped(events.batch, origins, columns_of(rows))
+
+
+def _printing_to(side: AgentsSide) -> contextlib.AbstractContextManager[object]:
+    return contextlib.redirect_stdout(cast(IO[str], _Log(side)))
+
+
+class _Log:
+    """Standard output, as `print` uses it."""
+
+    def __init__(self, side: AgentsSide) -> None:
+        self._side = side
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._begun = (self._begun + text).split("\n")
+        for line in lines:
+            self._side.log(line)
+        if len(self._begun) > TEXT_CHARACTERS_MAX:
+            self._side.log(self._begun)
+            self._begun = ""
+        return len(text)
+
+    def flush(self) -> None:
+        """Lines go out as they end."""
