@@ -1,10 +1,12 @@
 """Reads creators' certificates and checks signatures, with the library for it: `creators` loads this when it must."""
 
+import warnings
 from collections.abc import Sequence
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.utils import CryptographyDeprecationWarning
 
 from overlay.transport.authority import certificate_uris
 from overlay.transport.claims import CREATOR_ROLE, checked_name, creator_id, read_uri
@@ -25,8 +27,10 @@ _FAULTS = (
 def verified(certificate: bytes, authorities: Sequence[bytes]) -> Verified:
     """Read a creator's certificate (DER) that one of the authorities (DER) has signed itself; UntrustedCreatorError."""
     try:
-        found = x509.load_der_x509_certificate(certificate)
-    except _FAULTS as error:
+        with warnings.catch_warnings():  # of what no authority makes, which the library takes for now
+            warnings.simplefilter("error", CryptographyDeprecationWarning)
+            found = x509.load_der_x509_certificate(certificate)
+    except (*_FAULTS, CryptographyDeprecationWarning) as error:
         raise UntrustedCreatorError("creator's certificate malformed") from error
     signer = next((one for one in authorities if _has_issued(one, found)), None)
     if signer is None:

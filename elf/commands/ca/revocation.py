@@ -63,8 +63,6 @@ def _serials(folder: AuthorityDirectory, who: str) -> list[int]:
     if issued:
         return [one.number for one in issued]
     if not Path(who).is_file():
-        raise ElfError(
-            f"{who}: {folder.path} has issued no certificate to an agent of that name or id, or of that serial number, "
-            "and it is no file"
-        )
+        what = "has issued no certificate to an agent of that name, id or serial number, and it is no file"
+        raise ElfError(f"{who}: {folder.path} {what}")
     return [folder.serial_of_file(Path(who))]
