@@ -66,12 +66,6 @@ def test_one_changed_field_changes_what_is_signed(mandate: Mandate, fleet: str) 
     assert signed_bytes(mandate, f"{fleet}x") != signed_bytes(mandate, fleet)
 
 
-def test_mandates_form_a_chain() -> None:
-    second = msgspec.structs.replace(FIRST, counter=2, predecessor=mandate_digest(FIRST))
-    third = msgspec.structs.replace(FIRST, counter=3, predecessor=mandate_digest(second))
-    assert len({mandate_digest(one) for one in (FIRST, second, third)}) == 3
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [

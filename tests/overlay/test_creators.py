@@ -167,6 +167,7 @@ def test_the_fleets_authority_speaks_for_its_fleet_alone(shared: CreatorTrust) -
         (b"", PAYLOAD, SIGNATURE),
         (b"\xff" * 32, PAYLOAD, SIGNATURE),
     ],
+    ids=["payload", "key", "zeros", "short", "long", "short key", "no key", "bad key"],
 )
 def test_another_signature_is_not_believed(
     shared: CreatorTrust, public_key: bytes, payload: bytes, signature: bytes
