@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.configuration.config import Config, ConfigError, load_config
+    from agent.creators.mandate import Mandate, mandate_digest, signed_bytes
     from agent.daemon.own_identity import check_revocations, load_identity
     from agent.daemon.run import run_agent
     from agent.errors import StartError
@@ -44,6 +45,7 @@ else:
         "Ended": "agent.runtime.notices",
         "Feed": "agent.runtime.feeds_wanted",
         "JobListing": "agent.runtime.status",
+        "Mandate": "agent.creators.mandate",
         "Master": "agent.runtime.master",
         "Notice": "agent.runtime.notices",
         "PartStatus": "agent.runtime.status",
@@ -61,7 +63,9 @@ else:
         "check_revocations": "agent.daemon.own_identity",
         "load_config": "agent.configuration.config",
         "load_identity": "agent.daemon.own_identity",
+        "mandate_digest": "agent.creators.mandate",
         "run_agent": "agent.daemon.run",
+        "signed_bytes": "agent.creators.mandate",
     }
 
     def __getattr__(name: str) -> object:
@@ -83,6 +87,7 @@ __all__ = [
     "Ended",
     "Feed",
     "JobListing",
+    "Mandate",
     "Master",
     "Notice",
     "PartStatus",
@@ -100,5 +105,7 @@ __all__ = [
     "check_revocations",
     "load_config",
     "load_identity",
+    "mandate_digest",
     "run_agent",
+    "signed_bytes",
 ]

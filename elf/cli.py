@@ -13,7 +13,21 @@ import click
 from elf.errors import ElfError, UsageError
 from elf.terminal import prepare_streams, printable, tell
 
-COMMANDS = ("agent", "ask", "ca", "config", "demo", "follow", "jobs", "local", "query", "status", "stop", "update")
+COMMANDS = (
+    "agent",
+    "ask",
+    "ca",
+    "config",
+    "creator",
+    "demo",
+    "follow",
+    "jobs",
+    "local",
+    "query",
+    "status",
+    "stop",
+    "update",
+)
 """Each has a module of its name in `elf/commands/` with a click command of its name, loaded when it is asked for:
 an agent needs no terminal, and `elf status` no query engine."""
 EPILOG = 'Try: elf local "SELECT status, COUNT(*) FROM logs GROUP BY status" access.log'

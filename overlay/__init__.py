@@ -63,6 +63,9 @@ if TYPE_CHECKING:
     from overlay.transport.authority import Authority, Credentials, Revocation, certificate_uris
     from overlay.transport.authority_directory import AuthorityDirectory
     from overlay.transport.authority_files import AuthorityError
+    from overlay.transport.claims import AGENT_ROLE, CREATOR_ROLE
+    from overlay.transport.creator_files import Creator, CreatorFiles, read_public_key
+    from overlay.transport.creators import CreatorClaims, CreatorTrust, UntrustedCreatorError
     from overlay.transport.identity import Identity, IdentityError
     from overlay.transport.limits import TransportLimits
     from overlay.transport.receiver import Receiver
@@ -76,12 +79,18 @@ if TYPE_CHECKING:
 else:
     # Loaded when first used: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _HOMES = {
+        "AGENT_ROLE": "overlay.transport.claims",
         "AgentFiles": "overlay.transport.agent_files",
         "Authority": "overlay.transport.authority",
         "AuthorityDirectory": "overlay.transport.authority_directory",
         "AuthorityError": "overlay.transport.authority_files",
         "ConnectError": "overlay.transport.refusals",
         "Connection": "overlay.transport.statistics",
+        "CREATOR_ROLE": "overlay.transport.claims",
+        "Creator": "overlay.transport.creator_files",
+        "CreatorClaims": "overlay.transport.creators",
+        "CreatorFiles": "overlay.transport.creator_files",
+        "CreatorTrust": "overlay.transport.creators",
         "Credentials": "overlay.transport.authority",
         "Identity": "overlay.transport.identity",
         "IdentityError": "overlay.transport.identity",
@@ -95,10 +104,12 @@ else:
         "TransportLimits": "overlay.transport.limits",
         "TransportStatistics": "overlay.transport.statistics",
         "Trust": "overlay.transport.trust",
+        "UntrustedCreatorError": "overlay.transport.creators",
         "UnknownHostError": "overlay.transport.refusals",
         "certificate_uris": "overlay.transport.authority",
         "fingerprint": "overlay.transport.revocation",
         "read_list": "overlay.transport.revocation",
+        "read_public_key": "overlay.transport.creator_files",
         "read_password": "overlay.transport.secrets_on_disk",
         "revocation_lists_of": "overlay.transport.revocation",
     }
@@ -110,6 +121,8 @@ else:
 
 
 __all__ = [
+    "AGENT_ROLE",
+    "CREATOR_ROLE",
     "ID_BITS",
     "ID_SPACE",
     "PAYLOAD_BYTES_MAX",
@@ -125,6 +138,10 @@ __all__ = [
     "Codec",
     "ConnectError",
     "Connection",
+    "Creator",
+    "CreatorClaims",
+    "CreatorFiles",
+    "CreatorTrust",
     "Credentials",
     "Delivered",
     "DeliveryLimitError",
@@ -172,6 +189,7 @@ __all__ = [
     "Trust",
     "UniformLatency",
     "UnknownHostError",
+    "UntrustedCreatorError",
     "WeibullSessions",
     "WireError",
     "address_id",
@@ -191,6 +209,7 @@ __all__ = [
     "parse_id",
     "read_list",
     "read_password",
+    "read_public_key",
     "revocation_lists_of",
     "route_path",
     "shared_prefix_length",

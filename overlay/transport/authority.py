@@ -1,8 +1,9 @@
-"""The fleet's certificate authority: it admits agents by drawing each an id and signing it into a certificate, and
-shuts them out by signing a list of the certificates that count no more.
+"""The fleet's certificate authority: it admits agents by drawing each an id and signing it into a certificate, trusts
+creators of jobs by signing their keys, and shuts both out by signing a list of the certificates that count no more.
 
-Keys are ECDSA P-256. What certificates say is in `claims`, what lists mean in `revocation`. Only `elf ca`, the demo and
-tests load this module: an agent reads certificates with `identity`, which needs no more than the system's TLS.
+Keys are ECDSA P-256, those of creators Ed25519. What certificates say is in `claims`, what lists mean in
+`revocation`. Only `elf ca`, `elf creator`, the demo and tests load this module: an agent reads certificates with
+`identity`, which needs no more than the system's TLS.
 """
 
 import secrets
@@ -13,12 +14,21 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from overlay.ids import ID_BITS, Id, checked_id
 from overlay.transport.authority_files import AuthorityError, check_free, read_bytes, write_new
-from overlay.transport.claims import AGENT_ROLE, SCHEME, checked_fleet, checked_name, fleet_uri, member_uri
+from overlay.transport.claims import (
+    AGENT_ROLE,
+    CREATOR_ROLE,
+    SCHEME,
+    checked_fleet,
+    checked_name,
+    creator_id,
+    fleet_uri,
+    member_uri,
+)
 from overlay.transport.secrets_on_disk import SecretFileError, read_secret
 
 AUTHORITY_DAYS = 3650.0
@@ -78,7 +88,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"{fleet[:48]} authority")
         certificate = (
-            _builder(name, name, key, _now() - CLOCK_SKEW, _now() + timedelta(days=days))
+            _builder(name, name, key.public_key(), _now() - CLOCK_SKEW, _now() + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(_alternative_name(fleet_uri(fleet)), critical=False)
@@ -116,7 +126,7 @@ class Authority:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise AuthorityError(f"{directory}: {error.strerror}") from error
-        write_new(directory / KEY_FILE, _key_pem(self._key, password), 0o600)
+        write_new(directory / KEY_FILE, key_pem(self._key, password), 0o600)
         write_new(directory / CERTIFICATE_FILE, self.certificate_pem, 0o644)
 
     def issue(
@@ -136,23 +146,22 @@ class Authority:
         """
         checked_name(name)
         identifier = checked_id(secrets.randbits(ID_BITS) if node_id is None else node_id)
-        start = not_before or _now() - CLOCK_SKEW
-        end = min(start + timedelta(days=days), self.certificate.not_valid_after_utc)
-        if end <= start:
-            raise ValueError(f"the certificate of {name} would end ({end:%Y-%m-%d}) before it starts")
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        certificate = (
-            _builder(_name(name), self.certificate.subject, key, start, end)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-            .add_extension(self._key_identifier(), critical=False)
-            .add_extension(_alternative_name(member_uri(self.fleet, role, identifier)), critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-        pem = certificate.public_bytes(serialization.Encoding.PEM)
-        return Credentials(pem, _key_pem(key, key_password), identifier)
+        uri = member_uri(self.fleet, role, identifier)
+        pem = self._signed(name, key.public_key(), uri, usages, not_before, days)
+        return Credentials(pem, key_pem(key, key_password), identifier)
+
+    def trust(self, name: str, public_key: bytes, *, days: float = 365, not_before: datetime | None = None) -> bytes:
+        """Trust a creator of jobs: sign the certificate (PEM) of its Ed25519 public key (32 bytes).
+
+        It is for signatures, and says so: TLS refuses it. Dates are as those of `issue`. ValueError for what no
+        creator can have, or when nothing would be left of it.
+        """
+        checked_name(name, "a creator")
+        key = ed25519.Ed25519PublicKey.from_public_bytes(public_key)
+        uri = member_uri(self.fleet, CREATOR_ROLE, creator_id(public_key))
+        return self._signed(name, key, uri, [ExtendedKeyUsageOID.CODE_SIGNING], not_before, days)
 
     def revocation_list(self, number: int, revoked: Iterable[Revocation]) -> bytes:
         """Sign the list (PEM) of all certificates that count no more; its number is above that of the list before."""
@@ -170,6 +179,31 @@ class Authority:
                 entry = entry.add_extension(x509.CRLReason(one.reason), critical=False)
             builder = builder.add_revoked_certificate(entry.build())
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    def _signed(
+        self,
+        name: str,
+        key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey,
+        uri: str,
+        usages: Iterable[x509.ObjectIdentifier],
+        not_before: datetime | None,
+        days: float,
+    ) -> bytes:
+        """Return a member's certificate (PEM)."""
+        start = not_before or _now() - CLOCK_SKEW
+        end = min(start + timedelta(days=days), self.certificate.not_valid_after_utc)
+        if end <= start:
+            raise ValueError(f"the certificate of {name} would end ({end:%Y-%m-%d}) before it starts")
+        certificate = (
+            _builder(_name(name), self.certificate.subject, key, start, end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(self._key_identifier(), critical=False)
+            .add_extension(_alternative_name(uri), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        return certificate.public_bytes(serialization.Encoding.PEM)
 
     def _key_identifier(self) -> x509.AuthorityKeyIdentifier:
         own = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -210,17 +244,21 @@ def _read_key(path: Path) -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey,
+    start: datetime,
+    end: datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(end)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
@@ -250,7 +288,8 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey, password: bytes | None) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey, password: bytes | None) -> bytes:
+    """Return a private key as PKCS8 (PEM), encrypted where there is a password."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if password is not None:
         encryption = serialization.BestAvailableEncryption(password)

@@ -33,8 +33,8 @@ from overlay.transport.authority import (
     load_authority_certificate,
     needs_password,
 )
-from overlay.transport.authority_files import AuthorityError, append_line, read_bytes, replace
-from overlay.transport.claims import AGENT_ROLE, read_uri
+from overlay.transport.authority_files import AuthorityError, append_line, read_bytes, replace, write_new
+from overlay.transport.claims import AGENT_ROLE, CREATOR_ROLE, creator_id, read_uri
 from overlay.transport.revocation import LIST_BYTES_MAX, RevocationError, read_list
 
 INDEX_FILE = "issued.jsonl"
@@ -51,6 +51,7 @@ class Issued(msgspec.Struct, frozen=True):
     """Hexadecimal."""
     name: str
     node_id: str
+    """An agent's place in the overlay, or what stands for a creator's key."""
     role: str
     not_before: datetime
     expires: datetime
@@ -124,18 +125,30 @@ class AuthorityDirectory:
     ) -> Credentials:
         """Admit an agent, as `Authority.issue` does, and write it down."""
         credentials = authority.issue(name, node_id=node_id, days=days, key_password=key_password)
-        certificate = x509.load_pem_x509_certificate(credentials.certificate_pem)
-        line = Issued(
-            serial=f"{certificate.serial_number:x}",
-            name=name,
-            node_id=format_id(credentials.node_id),
-            role=AGENT_ROLE,
-            not_before=certificate.not_valid_before_utc,
-            expires=certificate.not_valid_after_utc,
-        )
         with self._locked():
-            append_line(self.path / INDEX_FILE, msgspec.json.encode(line))
+            self._write_down(credentials.certificate_pem, name, AGENT_ROLE, credentials.node_id)
         return credentials
+
+    def trust(self, authority: Authority, name: str, public_key: bytes, *, days: float, out: Path) -> Issued:
+        """Trust a creator, as `Authority.trust` does, write it down, and the certificate into a new file.
+
+        A key has one name, and none again once it was said that others may know it.
+        """
+        pem = authority.trust(name, public_key, days=days)
+        identifier = creator_id(public_key)
+        with self._locked():
+            known = [one for one in self.issued() if one.node_id == format_id(identifier)]
+            other = next((one.name for one in known if one.name != name), None)
+            if other is not None:
+                raise AuthorityError(f"{self.path}: that is the key of the creator {other}, not of {name}")
+            compromised = {one.serial for one in self.revoked()[1] if one.reason is x509.ReasonFlags.key_compromise}
+            if any(one.number in compromised for one in known):
+                raise AuthorityError(
+                    f"{self.path}: that key was revoked, as one that others know; {name} needs a new one"
+                )
+            line = self._write_down(pem, name, CREATOR_ROLE, identifier)
+        write_new(out, pem, 0o644)
+        return line
 
     def check_renewable(self, certificate: x509.Certificate, path: Path) -> tuple[str, int]:
         """Return name and id of an agent of this fleet whose certificate may be renewed.
@@ -151,16 +164,16 @@ class AuthorityDirectory:
             raise AuthorityError(f"{path}: is revoked; issue a new one if the agent shall be admitted again")
         return common_name(certificate), node_id
 
-    def certificates_of(self, who: str) -> Sequence[Issued]:
-        """Return those of an agent's certificates, by its name or id, that still count."""
-        every = [one for one in self.issued() if who in (one.name, one.node_id)]
+    def certificates_of(self, who: str, role: str) -> Sequence[Issued]:
+        """Return the certificates for a role that still count: a member's by its name or id, or one by its serial."""
+        every = [one for one in self.issued() if one.role == role and who in (one.name, one.node_id, one.serial)]
         revoked = {one.serial for one in self.revoked()[1]}
         valid = [one for one in every if one.number not in revoked and one.expires > datetime.now(UTC)]
         if every and not valid:
             raise AuthorityError(f"{who}: has no certificate that is not revoked or expired already")
         ids = sorted({one.node_id for one in valid})
         if len(ids) > 1:
-            raise AuthorityError(f"{who}: the name of {len(ids)} agents; say which by its id: {', '.join(ids)}")
+            raise AuthorityError(f"{who}: the name of {len(ids)} {role}s; say which by its id: {', '.join(ids)}")
         return valid
 
     def serial_of_file(self, path: Path) -> int:
@@ -190,6 +203,19 @@ class AuthorityDirectory:
                 raise AuthorityError(f"{self.path}: with {len(entries):,} revoked certificates make a new authority")
             replace(self.path / LIST_FILE, pem, 0o644)
         return number
+
+    def _write_down(self, pem: bytes, name: str, role: str, identifier: int) -> Issued:
+        certificate = x509.load_pem_x509_certificate(pem)
+        line = Issued(
+            serial=f"{certificate.serial_number:x}",
+            name=name,
+            node_id=format_id(identifier),
+            role=role,
+            not_before=certificate.not_valid_before_utc,
+            expires=certificate.not_valid_after_utc,
+        )
+        append_line(self.path / INDEX_FILE, msgspec.json.encode(line))
+        return line
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

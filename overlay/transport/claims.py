@@ -2,19 +2,21 @@
 
 The only alternative name of an agent's certificate is `elf://<fleet>/<role>/<node id>`, that of the authority's own
 `elf://<fleet>`; the common name is the agent's. Only who has the role `agent` may have links to agents: a
-certificate issued for something else (a client, say) opens no door here, whatever else is right about it.
+certificate issued for something else (a creator, say) opens no door here, whatever else is right about it.
 """
 
+import hashlib
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.ids import Id, format_id, parse_id
+from overlay.ids import ID_BYTES, Id, format_id, id_from_bytes, parse_id
 
 SCHEME = "elf"
 AGENT_ROLE = "agent"
+CREATOR_ROLE = "creator"
 NAME_CHARACTERS_MAX = 64
 """What a certificate's common name can hold."""
 _FLEET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -35,11 +37,16 @@ def checked_fleet(fleet: str) -> str:
     return fleet
 
 
-def checked_name(name: str) -> str:
-    """Return the name if an agent can have it; ValueError otherwise."""
+def checked_name(name: str, whose: str = "an agent") -> str:
+    """Return the name if an agent (or who else it is of) can have it; ValueError otherwise."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or name != name.strip():
-        raise ValueError(f"an agent's name is 1 to {NAME_CHARACTERS_MAX} printable characters: {name[:70]!r}")
+        raise ValueError(f"{whose}'s name is 1 to {NAME_CHARACTERS_MAX} printable characters: {name[:70]!r}")
     return name
+
+
+def creator_id(public_key: bytes) -> Id:
+    """Return what a creator's certificate calls its key (32 bytes): the first 16 bytes of its SHA-256."""
+    return id_from_bytes(hashlib.sha256(public_key).digest()[:ID_BYTES])
 
 
 def fleet_uri(fleet: str) -> str:

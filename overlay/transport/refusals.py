@@ -22,6 +22,7 @@ _VERIFY_REASONS = {
     19: "certificate of another authority",
     20: "certificate of another authority",
     21: "certificate of another authority",
+    26: "not an agent's certificate",  # it is good for no links: a creator's, say
 }
 """By OpenSSL's X509_V_ERR number."""
 

@@ -18,6 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 logger = logging.getLogger("elf.overlay")
 
@@ -137,6 +138,16 @@ class Revocations:
     def is_revoked(self, serial: int) -> bool:
         """Say whether a list has the certificate of this serial number."""
         return serial in self._serials
+
+    def revoked_since(self, serial: int) -> datetime | None:
+        """Return since when a list has that certificate; None when none has it. O(length of the list) if one has."""
+        for found in self._lists.values():
+            if serial in found.serials:
+                from cryptography import x509
+
+                entry = x509.load_der_x509_crl(found.der).get_revoked_certificate_by_serial_number(serial)
+                return None if entry is None else entry.revocation_date_utc
+        return None
 
     @property
     def numbers(self) -> Mapping[bytes, int]:

@@ -84,7 +84,7 @@ def test_a_renewed_certificate_keeps_the_id(shop: Path) -> None:
         (["ca", "issue", "ca", "a", "--out", "a", "--days", "0"], 2, "--days"),
         (["ca", "issue", "ca", "a", "--out", "web-5/agent.key"], 2, "is a file"),
         (["ca", "show", "nowhere"], 1, "nowhere: no such file or directory"),
-        (["ca", "show", "ca/ca.key"], 1, "ca/ca.key: this is no certificate of an agent or an authority, and no list"),
+        (["ca", "show", "ca/ca.key"], 1, "ca/ca.key: this is no certificate of an agent, a creator or an"),
         (["config", "check", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent", "--config", "nowhere"], 2, "nowhere: no such file or directory"),
         (["agent"], 2, "Missing option '--config'"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import io
 import json
 import os
 import stat
@@ -12,34 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from cryptography import x509
+from elf_command import elf, secret
 
-from elf.cli import main
 from overlay import AuthorityDirectory, Identity, IdentityError, address_id, format_id
 
 PASSWORD = "correct horse"
-
-
-def elf(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error; nobody is at a terminal."""
-    out, err = (io.TextIOWrapper(io.BytesIO()) for _ in range(2))
-    with (
-        contextlib.chdir(folder),
-        mock.patch.object(sys, "argv", ["elf", *arguments]),
-        mock.patch.object(sys, "stdin", io.StringIO()),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out.flush(), err.flush()
-    return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()  # type: ignore[attr-defined]
 
 
 def ca(folder: Path, *arguments: str) -> str:
@@ -55,12 +34,6 @@ def complaint(folder: Path, *arguments: str) -> str:
     assert code in (1, 2)
     assert (out, said.count("\n")) == ("", 1)
     return said.removeprefix("elf: ").rstrip("\n")
-
-
-def secret(path: Path, text: str) -> str:
-    path.write_text(text)
-    path.chmod(0o600)
-    return path.name
 
 
 def shown(folder: Path, target: str) -> dict[str, Any]:
@@ -233,7 +206,7 @@ def test_who_is_to_be_revoked_must_be_clear(shop: Path) -> None:
     ca(shop, "init", "other", "--fleet", "shop", "--no-password")
     assert "web-5: the name of 2 agents; say which by its id: " in complaint(shop, "revoke", "ca", "web-5")
     assert complaint(shop, "revoke", "ca", "web-9") == (
-        "web-9: ca has issued no certificate to an agent of that name or id, and it is no file"
+        "web-9: ca has issued no certificate to an agent of that name, id or serial number, and it is no file"
     )
     assert complaint(shop, "revoke", "other", "twin/agent.pem") == (
         "twin/agent.pem: was not issued by the authority other"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from overlay import Authority, Identity, IdentityError
+from overlay import Authority, CreatorFiles, Identity, IdentityError, read_public_key
 from overlay.transport.claims import read_claims
 
 AUTHORITY = Authority.create("shop")
@@ -177,6 +177,14 @@ def test_a_certificate_for_another_role_is_no_agents(tmp_path: Path) -> None:
     assert Files(tmp_path, role="client").fault() == (
         f"{tmp_path}/agent.pem: not an agent's certificate: it is for a client"
     )
+
+
+def test_a_creator_is_no_agent(tmp_path: Path) -> None:
+    files, creator = Files(tmp_path), CreatorFiles(tmp_path / "creator")
+    creator.create("maria", None)
+    creator.certificate_file.write_bytes(AUTHORITY.trust("maria", read_public_key(creator.public_file)))
+    with pytest.raises(IdentityError, match=r"creator\.pem: not an agent's certificate"):
+        Identity.load(files.ca, creator.certificate_file, creator.key_file)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o777])

@@ -49,6 +49,7 @@ BAD_CERTIFICATES: dict[str, tuple[Presented, str]] = {
     ),
     "another fleet": (lambda fleet: fleet.credentials(2, Authority.create("zoo")), "certificate of another authority"),
     "self-signed": (self_signed, "certificate self-signed"),
+    "a creator's": (lambda fleet: fleet.creator(), "not an agent's certificate"),
     "none": (lambda _: None, "no certificate"),
 }
 

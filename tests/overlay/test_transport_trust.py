@@ -9,12 +9,22 @@ from pathlib import Path
 
 import pytest
 import trio
+from creator_world import maker
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from transport_fleet import Agent, Fleet, bounded, receive_or_end, until
 
-from overlay import Authority, Credentials, Identity, Revocation, RevocationError, format_id
+from overlay import (
+    Authority,
+    CreatorTrust,
+    Credentials,
+    Identity,
+    Revocation,
+    RevocationError,
+    UntrustedCreatorError,
+    format_id,
+)
 from overlay.ids import Id
 
 SOON = {"sweep_s": 0.01, "goodbye_s": 0.5}
@@ -85,6 +95,24 @@ async def test_who_comes_later_is_told_by_whom_it_meets(fleet: Fleet) -> None:
 
 
 @bounded
+async def test_a_revoked_creator_is_refused_by_the_whole_fleet(fleet: Fleet) -> None:
+    one, two, three = agents = [await fleet.start(number) for number in (1, 2, 3)]
+    await link_up(one, two)
+    await link_up(two, three)
+    maria, oleg = maker(fleet.authority), maker(fleet.authority, "oleg")
+    creators = [CreatorTrust(agent.transport.admission.trust) for agent in agents]
+    for trust in creators:
+        trust.check(maria.certificate, b"a job", maria.key.sign(b"a job"), time.time())
+    one.transport.admission.revoke(fleet.authority.revocation_list(1, [Revocation(maria.serial, datetime.now(UTC))]))
+    await until(lambda: three.transport.admission.trust.revocations.is_revoked(maria.serial))
+    for trust in creators:
+        with pytest.raises(UntrustedCreatorError, match="creator's certificate revoked: maria, "):
+            trust.check(maria.certificate, b"a job", maria.key.sign(b"a job"), time.time())
+        trust.check(oleg.certificate, b"a job", oleg.key.sign(b"a job"), time.time())
+    assert linked(two) == {1, 3}  # which is nothing to the agents
+
+
+@bounded
 async def test_lists_that_are_not_taken_change_nothing(fleet: Fleet) -> None:
     one, two = await fleet.start(1), await fleet.start(2)
     await link_up(one, two)
@@ -137,6 +165,7 @@ def crafted(authority: Authority, *uris: str) -> Credentials:
     ("uris", "reason"),
     [
         ([f"elf://shop/client/{format_id(2)}"], "not an agent's certificate"),
+        ([f"elf://shop/creator/{format_id(2)}"], "not an agent's certificate"),
         ([f"elf://shop/agent/{format_id(2)}", f"elf://shop/agent/{format_id(3)}"], "not an agent's certificate"),
         ([f"elf://shop/{format_id(2)}"], "not an agent's certificate"),
         ([f"elf://zoo/agent/{format_id(2)}"], "another fleet"),

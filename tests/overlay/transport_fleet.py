@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import trio
 
-from overlay import Authority, Credentials, Identity, Peer, Transport, TransportLimits
+from overlay import Authority, CreatorFiles, Credentials, Identity, Peer, Transport, TransportLimits, read_public_key
 from overlay.ids import Id
 from overlay.transport.framing import CREDIT, Frame, FrameReader, FrameWriter, Kind, fleet_tag
 from overlay.transport.hello import HELLO_CODEC, Hello
@@ -103,6 +103,13 @@ class Fleet:
 
     def credentials(self, node_id: int, authority: Authority | None = None, **dates: Any) -> Credentials:
         return (authority or self.authority).issue(f"agent-{node_id}", node_id=node_id, **dates)
+
+    def creator(self) -> Credentials:
+        """A creator's certificate and key, shown by somebody who would be an agent."""
+        files = CreatorFiles(self.directory / "creator")
+        files.create("maria", None)
+        pem = self.authority.trust("maria", read_public_key(files.public_file))
+        return Credentials(pem, files.key_file.read_bytes(), Id(2))
 
     def write(self, credentials: Credentials, authority: Authority | None = None) -> tuple[Path, Path, Path]:
         """Write the three files of an agent: authority, certificate, key."""

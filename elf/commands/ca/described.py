@@ -16,7 +16,7 @@ KIND = "kind"
 
 
 class Certificate(msgspec.Struct, frozen=True, tag="certificate", tag_field=KIND):
-    """A certificate of an agent, or of an authority."""
+    """A certificate of an agent, a creator or an authority."""
 
     name: str
     identity: str
@@ -78,7 +78,7 @@ def described_file(path: Path, content: bytes) -> Sequence[Described]:
         return lists or [_certificate(one) for one in x509.load_pem_x509_certificates(content)]
     except (ValueError, x509.ExtensionNotFound) as error:
         raise AuthorityError(
-            f"{path}: this is no certificate of an agent or an authority, and no list of revoked ones (PEM)"
+            f"{path}: this is no certificate of an agent, a creator or an authority, and no list of revoked ones (PEM)"
         ) from error
 
 

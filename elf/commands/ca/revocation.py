@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from cryptography.x509 import ReasonFlags
 from elf.commands.ca.options import directory_argument, errors_told, password_option, unlocked
 from elf.errors import ElfError
 from elf.terminal import printable
-from overlay import AuthorityDirectory
+from overlay import AGENT_ROLE, AuthorityDirectory
 
 EXAMPLES = """\b
 Examples:
@@ -24,36 +25,44 @@ REASONS = {
     "superseded": ReasonFlags.superseded,
     "cessation-of-operation": ReasonFlags.cessation_of_operation,
 }
+reason_option = click.option(
+    "--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True,
+    help="Why, for the record.",
+)  # fmt: skip
 
 
 @click.command(epilog=EXAMPLES, short_help="Shut an agent out of the fleet.")
 @directory_argument
-@click.argument("who", metavar="NAME|ID|FILE")
-@click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True,
-              help="Why, for the record.")  # fmt: skip
+@click.argument("who", metavar="NAME|ID|SERIAL|FILE")
+@reason_option
 @password_option
 def revoke(directory: Path, who: str, reason: str, password_file: Path | None) -> None:
-    """Revoke all certificates of the agent with this name or id, or the one in FILE.
+    """Revoke all certificates of the agent with this name or id, the one with this serial number, or the one in FILE.
 
     Writes a new crl.pem in CA_DIR, the signed list of all that are revoked. It does nothing until an agent has it:
     copy it over the file that identity.crl names on one agent, and the fleet passes it on by itself.
     """
     with errors_told():
         folder = AuthorityDirectory(directory)
-        serials = _serials(folder, who)
-        number = folder.revoke(unlocked(folder, password_file), serials, REASONS[reason])
+        revoke_all(folder, who, _serials(folder, who), reason, password_file)
+
+
+def revoke_all(
+    folder: AuthorityDirectory, who: str, serials: Sequence[int], reason: str, password_file: Path | None
+) -> None:
+    """Revokes certificates and says so."""
+    number = folder.revoke(unlocked(folder, password_file), serials, REASONS[reason])
     count = f"{len(serials)} certificate{'s' if len(serials) > 1 else ''}"
     click.echo(
-        f"{directory / 'crl.pem'}: {count} of {printable(who)} revoked, list number {number}; give it to one agent"
+        f"{folder.path / 'crl.pem'}: {count} of {printable(who)} revoked, list number {number}; give it to one agent"
     )
 
 
 def _serials(folder: AuthorityDirectory, who: str) -> list[int]:
-    issued = folder.certificates_of(who)
+    issued = folder.certificates_of(who, AGENT_ROLE)
     if issued:
         return [one.number for one in issued]
     if not Path(who).is_file():
-        raise ElfError(
-            f"{who}: {folder.path} has issued no certificate to an agent of that name or id, and it is no file"
-        )
+        what = "has issued no certificate to an agent of that name, id or serial number, and it is no file"
+        raise ElfError(f"{who}: {folder.path} {what}")
     return [folder.serial_of_file(Path(who))]

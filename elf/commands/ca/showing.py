@@ -78,16 +78,16 @@ def _lines(thing: Described) -> Iterator[tuple[str, str]]:
             yield "name", thing.name
             yield "identity", thing.identity
             yield "authority" if thing.authority else "serial", thing.fingerprint if thing.authority else thing.serial
-            yield "valid from", _moment(thing.not_before)
-            yield "valid until", _moment(thing.expires)
+            yield "valid from", moment(thing.not_before)
+            yield "valid until", moment(thing.expires)
         case RevocationList():
             yield "issuer", thing.issuer
             yield "number", str(thing.number)
-            yield "made", _moment(thing.made)
+            yield "made", moment(thing.made)
         case AuthorityFolder():
             yield "fleet", thing.fleet
             yield "authority", thing.fingerprint
-            yield "valid until", _moment(thing.expires)
+            yield "valid until", moment(thing.expires)
             yield "key", "encrypted" if thing.encrypted else "not protected by a password"
             yield "list number", str(thing.list_number)
 
@@ -96,15 +96,16 @@ def _tables(thing: Described) -> Iterator[Table]:
     from elf.plain_table import plain_table
 
     if isinstance(thing, AuthorityFolder) and thing.issued:
-        rows = [(one.name, one.node_id, one.serial, _moment(one.expires), one.state) for one in thing.issued]
-        yield plain_table(["NAME", "ID", "SERIAL", "VALID UNTIL", "STATE"], rows)
+        rows = [(one.name, one.role, one.node_id, one.serial, moment(one.expires), one.state) for one in thing.issued]
+        yield plain_table(["NAME", "ROLE", "ID", "SERIAL", "VALID UNTIL", "STATE"], rows)
     if not isinstance(thing, Certificate) and thing.revoked:
         yield plain_table(["REVOKED", "NAME", "SINCE", "REASON"], [_row(one) for one in thing.revoked])
 
 
 def _row(one: RevokedCertificate) -> Sequence[str | None]:
-    return one.serial, one.name, _moment(one.since), one.reason
+    return one.serial, one.name, moment(one.since), one.reason
 
 
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+def moment(when: datetime) -> str:
+    """The time as tables have it."""
+    return f"{when:%Y-%m-%d %H:%M} UTC"

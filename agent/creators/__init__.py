@@ -1,0 +1,1 @@
+"""What creators of jobs sign."""
