@@ -1,7 +1,8 @@
 """What people import and type.
 
 `elf.connect` (trio) and `elf.connect_sync` ask a fleet, see `elf.client` for all they give and raise;
-`elf.local.LocalRun` answers a query over files.
+`elf.local.LocalRun` answers a query over files. `elf.Job` is what jobs written in Python are, `elf.message` decorates
+their messages.
 """
 
 from importlib import import_module
@@ -11,14 +12,32 @@ from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
     from elf.client import ClientError, JobEndedError, Result, connect, connect_sync
+    from elf.job import Job, JobError, NoAnswerError, Paos, Window
+    from elf.job_messages import message
 else:
     # Loaded when first used, so that every command starts with no more than it needs.
-    _OF_CLIENT = {"ClientError", "JobEndedError", "Result", "connect", "connect_sync"}
+    _HOMES = dict.fromkeys(("ClientError", "JobEndedError", "Result", "connect", "connect_sync"), "elf.client")
+    _HOMES |= dict.fromkeys(("Job", "JobError", "NoAnswerError", "Paos", "Window"), "elf.job")
+    _HOMES["message"] = "elf.job_messages"
 
     def __getattr__(name: str) -> object:
-        if name not in _OF_CLIENT:
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module("elf.client"), name)
+        return getattr(import_module(_HOMES[name]), name)
 
 
-__all__ = ["ClientError", "ElfError", "JobEndedError", "Result", "UsageError", "connect", "connect_sync"]
+__all__ = [
+    "ClientError",
+    "ElfError",
+    "Job",
+    "JobEndedError",
+    "JobError",
+    "NoAnswerError",
+    "Paos",
+    "Result",
+    "UsageError",
+    "Window",
+    "connect",
+    "connect_sync",
+    "message",
+]

@@ -87,8 +87,8 @@ class Job:
 
     `query` is ELF QL: the stream, filter, groups and windows of the job. With `drives` it has no WINDOWING, and the job
     itself cuts its batches: `cbt.flush`, `send_to`, `cbt.empty`. `queries` are further ones that `update` can choose.
-    `reads` are the columns that `map` gets of each event of the stream, each with its type ("string", "integer", "number", "boolean",
-    "any"); then the query reads what `map` returns.
+    `reads` are the columns that `map` gets of each event of the stream, each with its type ("string", "integer",
+    "number", "boolean", "any"); then the query reads what `map` returns.
     """
 
     app: ClassVar[str] = ""
@@ -116,7 +116,7 @@ class Job:
     def on_result(self, window: Window) -> None:
         """At the root: a window is out, of this job or of one that it has subscribed to."""
 
-    def deliver(self, app: str, message: Any) -> Any:
+    def deliver(self, app: str, message: Any) -> Any:  # noqa: ARG002
         """At the root: another job asks; the message that is returned is the reply."""
         raise JobError("takes no messages")
 
@@ -153,7 +153,7 @@ class Job:
         self._elf.update(query, reset)
 
     def show(self, value: object) -> None:
-        """Leaves a JSON value for the web server beside this agent: `shown/<app>.json` in the agent's data directory."""
+        """Leaves a JSON value for the web server beside this agent, as `shown/<app>.json` in its data directory."""
         self._elf.show(value)
 
     def log(self, text: str) -> None:

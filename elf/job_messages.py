@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,14 +17,25 @@ class MessageError(Exception):
     """What is no message of this job, in one line."""
 
 
-class Messages:
-    """The types one job has registered.
+def message(kind: Class) -> Class:
+    """Lets objects of a frozen dataclass travel between the agents of a job, and between jobs. Raises MessageError."""
+    name = getattr(kind, "__name__", repr(kind))
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        raise MessageError(f"{name} is no dataclass: put @dataclass(frozen=True) under @elf.message")
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        raise MessageError(f"{name} is not frozen: write @dataclass(frozen=True)")
+    kind.__elf_message__ = True  # type: ignore[attr-defined]
+    return kind
 
-    >>> messages = Messages()
-    >>> @messages.register
+
+class Messages:
+    """The types of one job's messages, those among `names` that are decorated.
+
+    >>> @message
     ... @dataclasses.dataclass(frozen=True)
     ... class TopK:
     ...     products: list[str]
+    >>> messages = Messages({"TopK": TopK})
     >>> messages.decode(messages.encode(TopK(["a"])))
     TopK(products=['a'])
     >>> messages.encode("a")
@@ -31,20 +43,12 @@ class Messages:
     elf.job_messages.MessageError: str is no message: decorate a frozen dataclass with @elf.message
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        found = [kind for kind in names.values() if isinstance(kind, type) and "__elf_message__" in vars(kind)]
         self._types: dict[str, type] = {}
-
-    def register(self, kind: Class) -> Class:
-        """Lets objects of a class travel. Raises MessageError where it is no frozen dataclass, or its name is taken."""
-        if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
-            raise MessageError(
-                f"{getattr(kind, '__name__', kind)} is no dataclass: put @dataclass(frozen=True) under @elf.message"
-            )
-        if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            raise MessageError(f"{kind.__name__} is not frozen: write @dataclass(frozen=True)")
-        if self._types.setdefault(kind.__name__, kind) is not kind:
-            raise MessageError(f"{kind.__name__}: there is a message of that name already")
-        return kind
+        for kind in found:
+            if self._types.setdefault(kind.__name__, kind) is not kind:
+                raise MessageError(f"{kind.__name__}: there are two messages of that name")
 
     def encode(self, message: object) -> Typed:
         """A message as it travels. Raises MessageError."""
@@ -60,20 +64,11 @@ class Messages:
         return Typed(name, body)
 
     def decode(self, message: Typed) -> Any:
-        """What came. Raises MessageError where its type is not registered here, or it does not hold what it should."""
+        """What came. Raises MessageError where its type is not known here, or it does not hold what it should."""
         kind = self._types.get(message.type)
         if kind is None:
-            raise MessageError(f"{message.type[:80]}: no message of that name is registered here")
+            raise MessageError(f"{message.type[:80]}: this job has no message of that name")
         try:
             return msgspec.msgpack.decode(message.body, type=kind)
-        except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+        except (msgspec.DecodeError, TypeError, ValueError, NameError, RecursionError) as error:
             raise MessageError(f"{message.type}: {error}") from None
-
-    def clear(self) -> None:
-        """Forgets all types: another job's code is about to be loaded."""
-        self._types.clear()
-
-
-MESSAGES = Messages()
-"""Those of the one job whose code runs in this process."""
-message = MESSAGES.register

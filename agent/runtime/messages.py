@@ -316,7 +316,7 @@ class Updated(Message, frozen=True, tag=True):
     starts: Time = 0
     agents: Count = 0
     expected: Count = 0
-    laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []
+    laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []  # noqa: RUF012
 
 
 class Propose(Message, frozen=True, tag=True):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
+import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from agent.programs.calls import About
 from elf.job import Job, app_name
-from elf.job_messages import MESSAGES
+from elf.job_messages import Messages
 
 FILE = "job.py"
 """The name that a job's code has in its tracebacks."""
 TIMER_MIN_S = 0.25
+_numbers = itertools.count(1)
 TYPES = ("any", "number", "integer", "string", "boolean")
 
 
@@ -26,22 +30,30 @@ class CodeError(Exception):
         self.text = text or reason
 
 
-def job_class(source: bytes) -> type[Job]:
-    """Executes a job's file; the job class it defines. Raises CodeError. Registered message types are this job's."""
-    MESSAGES.clear()
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A job's class and its messages."""
+
+    kind: type[Job]
+    messages: Messages
+
+
+def load_code(source: bytes) -> Code:
+    """Executes a job's file. Raises CodeError."""
     text = source.decode(errors="replace")
     linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
-    module = ModuleType("job")
+    module = ModuleType(f"job{next(_numbers)}")
+    sys.modules[module.__name__] = module  # where dataclasses look for the names in their annotations
     try:
         exec(compile(text, FILE, "exec"), module.__dict__)
+        messages = Messages(vars(module))
     except BaseException as error:
         raise CodeError(one_line(error), trace(error)) from None
     classes = [kind for kind in vars(module).values() if _is_job(kind, module)]
     if len(classes) != 1:
         names = ", ".join(kind.__name__ for kind in classes) or "none"
         raise CodeError(f"a job's file defines one class that is an elf.Job, this one defines {names}")
-    found: type[Job] = classes[0]
-    return found
+    return Code(classes[0], messages)
 
 
 def _is_job(kind: object, module: ModuleType) -> bool:

@@ -10,10 +10,13 @@ from typing import IO, Any, cast
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from elf.job import Job, JobError
-from elf.job_messages import MESSAGES, MessageError
+from elf.job_messages import MessageError
 from elf.job_window import read_window
-from elf.program.code import CodeError, about, job_class, one_line, trace
+from elf.program.code import CodeError, about, load_code, one_line, trace
 from elf.program.surroundings import AgentsSide, Wire, columns_of
+
+DONE = b""
+"""Says that a call is done; whoever calls the runner says so once for each time."""
 
 
 class Runner:
@@ -28,8 +31,9 @@ class Runner:
 
     def __call__(self, payload: bytes) -> None:
         """Answers one call, and what has come meanwhile."""
-        self._waiting.append(payload)
+        self._take(payload)
         while self._waiting:
+            self._wire.write(DONE)
             self._take(self._waiting.popleft())
 
     def _take(self, payload: bytes) -> None:
@@ -53,7 +57,8 @@ class Runner:
     def _load(self, load: calls.Load) -> None:
         side = self._side = AgentsSide(self._wire, load, self._waiting.append)
         with _printing_to(side):
-            kind = job_class(load.source)
+            code = load_code(load.source)
+            kind, side.messages = code.kind, code.messages
             description = about(kind)
             job = kind.__new__(kind)
             job._elf = side
@@ -83,7 +88,7 @@ class Runner:
 
     def _hear(self, job: Job, side: AgentsSide, app: str, typed: calls.Typed) -> None:
         try:
-            message = MESSAGES.decode(typed)
+            message = side.messages.decode(typed)
         except MessageError as error:
             side.log(f"a multicast of {app} is not understood: {error}")
         else:
@@ -91,8 +96,8 @@ class Runner:
 
     def _deliver(self, job: Job, side: AgentsSide, call: calls.Delivered) -> None:
         try:
-            answer = job.deliver(call.app, MESSAGES.decode(call.message))
-            reply = None if answer is None else MESSAGES.encode(answer)
+            answer = job.deliver(call.app, side.messages.decode(call.message))
+            reply = None if answer is None else side.messages.encode(answer)
         except (JobError, MessageError) as error:
             side.act(calls.Reply(call.ticket, None, str(error)[:500]))
         else:

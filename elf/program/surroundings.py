@@ -11,7 +11,7 @@ import msgspec
 from agent.programs import calls
 from agent.programs.calls import BODY_BYTES_MAX, TEXT_CHARACTERS_MAX, Place
 from elf.job import Cbt, JobError, NoAnswerError, Paos, Window
-from elf.job_messages import MESSAGES
+from elf.job_messages import Messages
 from elf.job_window import read_window
 
 
@@ -57,6 +57,7 @@ class AgentsSide:
 
     def __init__(self, wire: Wire, load: calls.Load, waiting: Callable[[bytes], None]) -> None:
         self.app, self.agent, self.node_id = load.app, load.agent, load.node_id
+        self.messages = Messages({})
         self.cbt: Cbt = AgentsCbt(self)
         self.numbers = itertools.count(1)
         self._wire = wire
@@ -78,13 +79,13 @@ class AgentsSide:
 
     def multicast(self, message: object) -> None:
         self._only_at_the_root("multicast")
-        self.act(calls.Multicast(MESSAGES.encode(message)))
+        self.act(calls.Multicast(self.messages.encode(message)))
 
     def route(self, app: str, message: object, deadline_s: float) -> Any:
         ticket = next(self.numbers)
-        self.act(calls.Route(ticket, app, MESSAGES.encode(message), deadline_s))
+        self.act(calls.Route(ticket, app, self.messages.encode(message), deadline_s))
         answer = self._answer(ticket)
-        return None if answer.message is None else MESSAGES.decode(answer.message)
+        return None if answer.message is None else self.messages.decode(answer.message)
 
     def ask(self, app: str, windows: int, deadline_s: float) -> list[Window]:
         ticket = next(self.numbers)

@@ -44,7 +44,7 @@ class Fleet:
     def add(self, name: str, salt: str = "", streams: Mapping[str, StreamOptions] = WEB) -> Agent:
         node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(len(self.agents)))
         self.network.add(node)
-        agent = Agent(name, node, streams, room=self.rooms.get(name))
+        agent = self.new_agent(name, node, streams)
         agent.on_result(self.results.append)
         self.agents.append(agent)
         if len(self.agents) > 1:
@@ -56,6 +56,9 @@ class Fleet:
         agent.start(self.now)
         self.settle()
         return agent
+
+    def new_agent(self, name: str, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
+        return Agent(name, node, streams, room=self.rooms.get(name))
 
     @property
     def now(self) -> float:

@@ -1,0 +1,183 @@
+"""Agents on an in-memory network with the code of jobs: the runner that processes have, each in a thread of its own.
+
+A program and its agent take turns, so that every run is the same: a thread goes on only when it has been told
+something, and only until it waits for the next.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import threading
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from creator_world import as_der, trust_in
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from memory_fleet import WALL_MS, WEB, Fleet
+
+import query
+from agent import Agent, StreamOptions, Submit
+from agent.creators.fleet_creators import FleetCreators
+from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
+from agent.runtime.bundle import Bundle, Contents, Function
+from elf.job import app_name
+from elf.program.code import about, load_code
+from elf.program.runner import Runner
+from elf.sealing import sealed
+from overlay import Authority, CreatorTrust, Id
+
+FLEET = "shop"
+
+
+class Gone(BaseException):
+    """The agent has ended the program."""
+
+
+class Turns:
+    """A program in a thread. `told` runs it until it waits again; `said` is what it has said meanwhile."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self._told: deque[bytes] = deque()
+        self._mine, self._its = threading.Semaphore(0), threading.Semaphore(0)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._mine.acquire()
+
+    def tell(self, data: bytes) -> None:
+        self._told.append(data)
+        self._its.release()
+        self._mine.acquire()
+
+    def end(self) -> None:
+        self._is_over = True
+        self._its.release()
+        self._thread.join(5)
+
+    def read(self) -> bytes:
+        self._mine.release()
+        self._its.acquire()
+        if self._is_over:
+            raise Gone
+        return self._told.popleft()
+
+    def write(self, data: bytes) -> None:
+        if data:
+            self.said.append(data)
+
+    def _run(self) -> None:
+        runner = Runner(self)
+        try:
+            while True:
+                runner(self.read())
+        except Gone:
+            self._mine.release()
+
+
+class Person:
+    """A creator as `elf.sealing` knows them."""
+
+    def __init__(self, authority: Authority, name: str, fleet: str = FLEET) -> None:
+        self._key = Ed25519PrivateKey.generate()
+        self.name, self.fleet = name, fleet
+        self.public_key = self._key.public_key().public_bytes_raw()
+        # Fleets in memory live in 2023.
+        start = datetime.fromtimestamp(WALL_MS / 1000, UTC) - timedelta(days=1)
+        self.certificate = as_der(authority.trust(name, self.public_key, days=3650, not_before=start))
+
+    def sign(self, payload: bytes) -> bytes:
+        return self._key.sign(payload)
+
+
+class ProgramFleet(Fleet):
+    """`maria` is trusted by all of them. `ends` makes the process of a program end."""
+
+    def __init__(self, directory: Path, size: int, **options: Any) -> None:
+        self.authority = Authority.create(FLEET)
+        trust = trust_in(directory / "identity", self.authority)
+        self.creators = FleetCreators(CreatorTrust(trust), FLEET)
+        self.maria = Person(self.authority, "maria")
+        self.turns: dict[tuple[str, int], Turns] = {}
+        super().__init__(size, **options)
+
+    def new_agent(self, name: str, node: Any, streams: Mapping[str, StreamOptions]) -> Agent:
+        return Agent(name, node, streams, room=self.rooms.get(name), creators=self.creators)
+
+    def settle(self) -> None:
+        """Delivers messages, and lets agents and programs work, until there is nothing to do."""
+        busy = True
+        while busy:
+            super().settle()
+            busy = sum(self._obey(agent) for agent in self.agents) > 0
+
+    def _obey(self, agent: Agent) -> bool:
+        orders = agent.orders()
+        for order in orders:
+            key = (agent.name, order.key)
+            match order:
+                case StartProgram():
+                    self.turns[key] = Turns()
+                case TellProgram(data=data):
+                    if (turns := self.turns.get(key)) is not None:
+                        turns.tell(data)
+                        said, turns.said = turns.said, []
+                        for one in said:
+                            agent.program_told(ProgramSaid(order.key, one), self.now, self.wall_ms)
+                case EndProgram():
+                    if (turns := self.turns.pop(key, None)) is not None:
+                        turns.end()
+        return bool(orders)
+
+    def kill_program(self, number: int, reason: str = "was killed by signal 9") -> None:
+        """Ends the process of an agent's only program."""
+        agent = self.agents[number]
+        (key,) = [key for name, key in self.turns if name == agent.name]
+        self.turns.pop((agent.name, key)).end()
+        agent.program_told(ProgramEnded(key, reason), self.now, self.wall_ms)
+        self.settle()
+
+    def close(self) -> None:
+        for turns in self.turns.values():
+            turns.end()
+        self.turns.clear()
+
+    # Jobs.
+
+    def bundle(
+        self, source: str, by: Person | None = None, after: tuple[int, bytes] = (0, b"")
+    ) -> tuple[str, Id, Bundle]:
+        """The app's name, its id, and what its creator has signed."""
+        code = textwrap.dedent(source).encode()
+        described = about(load_code(code).kind)
+        texts = {"query": described.query, **described.queries}
+        catalog = {"web": query.Schema({}, open=True)}
+        functions = [
+            Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
+        ]
+        contents = Contents(functions, code, described.drives)
+        return described.app, *sealed(by or self.maria, described.app, contents, self.wall_ms, after)  # type: ignore[arg-type]
+
+    def submit_code(self, source: str, by: Person | None = None, bundle: Bundle | None = None, **options: Any) -> Id:
+        app, key, made = self.bundle(source, by)
+        bundle = bundle or made
+        first = bundle.contents.functions[0]
+        stream = str(first.plan["stream"])
+        job = Submit(key, app, stream, first.plan, first.text, bounded=False, bundle=bundle, **options)
+        self.agents[0].submit(job, self.now, self.wall_ms)
+        self.settle()
+        return key
+
+    def log(self, key: Id) -> list[tuple[str, str]]:
+        """What a job has said, by agent."""
+        self.agents[0].notices()
+        self.agents[0].ask_log(1, key, 1000, self.now)
+        self.settle()
+        (answer,) = [one for one in self.notices(0) if type(one).__name__ == "LogAnswered"]
+        return [(line.agent, line.text) for line in answer.lines]  # type: ignore[union-attr]
+
+
+__all__ = ["WALL_MS", "WEB", "Person", "ProgramFleet", "Turns", "app_name"]
