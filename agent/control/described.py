@@ -39,6 +39,9 @@ def described_job(listing: JobListing) -> control.Job:
         expected=listing.expected,
         bounded=listing.bounded,
         frontier=_moment(listing.frontier),
+        creator=listing.creator,
+        counter=listing.counter,
+        mandate=listing.mandate.hex(),
     )
 
 

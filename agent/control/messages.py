@@ -11,11 +11,14 @@ from typing import Annotated, Literal
 import msgspec
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+AppId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 LINE_BYTES_MAX = 64 << 20
 REQUEST_BYTES_MAX = 1 << 20
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
 ASKED_WINDOWS_MAX = 64
+"""As many as a job's master keeps."""
+LOG_LINES_MAX = 1000
 """As many as a job's master keeps."""
 BeyondGroups = Literal["other", "error"]
 
@@ -42,9 +45,11 @@ class Follow(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=Tr
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
-    """Stop a job."""
+    """Stop a job. Where it is somebody's, `seal` is its creator's word for that, as msgpack, and `app_id` its id."""
 
     app: Name
+    app_id: AppId | None = None
+    seal: bytes | None = None
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
@@ -67,6 +72,39 @@ class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields
     beyond_groups: BeyondGroups = "other"
 
 
+class Analyse(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
+    """Tell the plan of a query, for its creator to sign. `mapped`: its columns are what the job's code makes."""
+
+    text: str
+    mapped: bool = False
+    max_groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fields=True):
+    """Run what a creator has signed: a bundle, as msgpack. `app_id` is that of the name and their key, in hex."""
+
+    app: Name
+    app_id: AppId
+    bundle: bytes
+
+
+class UpdateBundle(msgspec.Struct, frozen=True, tag="update_bundle", forbid_unknown_fields=True):
+    """Let a running job of a creator run another bundle, from a window on that has not begun anywhere."""
+
+    app: Name
+    app_id: AppId
+    bundle: bytes
+    reset: bool = False
+
+
+class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True):
+    """Tell the last lines of a job's log, up to so many."""
+
+    app: Name
+    lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)] = 100
+
+
 class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
     """List the fleet's jobs."""
 
@@ -75,7 +113,9 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
     """Describe this agent."""
 
 
-Request = Query | Follow | UpdateJob | Stop | Ask | GetJobs | GetStatus
+Request = (
+    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | GetLog | GetJobs | GetStatus
+)  # fmt: skip
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
@@ -129,6 +169,29 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
     windows: list[Window]
 
 
+class Analysed(msgspec.Struct, frozen=True, tag="analysed"):
+    """A query as ELF reads it, and its plan as msgpack."""
+
+    query: str
+    plan: bytes
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """What the code of a job has said on an agent; `time` is RFC 3339."""
+
+    time: str
+    agent: str
+    text: str
+
+
+class Log(msgspec.Struct, frozen=True, tag="log"):
+    """The last lines of a job's log. `dropped`: earlier ones that are not among them."""
+
+    app: str
+    lines: list[LogLine]
+    dropped: int
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """There will be no further window. `failure`: what the reason "failed" is about, for people."""
 
@@ -150,7 +213,7 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One of the fleet's jobs."""
+    """One of the fleet's jobs. `mandate` is the digest of what its creator has signed last, the `counter`th such."""
 
     app: str
     app_id: str
@@ -163,6 +226,9 @@ class Job(msgspec.Struct, frozen=True):
     expected: int
     bounded: bool
     frontier: str | None
+    creator: str = ""
+    counter: int = 0
+    mandate: str = ""
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
@@ -231,4 +297,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     identity: IdentityStatus
 
 
-Answer = Accepted | Acknowledged | Window | Ended | Refused | Updated | Stopped | Answered | Jobs | Status
+Answer = (
+    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Updated | Stopped | Answered | Log | Jobs | Status
+)  # fmt: skip

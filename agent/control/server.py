@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from agent import log
-from agent.control.messages import LINE_BYTES_MAX, REQUEST_BYTES_MAX, Answer, Follow, Query, Refused, Request
+from agent.control.messages import LINE_BYTES_MAX, REQUEST_BYTES_MAX, Answer, Follow, Query, Refused, Request, Submit
 from agent.control.socket_file import bind_control_socket, no_longer_there
 
 CLIENTS_MAX = 64
@@ -188,7 +188,7 @@ class ControlServer:
         if request is None:
             return
         self.counters[type(request).__name__] += 1
-        if not isinstance(request, Query | Follow):
+        if not isinstance(request, Query | Submit | Follow):
             await self._answered(request, connection)
             return
         # Answers come for as long as the client is there.

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from agent.creators.mandate import Mandate, mandate_digest
 from agent.runtime.message import Count, Name, Text
+from overlay import Id
 
 SOURCE_BYTES_MAX = 128 << 10
 FUNCTIONS_MAX = 32
@@ -63,3 +65,14 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     @property
     def source(self) -> bytes:
         return self.contents.source
+
+    def digest(self, app_id: Id) -> bytes:
+        """What the next bundle of the job calls this one."""
+        seal = self.seal
+        return mandate_digest(Mandate(app_id, seal.counter, seal.predecessor, seal.expires_ms, self.contents.digest()))
+
+    def follows(self, before: Bundle, app_id: Id) -> bool:
+        """Whether it is what the creator has signed next, or the same."""
+        if self == before:
+            return True
+        return (self.seal.counter, self.seal.predecessor) == (before.seal.counter + 1, before.digest(app_id))

@@ -44,6 +44,14 @@ class Code:
         creators = {creator_of(self._creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
+    def vet_next(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
+        """Raises NotTheirsError unless a bundle is the next that the job's creator has signed, or the same."""
+        self.vet(app_id, name, (bundle,))
+        if bundle is not None and before is not None and not bundle.follows(before, app_id):
+            raise NotTheirsError(
+                "what is signed does not follow what the job runs: it has been updated since, try again"
+            )
+
     def vet_stop(self, app_id: Id, name: str, seal: Seal | None, *, owned: bool) -> None:
         """Raises NotTheirsError unless who wants to stop a job may: its creator, or anybody if it has none."""
         if not owned:

@@ -277,6 +277,7 @@ class Mastership:
 
     def announcement(self) -> Announce:
         master, job = self.master, self.master.job
+        bundle = master.versions.newest.version.bundle
         return Announce(
             app_id=self._app_id,
             epoch=master.epoch,
@@ -292,6 +293,8 @@ class Mastership:
             expected=master.roster.present().bit_count(),
             proposed=self.changes.proposed,
             creator=master.creator,
+            counter=bundle.seal.counter if bundle is not None else 0,
+            mandate=bundle.digest(self._app_id) if bundle is not None else b"",
         )
 
     # Results.

@@ -73,7 +73,8 @@ class Announce(Message, frozen=True, tag=True):
     """Master → every agent, multicast again and again: this job runs, take part if you have the stream.
 
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
-    `creator`: whose job it is, "" where it is nobody's.
+    `creator`: whose job it is, "" where it is nobody's; `mandate`: the digest of what they have signed last, the
+    `counter`th such.
     """
 
     epoch: Epoch
@@ -89,6 +90,8 @@ class Announce(Message, frozen=True, tag=True):
     expected: Count
     proposed: Count = 0
     creator: Text = ""
+    counter: Count = 0
+    mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
 
 
 class Enrol(Message, frozen=True, tag=True):

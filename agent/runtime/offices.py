@@ -266,7 +266,8 @@ class Offices:
             self._post.send(sender, NoJob(message.app_id), now)
             return
         try:
-            self._code.vet(message.app_id, office.master.job.name, (message.bundle,))
+            before = office.master.versions.newest.version.bundle
+            self._code.vet_next(message.app_id, office.master.job.name, before, message.bundle)
         except NotTheirsError as error:
             self._post.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
         else:

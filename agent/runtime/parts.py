@@ -285,7 +285,8 @@ class Parts:
     def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
         try:
             name = part.program.app if part.program is not None else self._name_of(part)
-            self._code.vet(part.app_id, name, (message.bundle,))
+            before = part.versions.newest.version.bundle if part.versions is not None else None
+            self._code.vet_next(part.app_id, name, before, message.bundle)
             part.prepare(message)
             self._code.is_there(part, name, message.bundle)
         except (query.PlanError, NotTheirsError, NotAbleError) as error:

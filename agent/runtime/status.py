@@ -12,7 +12,10 @@ from overlay import Node, Peer
 
 @dataclass(frozen=True, slots=True)
 class JobListing:
-    """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out."""
+    """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out.
+
+    `creator` is "" for nobody's; `mandate` the digest of what they have signed last, the `counter`th such.
+    """
 
     app_id: int
     name: str
@@ -26,6 +29,9 @@ class JobListing:
     agents: int
     expected: int
     frontier: int | None
+    creator: str
+    counter: int
+    mandate: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,9 @@ def listing(announce: Announce) -> JobListing:
         agents=announce.agents,
         expected=announce.expected,
         frontier=_pane(announce.frontier),
+        creator=announce.creator,
+        counter=announce.counter,
+        mandate=announce.mandate,
     )
 
 
