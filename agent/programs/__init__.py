@@ -1,0 +1,1 @@
+"""Programs: the contained processes, beside the agent, in which the Python code of jobs runs."""
