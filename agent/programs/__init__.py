@@ -1,1 +1,1 @@
-"""Python code of jobs: the process it runs in, and what that process and its agent say to each other."""
+"""Programs: the contained processes, beside the agent, in which the Python code of jobs runs."""

@@ -1,0 +1,233 @@
+"""One program's process: started, fed, listened to, ended."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import IO
+
+import trio
+
+from agent import log
+from agent.programs.conduct import Conduct, size
+from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
+from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
+from agent.programs.reasons import how_it_ended
+
+READ_BYTES = 1 << 16
+FRAME_COST = 64
+"""What a frame that waits takes besides its bytes, about."""
+LAST_WORDS_S = 0.5
+"""A program that broke a limit of time says where it is, and is killed after this long."""
+CLOSED_S = 0.5
+"""A program that has closed its wire is about to end, or else is ended after this long."""
+DRAIN_S = 1.0
+REAP_S, REAP_POLL_S = 5.0, 0.005
+PRINTED_PAUSE_S = 0.05
+"""After each `READ_BYTES` that it prints: a program that prints without end waits for its reader."""
+ENVIRONMENT = {"HOME": "/", "OMP_NUM_THREADS": "1", "TZ": "UTC"}
+"""Nobody's home; no threads of numpy's, which would be refused; the same time of day on all agents."""
+KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH",)
+"""Where Python may have to look for its own library."""
+
+
+class Process:
+    """One program. Nothing but `run` blocks or raises; its tasks alone call `told`, with what the program says."""
+
+    def __init__(self, order: StartProgram, limits: ProgramLimits, told: Callable[[ProgramSaid], None]) -> None:
+        self.name = order.name
+        self.key = order.key
+        self._limits = limits
+        self._told = told
+        self._conduct = Conduct(limits, trio.current_time())
+        self._process: subprocess.Popen[bytes] | None = None
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._has_unsent = trio.Event()
+        self._printed = bytearray()
+        self._is_dismissed = False
+        self._breach: str | None = None
+        self._wants_last_words = False
+        self._condemned = trio.Event()
+        self._closed = trio.Event()
+
+    def tell(self, order: TellProgram) -> None:
+        """Queues what it is told; ends it if it has too much to read already."""
+        if self._condemned.is_set():
+            return
+        if len(order.data) > self._limits.frame_bytes:
+            self.condemn(f"was to be told {len(order.data):,} bytes at once: at most {self._limits.frame_bytes:,} are")
+            return
+        if order.is_call:
+            self._conduct.called(trio.current_time())
+        self._unsent_bytes += len(order.data) + FRAME_COST
+        if self._unsent_bytes > self._limits.unsent_bytes:
+            self.condemn(f"does not keep up: more than {size(self._limits.unsent_bytes)} wait for it")
+            return
+        self._unsent.append(framed(order.data))
+        self._has_unsent.set()
+
+    def dismiss(self) -> None:
+        """Ends it, and nothing more is told of it."""
+        self._is_dismissed = True
+        self._condemned.set()
+
+    def condemn(self, breach: str, *, wants_last_words: bool = False) -> None:
+        """Ends it for what it has done; the first breach counts."""
+        if not self._condemned.is_set():
+            self._breach, self._wants_last_words = breach, wants_last_words
+            self._condemned.set()
+
+    def next_look(self) -> float:
+        """When to call `look`, by trio's clock."""
+        return math.inf if self._condemned.is_set() else self._conduct.next_look()
+
+    def look(self) -> None:
+        """Holds the time that it takes against the limits."""
+        process = self._process
+        cpu_s = 0.0 if process is None or process.returncode is not None else _cpu_seconds(process.pid)
+        breach = self._conduct.looked(trio.current_time(), cpu_s)
+        if breach is not None:
+            self.condemn(breach, wants_last_words=True)
+
+    async def run(self, command: Sequence[str]) -> ProgramEnded | None:
+        """From its start to its end: how it ended, unless it was dismissed. Cancelled, it kills and reaps it."""
+        if self._condemned.is_set():
+            return self._ended(self._breach or "")
+        try:
+            self._process = process = _spawn(command)
+        except OSError as error:
+            return self._ended(f"cannot be started: {error.strerror}")
+        log.debug("program started", program=self.name, pid=process.pid)
+        try:
+            await self._live(process)
+        except OSError as error:  # the agent has no descriptors left
+            self.condemn(f"cannot be started: {error.strerror}")
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + REAP_S):
+                while process.poll() is None:
+                    await trio.sleep(REAP_POLL_S)
+        printed = self._printed.decode(errors="backslashreplace")
+        return self._ended(self._breach or how_it_ended(process.returncode, printed, self._limits), printed)
+
+    def _ended(self, reason: str, printed: str = "") -> ProgramEnded | None:
+        if self._is_dismissed:
+            return None
+        log.warn("program ended", program=self.name, reason=reason)
+        return ProgramEnded(self.key, reason, printed)
+
+    # Its tasks.
+
+    async def _live(self, process: subprocess.Popen[bytes]) -> None:
+        async with (
+            _Pidfd(process.pid) as ended,
+            _stream(process.stdin) as stdin,
+            _stream(process.stdout) as stdout,
+            _stream(process.stderr) as stderr,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(self._feed, stdin)
+            nursery.start_soon(self._execute, process)
+            nursery.start_soon(self._mind_closed_wire)
+            async with trio.open_nursery() as listening:
+                listening.start_soon(self._listen, stdout)
+                listening.start_soon(self._keep_printed, stderr)
+                await ended.wait()
+                listening.cancel_scope.deadline = trio.current_time() + DRAIN_S
+            nursery.cancel_scope.cancel()
+
+    async def _feed(self, stdin: trio.lowlevel.FdStream) -> None:
+        try:
+            await stdin.send_all(framed(terms(os.getpid(), self._limits)))
+            while True:
+                await self._has_unsent.wait()
+                self._has_unsent = trio.Event()
+                frames, self._unsent = self._unsent, []
+                cost = self._unsent_bytes
+                await stdin.send_all(b"".join(frames))
+                self._unsent_bytes -= cost
+        except trio.BrokenResourceError:
+            self._closed.set()
+
+    async def _listen(self, stdout: trio.lowlevel.FdStream) -> None:
+        frames = Frames(self._limits.frame_bytes)
+        while piece := await stdout.receive_some(READ_BYTES):
+            try:
+                found = frames.add(piece)
+            except FrameTooLargeError as error:
+                self.condemn(str(error))
+                return
+            for frame in found:
+                if self._condemned.is_set():
+                    return
+                breach = self._conduct.said(frame, trio.current_time())
+                if breach is not None:
+                    self.condemn(breach)
+                elif frame:
+                    self._told(ProgramSaid(self.key, frame))
+        self._closed.set()
+
+    async def _keep_printed(self, stderr: trio.lowlevel.FdStream) -> None:
+        while piece := await stderr.receive_some(READ_BYTES):
+            self._printed += piece
+            del self._printed[: -self._limits.stderr_bytes]
+            if len(piece) == READ_BYTES:
+                await trio.sleep(PRINTED_PAUSE_S)
+
+    async def _mind_closed_wire(self) -> None:
+        await self._closed.wait()
+        await trio.sleep(CLOSED_S)
+        self.condemn("closed its connection to the agent")
+
+    async def _execute(self, process: subprocess.Popen[bytes]) -> None:
+        await self._condemned.wait()
+        if self._wants_last_words:
+            process.send_signal(signal.SIGABRT)  # faulthandler prints the traceback, wherever it is
+            await trio.sleep(LAST_WORDS_S)
+        process.kill()
+
+
+def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Takes about 0.3 ms, and in this thread: the process dies with the thread that started it."""
+    environment = ENVIRONMENT | {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+        env=environment, cwd="/", start_new_session=True,
+    )  # fmt: skip
+
+
+def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
+    """Takes a pipe over."""
+    assert pipe is not None
+    with pipe:
+        return trio.lowlevel.FdStream(os.dup(pipe.fileno()))
+
+
+def _cpu_seconds(pid: int) -> float:
+    """That a process which is not reaped yet has had."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)  # as `clock_getcpuclockid` has it
+    except OSError:
+        return 0.0
+
+
+class _Pidfd:
+    """Waits for the end of a process."""
+
+    def __init__(self, pid: int) -> None:
+        self._descriptor = os.pidfd_open(pid)
+
+    async def wait(self) -> None:
+        await trio.lowlevel.wait_readable(self._descriptor)
+
+    async def __aenter__(self) -> _Pidfd:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        os.close(self._descriptor)
