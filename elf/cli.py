@@ -23,9 +23,11 @@ COMMANDS = (
     "follow",
     "jobs",
     "local",
+    "logs",
     "query",
     "status",
     "stop",
+    "submit",
     "update",
 )
 """Each has a module of its name in `elf/commands/` with a click command of its name, loaded when it is asked for:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-import query
+import query as ql
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
 from agent.control.audiences import Audiences, Client
@@ -108,7 +108,7 @@ class Submissions:
             name,
             plan.stream,
             plan.to_wire(),
-            text=query.format_query(parsed),
+            text=ql.format_query(parsed),
             bounded=request.once or plan.window_ms is None,
             attached=not request.detach,
             submitted_ms=self._wall_ms(),
@@ -120,7 +120,7 @@ class Submissions:
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
-        return control.Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
+        return control.Analysed(ql.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 
     async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
         """What a job is to compute instead."""
@@ -135,30 +135,30 @@ class Submissions:
             return analysed
         parsed, plan = analysed
         app_id = self._agent.app_of(request.app)
-        return Update(app_id, plan.to_wire(), query.format_query(parsed), request.reset, 0)
+        return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0)
 
     async def _analysed(
         self, request: control.Query | control.UpdateJob | control.Analyse
-    ) -> tuple[query.Query, query.Plan] | control.Refused:
+    ) -> tuple[ql.Query, ql.Plan] | control.Refused:
         if not self._pump.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         try:
             return await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
-        except query.QueryError as error:
+        except ql.QueryError as error:
             return control.Refused("usage", str(error))
 
-    def _analyse(self, request: control.Query | control.UpdateJob | control.Analyse) -> tuple[query.Query, query.Plan]:
+    def _analyse(self, request: control.Query | control.UpdateJob | control.Analyse) -> tuple[ql.Query, ql.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
-        parsed = query.parse(request.text)
+        parsed = ql.parse(request.text)
         catalog = {
             stream.name: stream_schema(stream.paths, stream.format, stream.time_field) for stream in self._streams
         }
         if isinstance(request, control.Analyse) and request.mapped:
-            catalog = dict.fromkeys(catalog, query.Schema({}, open=True))
+            catalog = dict.fromkeys(catalog, ql.Schema({}, open=True))
         named = parsed.stream.name if parsed.stream is not None else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
-            catalog[named] = query.Schema({}, open=True)
-        plan = query.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
+            catalog[named] = ql.Schema({}, open=True)
+        plan = ql.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
         return parsed, plan
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:

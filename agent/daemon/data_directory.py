@@ -21,6 +21,7 @@ REVOCATIONS_FILE = "revoked.pem"
 REVOCATIONS_BYTES_MAX = 16 << 20
 EPOCHS_FILE = "epochs"
 SPILL_DIRECTORY = "spill"
+SHOWN_DIRECTORY = "shown"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
 
@@ -90,11 +91,18 @@ class DataDirectory:
 
     def empty_spill_directory(self) -> Path:
         """A folder for what this process writes for itself alone; what a killed one left there is removed."""
-        path = self.path / SPILL_DIRECTORY
+        return self._emptied(SPILL_DIRECTORY, 0o700)
+
+    def shown_directory(self) -> Path:
+        """A folder, empty now, for what jobs leave for the web server."""
+        return self._emptied(SHOWN_DIRECTORY, 0o755)
+
+    def _emptied(self, name: str, mode: int) -> Path:
+        path = self.path / name
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            path.mkdir(mode=0o700)
+            path.mkdir(mode=mode)
         except OSError as error:
             raise self._unusable(error) from None
         return path

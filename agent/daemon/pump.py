@@ -17,6 +17,7 @@ import polars as pl
 import trio
 
 from agent import log
+from agent.programs.orders import Order
 from agent.runtime.notices import Notice
 from overlay import Node, Peer
 
@@ -37,12 +38,14 @@ class Core(Protocol):
     def process_events(self, now: float, wall_ms: int) -> bool: ...
     def work(self, now: float, wall_ms: int) -> bool: ...
     def notices(self) -> list[Notice]: ...
+    def orders(self) -> list[Order]: ...
     def next_timer(self) -> float | None: ...
     def handle_timer(self, now: float, wall_ms: int) -> None: ...
 
 
 class Pump:
-    """One agent's. `send` is the transport's; `notice` gets what the core tells clients, `settled` follows each step.
+    """One agent's. `send` is the transport's, `order` that of programs; `notice` gets what the core tells clients,
+    `settled` follows each step.
     While `is_idle`, timers may come late by `IDLE_GRID_S`.
 
     It is the transport's `Receiver`.
@@ -56,6 +59,7 @@ class Pump:
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
         notice: Callable[[Notice], None],
+        order: Callable[[Order], None],
         is_idle: Callable[[], bool] = lambda: False,
         settled: Callable[[], None] = lambda: None,
     ) -> None:
@@ -66,6 +70,7 @@ class Pump:
         self._wall_ms = wall_ms
         self._send = send
         self._notice = notice
+        self._order = order
         self._is_idle = is_idle
         self._settled = settled
         self._waiting: deque[Action] = deque()
@@ -154,6 +159,8 @@ class Pump:
             self._work.set()
         for peer, data in self.node.messages_to_send():
             self._send(peer, data)
+        for order in self.core.orders():
+            self._order(order)
         for notice in self.core.notices():
             self._notice(notice)
 

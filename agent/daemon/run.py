@@ -9,7 +9,7 @@ import gc
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from agent.control import messages as control_messages
 from agent.control.client_requests import ClientRequests
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
+from agent.creators.fleet_creators import FleetCreators
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
 from agent.daemon.epochs_file import EpochsFile
@@ -29,13 +30,17 @@ from agent.daemon.kept_revocations import kept_revocations
 from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.pump import Pump
 from agent.daemon.seeds import Seeds
+from agent.daemon.shown_files import ShownFiles
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
+from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
+from agent.programs.processes import Processes
 from agent.runtime.agent import Agent
 from agent.runtime.feeds_wanted import StreamOptions
-from agent.runtime.notices import Notice
+from agent.runtime.notices import Notice, Shown
 from agent.runtime.spill_room import SpillRoom
 from overlay import (
+    CreatorTrust,
     EpochTaken,
     Identity,
     ListenError,
@@ -59,15 +64,18 @@ RESTART_PAUSE_S = 1.0
 """A part that failed and can be done without for a moment is started anew after this long."""
 
 
-def run_agent(config: Config, identity: Identity) -> int:
-    """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start."""
+def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int:
+    """Runs one agent until it is told to end; the exit code. StartError, one line, when it cannot start.
+
+    `program` is the command that runs the code of a job, in a process of its own.
+    """
     started = time.monotonic()
     raise_descriptor_limit()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)
         try:
-            return trio.run(_run, config, identity, directory, started)
+            return trio.run(_run, config, identity, directory, program, started)
         except StartError:
             raise
         except BaseException as error:
@@ -75,12 +83,15 @@ def run_agent(config: Config, identity: Identity) -> int:
             return 1
 
 
-async def _run(config: Config, identity: Identity, directory: DataDirectory, started: float) -> int:
+async def _run(
+    config: Config, identity: Identity, directory: DataDirectory, program: Sequence[str], started: float
+) -> int:
     with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
         incarnation = directory.next_incarnation(int(time.time()))
         revocations = kept_revocations(directory, identity)
         spill_directory, epochs = directory.empty_spill_directory(), directory.epochs()
-        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, started)
+        shown = ShownFiles(directory.shown_directory())
+        daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
         return await daemon.run(signals)
 
 
@@ -100,6 +111,8 @@ class Daemon:
         incarnation: int,
         spill_directory: Path,
         epochs: EpochsFile,
+        shown: ShownFiles,
+        program: Sequence[str],
         started: float,
     ) -> None:
         self._config = config
@@ -114,12 +127,15 @@ class Daemon:
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillRoom(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = Agent(config.name, node, options, room=self._room)
+        self._shown = shown
+        self._programs = Processes(program, ProgramLimits(), self._told)
         self._pump = Pump(
             node,
             agent,
             wall_ms=wall_ms,
             send=self._send,
             notice=self._notice,
+            order=self._programs.order,
             is_idle=self._is_idle,
             settled=self._settled,
         )
@@ -134,6 +150,7 @@ class Daemon:
             limits=TransportLimits(sweep_s=SWEEP_S),
             revocations=revocations,
         )
+        agent.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
@@ -152,7 +169,8 @@ class Daemon:
             ending = partial(self._end_on_signal, signals, nursery.cancel_scope)
             for name, part in (("signals", ending), ("failures", partial(self._end_on_failure, nursery.cancel_scope)),
                                ("transport", self._transport.serve), ("timers", self._pump.run_timers),
-                               ("work", self._pump.run_work), ("feeds", self._feeds.run)):  # fmt: skip
+                               ("work", self._pump.run_work), ("feeds", self._feeds.run),
+                               ("programs", self._programs.run)):  # fmt: skip
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
@@ -184,7 +202,19 @@ class Daemon:
         self._transport.send(peer, data, in_order=keeps_order(data))
 
     def _notice(self, notice: Notice) -> None:
-        self._requests.notice(notice)
+        if isinstance(notice, Shown):
+            self._show(notice)
+        else:
+            self._requests.notice(notice)
+
+    def _show(self, shown: Shown) -> None:
+        try:
+            self._shown.show(shown.app, shown.json)
+        except OSError as error:
+            self._warnings.warn(f"what {shown.app} shows is not written", error.strerror or str(error))
+
+    def _told(self, told: ProgramSaid | ProgramEnded) -> None:
+        self._pump.do(lambda now: self._agent.program_told(told, now, wall_ms()))
 
     def _say_gone(self, event: PeerFailed | PeerLeft) -> None:
         say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.programs import calls
+from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.driven_intake import DrivenIntake
 from agent.runtime.jobs import JobPart
 from agent.runtime.letters import Letters
@@ -63,10 +64,10 @@ class Acts:
         if part is not None:
             self._carry_out(program, part, act, now, wall_ms)
 
-    def ended(self, key: int, reason: str, now: float) -> None:
-        """A program's process is gone."""
+    def ended(self, key: int, reason: str, stderr: str, now: float) -> None:
+        """A program's process is gone; `stderr` is what it printed last."""
         if (program := self._programs.get(key)) is not None:
-            self._break(program, reason, "", now)
+            self._break(program, f"its process {reason}", stderr[-TEXT_CHARACTERS_MAX:], now)
 
     def _carry_out(self, program: Program, part: JobPart, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         match act:

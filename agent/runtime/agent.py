@@ -75,7 +75,7 @@ class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
     `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
-    or goes to disk where there is a `room` for that. Jobs that belong to somebody run if `creators` trusts them.
+    or goes to disk where there is a `room` for that.
     """
 
     def __init__(
@@ -86,7 +86,6 @@ class Agent:
         *,
         replicas: int = REPLICAS,
         room: SpillRoom | None = None,
-        creators: Creators | None = None,
     ) -> None:
         self.name = name
         self.node = node
@@ -96,7 +95,7 @@ class Agent:
         post = Post(node)
         self._announcements = Announcements()
         self._programs = Programs(name, node)
-        code = Code(self._programs, creators or NoCreators())
+        self._code = code = Code(self._programs, NoCreators())
         self._parts = Parts(
             name, node, post, self.streams, self._announcements, self._advance, room, self._programs, code
         )
@@ -179,6 +178,15 @@ class Agent:
 
     # The code of jobs.
 
+    @property
+    def creators(self) -> Creators:
+        """Whose word counts for jobs that belong to somebody; at first nobody's."""
+        return self._code.creators
+
+    @creators.setter
+    def creators(self, creators: Creators) -> None:
+        self._code.creators = creators
+
     def orders(self) -> list[Order]:
         """What the shell is to do with programs, drained."""
         return self._programs.orders()
@@ -189,7 +197,7 @@ class Agent:
         if isinstance(told, ProgramSaid):
             self._acts.said(told.key, told.data, now, wall_ms)
         else:
-            self._acts.ended(told.key, told.reason, now)
+            self._acts.ended(told.key, told.reason, told.stderr, now)
         self.process_events(now, wall_ms)
 
     def notices(self) -> list[Notice]:

@@ -37,11 +37,11 @@ class Code:
 
     def __init__(self, programs: Programs, creators: Creators) -> None:
         self._programs = programs
-        self._creators = creators
+        self.creators = creators
 
     def vet(self, app_id: Id, name: str, bundles: Iterable[Bundle | None]) -> str:
         """The job's creator, "" for nobody. Raises NotTheirsError where a bundle is not signed as it has to be."""
-        creators = {creator_of(self._creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
+        creators = {creator_of(self.creators, app_id, name, one, self._programs.wall_ms) for one in bundles}
         return next(iter(creators))
 
     def vet_next(self, app_id: Id, name: str, before: Bundle | None, bundle: Bundle | None) -> None:
@@ -58,7 +58,7 @@ class Code:
             return
         if seal is None:
             raise NotTheirsError(NOT_STOPPED)
-        self._creators.check(app_id, name, seal, STOP, self._programs.wall_ms)
+        self.creators.check(app_id, name, seal, STOP, self._programs.wall_ms)
 
     def is_there(self, part: NeedsCode, name: str, bundle: Bundle | None) -> bool:
         """Whether nothing more is needed to run this version; else its code is being loaded. Raises NotAbleError."""

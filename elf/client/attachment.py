@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Window
+from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Submit, Window
 from elf.client.errors import (
     AnswerTimeoutError,
     ClientError,
@@ -81,7 +81,7 @@ class Attachment:
     """
 
     def __init__(
-        self, request: Query | Follow, where: str, answer_timeout_s: float, backoff: Backoff | None = None
+        self, request: Query | Submit | Follow, where: str, answer_timeout_s: float, backoff: Backoff | None = None
     ) -> None:
         self.accepted: Accepted | None = None
         self.acknowledged: Acknowledged | None = None
@@ -105,7 +105,7 @@ class Attachment:
 
     def connected(self, now: float) -> bytes:
         """There is a connection: the bytes to send over it."""
-        request = self._request
+        request: Query | Submit | Follow = self._request
         if self.accepted is not None:
             request = Follow(self.accepted.app, self.last_pane)
         self._connection = ControlConnection(self._where)

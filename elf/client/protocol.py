@@ -4,7 +4,7 @@ A connection carries one request. What may answer it is one table, after which `
 that a job's windows come to, and `DONE` that of one that has got its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
-                        └──Updated, Stopped, Answered, Jobs, Status────▲
+                        └──Updated, Stopped, Answered, ... ─────────▲
     Refused leads to DONE from everywhere; bytes after that are nobody's.
 """
 
@@ -19,20 +19,26 @@ from agent.control.messages import (
     REQUEST_BYTES_MAX,
     Accepted,
     Acknowledged,
+    Analyse,
+    Analysed,
     Answer,
     Answered,
     Ask,
     Ended,
     Follow,
     GetJobs,
+    GetLog,
     GetStatus,
     Jobs,
+    Log,
     Query,
     Refused,
     Request,
     Status,
     Stop,
     Stopped,
+    Submit,
+    UpdateBundle,
     Updated,
     UpdateJob,
     Window,
@@ -56,7 +62,9 @@ _TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
     (State.ASKED, Accepted): State.ATTACHED,
     (State.ASKED, Updated): State.DONE,
     (State.ASKED, Stopped): State.DONE,
+    (State.ASKED, Analysed): State.DONE,
     (State.ASKED, Answered): State.DONE,
+    (State.ASKED, Log): State.DONE,
     (State.ASKED, Jobs): State.DONE,
     (State.ASKED, Status): State.DONE,
     (State.ASKED, Refused): State.DONE,
@@ -67,8 +75,12 @@ _TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
 }
 _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     Query: Accepted,
+    Submit: Accepted,
+    Analyse: Analysed,
     Follow: Accepted,
     UpdateJob: Updated,
+    UpdateBundle: Updated,
+    GetLog: Log,
     Stop: Stopped,
     Ask: Answered,
     GetJobs: Jobs,

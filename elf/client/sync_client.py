@@ -11,6 +11,8 @@ from contextlib import suppress
 
 from agent.control.messages import (
     GROUPS_DEFAULT,
+    Analyse,
+    Analysed,
     Answer,
     Answered,
     Ask,
@@ -18,14 +20,18 @@ from agent.control.messages import (
     Ended,
     Follow,
     GetJobs,
+    GetLog,
     GetStatus,
     Job,
     Jobs,
+    Log,
     Query,
     Refused,
     Request,
     Status,
     Stop,
+    Submit,
+    UpdateBundle,
     Updated,
     UpdateJob,
 )
@@ -87,9 +93,31 @@ class SyncClient:
         """
         return self._job(Follow(app, after), Backoff(random.random) if reconnect else None)
 
-    def stop(self, app: str) -> None:
-        """Stops a job; raises UnknownJobError where there is none of that name."""
-        self._ask(Stop(app))
+    def submit(self, app: str, app_id: str, bundle: bytes) -> SyncJob:
+        """A job of a creator, submitted by entering its `with` statement; it goes on when that is left.
+
+        `elf.submission` makes what is submitted.
+        """
+        return self._job(Submit(app, app_id, bundle), None)
+
+    def analyse(self, text: str, *, mapped: bool = False) -> Analysed:
+        """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError."""
+        answer = self._ask(Analyse(text, mapped))
+        assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
+        return answer
+
+    def log(self, app: str, *, lines: int = 100) -> Log:
+        """The last lines, at most 1000, of what a job's code has said; UnknownJobError without such a job."""
+        answer = self._ask(GetLog(app, lines))
+        assert isinstance(answer, Log), "the protocol lets nothing else pass"
+        return answer
+
+    def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
+        """Stops a job; raises UnknownJobError where there is none of that name.
+
+        One that is somebody's is stopped by its creator's `seal` (`elf.sealing.stopping`) alone.
+        """
+        self._ask(Stop(app, app_id, seal))
 
     def update(
         self,
@@ -106,6 +134,12 @@ class SyncClient:
         where an agent cannot run it, UnknownJobError where there is no job of that name.
         """
         answer = self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups))
+        assert isinstance(answer, Updated), "the protocol lets nothing else pass"
+        return answer
+
+    def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> Updated:
+        """The same for a job of a creator, and what they have signed next; `elf.submission` makes it."""
+        answer = self._ask(UpdateBundle(app, app_id, bundle, reset))
         assert isinstance(answer, Updated), "the protocol lets nothing else pass"
         return answer
 
@@ -127,7 +161,7 @@ class SyncClient:
         assert isinstance(answer, Status), "the protocol lets nothing else pass"
         return answer
 
-    def _job(self, request: Query | Follow, backoff: Backoff | None) -> SyncJob:
+    def _job(self, request: Query | Submit | Follow, backoff: Backoff | None) -> SyncJob:
         return SyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
 
     def _ask(self, request: Request) -> Answer:

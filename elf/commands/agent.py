@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -12,6 +13,8 @@ from elf.errors import ElfError
 
 THREADS = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
 """An agent is a guest on its machine and works on small blocks; left alone, these start a thread for every core."""
+PROGRAM = (sys.executable, "-I", "-B", "-m", "elf.program")
+"""What runs the code of a job: Python without this process's environment and folders."""
 EXAMPLES = """\b
 Examples:
   elf agent --config /etc/elf/agent.toml
@@ -35,7 +38,7 @@ def agent(file: Path) -> None:
     from agent import StartError, run_agent
 
     try:
-        code = run_agent(config, identity)
+        code = run_agent(config, identity, PROGRAM)
     except StartError as error:
         raise ElfError(str(error)) from error
     if code:

@@ -47,6 +47,8 @@ def load_code(source: bytes) -> Code:
     try:
         exec(compile(text, FILE, "exec"), module.__dict__)
         messages = Messages(vars(module))
+    except MemoryError:
+        raise
     except BaseException as error:
         raise CodeError(one_line(error), trace(error)) from None
     classes = [kind for kind in vars(module).values() if _is_job(kind, module)]

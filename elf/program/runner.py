@@ -15,12 +15,13 @@ from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
 from elf.program.surroundings import AgentsSide, Wire, columns_of
 
-DONE = b""
-"""Says that a call is done; whoever calls the runner says so once for each time."""
-
 
 class Runner:
-    """Called with each call of the agent, in order. Does not raise: what the job's code raises is told as `Failed`."""
+    """Called with each call of the agent, in order.
+
+    What the job's code raises is told as `Failed`; only MemoryError gets through. Who calls the runner says of each
+    call that it is done; of those that it has taken from the wire itself, the runner says so.
+    """
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -33,7 +34,7 @@ class Runner:
         """Answers one call, and what has come meanwhile."""
         self._take(payload)
         while self._waiting:
-            self._wire.write(DONE)
+            self._wire.done()
             self._take(self._waiting.popleft())
 
     def _take(self, payload: bytes) -> None:
@@ -45,6 +46,8 @@ class Runner:
                 self._load(message)
             else:
                 self._call(message)
+        except MemoryError:
+            raise
         except CodeError as error:
             self._fail(str(error), error.text)
         except BaseException as error:

@@ -66,8 +66,10 @@ class Turns:
         return self._told.popleft()
 
     def write(self, data: bytes) -> None:
-        if data:
-            self.said.append(data)
+        self.said.append(data)
+
+    def done(self) -> None:
+        """Nobody counts."""
 
     def _run(self) -> None:
         runner = Runner(self)
@@ -105,7 +107,9 @@ class ProgramFleet(Fleet):
         super().__init__(size, **options)
 
     def new_agent(self, name: str, node: Any, streams: Mapping[str, StreamOptions]) -> Agent:
-        return Agent(name, node, streams, room=self.rooms.get(name), creators=self.creators)
+        agent = super().new_agent(name, node, streams)
+        agent.creators = self.creators
+        return agent
 
     def settle(self) -> None:
         """Delivers messages, and lets agents and programs work, until there is nothing to do."""

@@ -7,6 +7,7 @@ import random
 import trio
 
 from agent.daemon.pump import Pump
+from agent.programs.orders import Order
 from agent.runtime.notices import Notice
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
@@ -31,6 +32,9 @@ class IdleCore:
         return False
 
     def notices(self) -> list[Notice]:
+        return []
+
+    def orders(self) -> list[Order]:
         return []
 
     def next_timer(self) -> float | None:
@@ -58,7 +62,14 @@ class MemoryFleet:
             self._nursery.start_soon(self._deliver, peer, receiver, data)
 
         node = Node(peer, random=random.Random(number))
-        pump = Pump(node, core(node), wall_ms=lambda: self.wall_ms, send=send, notice=lambda _notice: None)
+        pump = Pump(
+            node,
+            core(node),
+            wall_ms=lambda: self.wall_ms,
+            send=send,
+            notice=lambda _notice: None,
+            order=lambda _order: None,
+        )
         self.members[address] = pump
         self._nursery.start_soon(pump.run_timers)
         self._nursery.start_soon(pump.run_work)

@@ -40,7 +40,7 @@ class LonelyAgent:
         self.started = trio.current_time()
         self.pump = Pump(
             self.node, self.agent, wall_ms=self.wall_ms, send=self._send, notice=self.notices.append,
-            settled=lambda: self.feeds.reconcile(),
+            order=lambda _order: None, settled=lambda: self.feeds.reconcile(),
         )  # fmt: skip
         self.feeds = Feeds(
             self.agent, [self.stream], clock=trio.current_time, wall_ms=self.wall_ms, pump=self.pump.settle, poll_s=0.01

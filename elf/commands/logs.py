@@ -1,0 +1,43 @@
+"""`elf logs`: what the code of a job has said, on all its agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from agent.control.messages import LOG_LINES_MAX
+from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.client.control_socket import control_socket
+from elf.client.sync_client import SyncClient
+from elf.terminal import printable, tell
+
+EXAMPLES = """\b
+Examples:
+  elf logs micro-promotion
+  elf logs micro-promotion --lines 1000 --output json | jq -r .text
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Show what the code of a job has said.")
+@click.argument("app", metavar="APP")
+@click.option(
+    "--lines", metavar="N", type=click.IntRange(1, LOG_LINES_MAX), default=100, show_default=True,
+    help=f"The last N lines; a job's master keeps {LOG_LINES_MAX}.",
+)  # fmt: skip
+@output_option("table", "json")
+@socket_option
+def logs(app: str, lines: int, output: str, socket: Path | None) -> None:
+    """Print what the job APP has said with print and self.log, beside all of its agents, and why it failed if it has.
+
+    Its master keeps the last lines; another master begins anew. They can be read for a while after the job is over.
+    """
+    log = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).log(app, lines=lines)
+    if log.dropped and output == "table":
+        tell(f"{printable(log.app)}: {log.dropped} lines before these")
+    for line in log.lines:
+        if output == "json":
+            click.echo(msgspec.json.encode(line).decode())
+        else:
+            click.echo(f"{line.time}  {printable(line.agent)}  {printable(line.text)}")

@@ -1,0 +1,72 @@
+"""`elf submit`: a job written in Python, on every agent that has its stream."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from agent.control.messages import Acknowledged, Ended
+from elf.asking import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
+from elf.client.control_socket import control_socket
+from elf.client.errors import JobEndedError
+from elf.client.sync_client import SyncClient, SyncJob
+from elf.creator_options import creator_in, creator_option
+from elf.submission import JobFileError, contents_of, read_job, signed
+from elf.terminal import printable, tell
+
+SETTLE_S = 5.0
+"""So long the command waits for all agents to say that they run the job; it goes on in any case."""
+EXAMPLES = """\b
+Examples:
+  elf submit micro_promotion.py
+  elf submit --app promotion-eu micro_promotion.py && elf follow promotion-eu
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Run a job written in Python.")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--app", metavar="NAME", help="The job's name; else the one its class has.")
+@creator_option
+@output_option("table", "json")
+@socket_option
+def submit(file: Path, app: str | None, creator_folder: Path | None, output: str, socket: Path | None) -> None:
+    """Run the job that FILE defines: one class that is an elf.Job.
+
+    The file is executed here first, to see what it defines; then it is signed with your key and runs beside every agent
+    that has the job's stream, contained. It goes on until `elf stop`.
+    """
+    try:
+        job = read_job(file)
+    except JobFileError as error:
+        tell(error.text, end="")
+        raise
+    creator = creator_in(creator_folder)
+    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    name = app or job.about.app
+    app_id, bundle = signed(creator, name, contents_of(client, job))
+    with client.submit(name, app_id, bundle) as running:
+        agents, expected = _until_settled(running, name)
+    if output == "json":
+        click.echo(
+            msgspec.json.encode({"app": name, "app_id": app_id, "agents": agents, "expected": expected}).decode()
+        )
+        return
+    click.echo(f"{printable(name)}: {agents} of {expected} agents run it")
+    tell(f"{command_line('logs', name, socket)} shows what it says, {command_line('follow', name, socket)} its windows")
+
+
+def _until_settled(job: SyncJob, name: str) -> tuple[int, int]:
+    """How many agents run it, of how many, once that is all of them or it was waited for. Raises JobEndedError."""
+    deadline = time.monotonic() + SETTLE_S
+    agents = expected = 0
+    steady_at = deadline
+    while (now := time.monotonic()) < min(deadline, steady_at):
+        match job.wait(min(deadline, steady_at) - now):
+            case Acknowledged(agents=agents, expected=expected):
+                steady_at = time.monotonic() + 0.5 if agents == expected > 0 else deadline
+            case Ended(reason=reason):
+                raise JobEndedError(name, reason, job.failure)
+    return agents, expected
