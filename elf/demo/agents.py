@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from overlay import Authority
+from overlay import Authority, CreatorFiles, read_public_key
 
 from .agent_process import AgentProcess, PortTakenError
 from .errors import DemoError
@@ -92,6 +92,11 @@ class AgentFleet:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop(at_once=kind is not None)
+
+    @property
+    def creator(self) -> Path:
+        """The folder of somebody whose jobs in Python this fleet runs."""
+        return self.directory / "creator"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,6 +182,10 @@ class AgentFleet:
             credentials = authority.issue(agent.name, node_id=agent.node_id)
             process.keep(authority.certificate_pem, credentials)
             self._processes[agent.name] = process
+        shutil.rmtree(self.creator, ignore_errors=True)
+        files = CreatorFiles(self.creator)
+        files.create("demo", None)
+        files.certificate_file.write_bytes(authority.trust("demo", read_public_key(files.public_file)))
 
     def _start(self) -> None:
         """Everyone knows the first agent, which is nobody's guest; anew with other ports if one is taken."""
