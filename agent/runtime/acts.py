@@ -13,12 +13,13 @@ from agent.runtime.offices import Offices
 from agent.runtime.parts import Parts
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Broken, LetterAnswer, Line, Told, Word
-from agent.runtime.programs import Program, Programs
+from agent.runtime.programs import MULTICASTS_PER_S, Program, Programs
 from agent.runtime.subscriptions import Subscriptions
 from overlay import Requested
 
 LETTERS_MAX = 64
 """Messages of other jobs that a program has not answered yet; further ones are refused."""
+TOO_MANY_MULTICASTS = f"multicast: more than {MULTICASTS_PER_S:.0f} a second; some are dropped"
 NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = True"
 
 
@@ -107,6 +108,9 @@ class Acts:
             case calls.Multicast(message=message):
                 if program.multicasts.take(now):
                     self._post.multicast(part.app_id, Word(part.app_id, part.epoch, message), now)
+                    program.multicasts.refused = 0
+                elif program.multicasts.refused == 1:
+                    self.log(program, part, TOO_MANY_MULTICASTS, now)
             case calls.Subscribe(app=app):
                 refusal = self._subscriptions.subscribe(program, app, now)
                 if refusal is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import polars as pl
 
@@ -14,7 +16,7 @@ from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
-from agent.runtime.versions import InForce, Versions
+from agent.runtime.versions import InForce, Versions, first_version
 from overlay import Id
 
 
@@ -24,8 +26,8 @@ class Master:
     `totals` sums the counters of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
-    def __init__(self, job: Submit, epoch: Epoch, submitter: Id) -> None:
-        self.versions = Versions.first(job)
+    def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
+        self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
         self.job = msgspec.structs.replace(job, bundle=None)
         self.epoch = epoch
         self.submitter = submitter
@@ -147,8 +149,7 @@ class Master:
     @classmethod
     def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
         """The next master, where the one before has come to. Raises `query.PlanError`."""
-        master = cls(replica.job, epoch, replica.submitter)
-        master.versions.change_to(replica.versions)
+        master = cls(replica.job, epoch, replica.submitter, replica.versions)
         master.roster = Roster.of(replica.members, replica.next_number)
         master.frontier = replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)

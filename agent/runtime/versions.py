@@ -43,12 +43,6 @@ class Versions:
         self._proposed: tuple[int, dict[str, Any], JobFunction] | None = None
         self.change_to(versions)
 
-    @classmethod
-    def first(cls, job: Submit) -> Versions:
-        """A job's function as it was submitted."""
-        version = Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text, job.bundle)
-        return cls([version], job.since_ms, job.until_ms)
-
     def propose(self, number: int, plan: dict[str, Any], bundle: Bundle | None = None) -> JobFunction:
         """Makes a version runnable that may come. Raises `query.PlanError`."""
         function = JobFunction.from_wire(plan, self._since_ms, self._until_ms, bundle)
@@ -122,3 +116,8 @@ class Versions:
     def forget(self, frontier: int) -> None:
         """Drops the versions whose panes are all out."""
         self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
+
+
+def first_version(job: Submit) -> Version:
+    """A job's function as it was submitted."""
+    return Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text, job.bundle)

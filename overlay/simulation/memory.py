@@ -45,6 +45,11 @@ class MemoryNetwork:
             raise ValueError(f"there is already a node {node.peer}")
         self._nodes[node.peer.node_id] = node
 
+    def remove(self, node: Node) -> None:
+        """Let a node be gone, without a word to anybody."""
+        del self._nodes[node.peer.node_id]
+        self._queue = deque(one for one in self._queue if one[0] != node.peer)
+
     @property
     def nodes(self) -> Iterable[Node]:
         """The nodes, in the order they were added."""
