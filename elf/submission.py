@@ -15,7 +15,7 @@ from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
 from elf.sealing import sealed
-from elf.terminal import printable
+from elf.terminal import printable, tell
 from overlay import format_id
 
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ def read_job(path: Path) -> JobFile:
             f"{printable(str(path))}: queries has at most {FUNCTIONS_MAX - 1} names, none of them {FIRST}"
         )
     return JobFile(source, described)
+
+
+def job_file(path: Path) -> JobFile:
+    """The same for commands: the traceback of a file that raises goes to standard error."""
+    try:
+        return read_job(path)
+    except JobFileError as error:
+        tell(error.text, end="")
+        raise
 
 
 def contents_of(client: SyncClient, job: JobFile) -> Contents:

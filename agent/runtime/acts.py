@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.installations import Installations
 from agent.runtime.jobs import JobPart
 from agent.runtime.letters import Letters
 from agent.runtime.mapped_intake import MappedIntake
@@ -32,6 +33,7 @@ class Acts:
         post: Post,
         programs: Programs,
         parts: Parts,
+        installations: Installations,
         offices: Offices,
         letters: Letters,
         notices: list[Notice],
@@ -42,6 +44,7 @@ class Acts:
         self._post = post
         self._programs = programs
         self._parts = parts
+        self._installations = installations
         self._offices = offices
         self._letters = letters
         self._notices = notices
@@ -74,7 +77,7 @@ class Acts:
         match act:
             case calls.Loaded(about=about):
                 self._programs.loaded(program, about, now)
-                self._parts.code_loaded(part, now, wall_ms)
+                self._installations.code_loaded(part, now, wall_ms)
             case calls.Failed(reason=reason, text=text):
                 self._break(program, reason, text, now)
             case calls.Said(text=text):
@@ -162,7 +165,7 @@ class Acts:
         part = self._parts.get(program.app_id)
         if part is None or part.epoch is None or part.master_peer is None:
             return
-        if not was_ready and self._parts.code_refused(part, program, now):
+        if not was_ready and self._installations.code_refused(part, program, now):
             return
         broken = Broken(part.app_id, part.epoch, self._name, reason, text)
         self._post.send(part.master_peer, broken, now)

@@ -26,6 +26,7 @@ from agent.runtime.departure import Departure
 from agent.runtime.dispatch import Dispatch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.runtime.following import Followings
+from agent.runtime.installations import Installations
 from agent.runtime.letters import Letters
 from agent.runtime.master import Master
 from agent.runtime.messages import Ask, Submit, Update
@@ -99,6 +100,7 @@ class Agent:
         self._parts = Parts(
             name, node, post, self.streams, self._announcements, self._advance, room, self._programs, code
         )
+        self._installations = Installations(name, node, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
         self._offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
@@ -109,11 +111,20 @@ class Agent:
         self._letters = Letters(post, self._announcements, self._programs)
         self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs)
         self._acts = Acts(
-            name, post, self._programs, self._parts, self._offices, self._letters, self._notices, self._subscriptions
+            name,
+            post,
+            self._programs,
+            self._parts,
+            self._installations,
+            self._offices,
+            self._letters,
+            self._notices,
+            self._subscriptions,
         )
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts,
+            self._installations,
             self._offices,
             self._succession,
             self._followings,
@@ -174,7 +185,7 @@ class Agent:
 
     def app_of(self, name: str) -> Id:
         """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""
-        return app_of(name, self._announcements.all())
+        return app_of(name, self._announcements.all(), self._announcements.past())
 
     # The code of jobs.
 
@@ -338,7 +349,15 @@ class Agent:
     @property
     def refused(self) -> int:
         """Messages that were no messages, unexpected, or from the wrong sender."""
-        parts = (self._dispatch, self._parts, self._offices, self._succession, self._followings, self._questions)
+        parts = (
+            self._dispatch,
+            self._parts,
+            self._installations,
+            self._offices,
+            self._succession,
+            self._followings,
+            self._questions,
+        )
         return sum(part.refused for part in (*parts, *self._parts))
 
     def master(self, app_id: int) -> Master | None:

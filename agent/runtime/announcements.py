@@ -12,6 +12,8 @@ JOBS_MAX = 4096
 """Jobs an agent knows of; what it hears of others is refused."""
 SILENCE_S = 30.0
 """A job that is not announced for so long is dropped."""
+PAST_MAX = 64
+"""Ended jobs whose names are remembered: what they said can still be read."""
 ENDED_MAX = 1024
 """Ended jobs that are remembered, so that an announcement that comes late does not bring them back."""
 
@@ -28,6 +30,7 @@ class Announcements:
     def __init__(self) -> None:
         self._heard: dict[Id, _Heard] = {}
         self._ended: dict[Id, Epoch] = {}
+        self._past: dict[Id, Announce] = {}
 
     def hear(self, announce: Announce, now: float) -> bool:
         """Takes an announcement; False if it is of a master that has been replaced, or of a job that is over."""
@@ -47,11 +50,14 @@ class Announcements:
         app_id, known = stopped.app_id, self._heard.get(stopped.app_id)
         if known is not None and stopped.epoch < known.announce.epoch:
             return False
-        self._heard.pop(app_id, None)
+        if known is not None:
+            self._past[app_id] = self._heard.pop(app_id).announce
         self._ended.pop(app_id, None)
         self._ended[app_id] = stopped.epoch
         if len(self._ended) > ENDED_MAX:
             del self._ended[next(iter(self._ended))]
+        if len(self._past) > PAST_MAX:
+            del self._past[next(iter(self._past))]
         return True
 
     def is_over(self, app_id: Id, epoch: Epoch) -> bool:
@@ -91,6 +97,10 @@ class Announcements:
         for app_id in silent:
             del self._heard[app_id]
         return silent
+
+    def past(self) -> list[Announce]:
+        """The last that was heard of jobs that are over, those that ended last first."""
+        return list(reversed(self._past.values()))
 
     def all(self) -> list[Announce]:
         """Everything that is known to run."""

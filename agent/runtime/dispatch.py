@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
 from agent.runtime.following import Followings
+from agent.runtime.installations import Installations
 from agent.runtime.message import Message
 from agent.runtime.messages import (
     CODEC,
@@ -54,6 +55,7 @@ class Dispatch:
     """`refused` counts messages that were no messages, unexpected, or from the wrong sender."""
 
     parts: Parts
+    installations: Installations
     offices: Offices
     succession: Succession
     followings: Followings
@@ -110,7 +112,7 @@ class Dispatch:
             case Word() if group == message.app_id:
                 return self.parts.word(message)
             case Propose() | Begin() | Withdraw() if group == message.app_id:
-                return self.parts.change(message, now)
+                return self.installations.change(message, now)
         return False
 
     def _request(self, message: Message, sender: Peer, now: float, *, routed: bool) -> bool:
@@ -137,7 +139,7 @@ class Dispatch:
             case Received():
                 return self.parts.received(message, sender)
             case Enrolled():
-                return self.parts.install(message, sender, now, wall_ms)
+                return self.installations.install(message, sender, now, wall_ms)
             case Enrol() | Ready() | Prepared() | Farewell() | Replicated():
                 return self.offices.receive(message, sender, now)
             case Told() | Unable() | Broken():

@@ -19,6 +19,10 @@ from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
 
+STRAGGLER_S = 60.0
+"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
+DRIVEN_STRAGGLER_S = 10.0
+"""The same where the job's code cuts the panes."""
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 
 
@@ -43,6 +47,7 @@ class JobFunction:
         self.drives = drives
         self.pane_ms = 1 if drives else plan.window_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
+        self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
         self._since_ms = since_ms
         self._until_ms = until_ms
         self._events = query.EventStage(plan)

@@ -26,11 +26,6 @@ from agent.runtime.uplink import Uplink
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
 
-STRAGGLER_S = 60.0
-"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
-DRIVEN_STRAGGLER_S = 10.0
-"""The same where the job's code cuts the panes."""
-
 
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
@@ -218,7 +213,7 @@ class JobPart:
         if self._proposed is not None and self._proposed <= self.version:
             self._withdraw()
         self._combiner.end_versions_at(self.versions.ends())
-        self._take_fresh()
+        self.take_fresh()
         for child, snapshot in self._held.take():
             self.child_snapshot(child, snapshot)
 
@@ -230,7 +225,7 @@ class JobPart:
         before = self.intake.first_pane
         if not self.intake.opened(key, wall_ms) or not self.is_installed:
             return None
-        self._take_fresh()
+        self.take_fresh()
         return self.ready_message(instead_of=before)
 
     @property
@@ -246,13 +241,10 @@ class JobPart:
         """Moves the worker's next run into the combiner."""
         assert self.intake is not None
         self.intake.seal_next()
-        self._take_fresh()
+        self.take_fresh()
 
-    def take_sent(self) -> None:
-        """Moves what the job's code has sent into the combiner."""
-        self._take_fresh()
-
-    def _take_fresh(self) -> None:
+    def take_fresh(self) -> None:
+        """Moves what was sealed here into the combiner."""
         if self.intake is not None and self.number is not None and self._combiner is not None:
             for run in self.intake.fresh(self.number):
                 self._take_loose(self._combiner.add(self._node_id, run))
@@ -368,7 +360,7 @@ class JobPart:
         """Goes on without sources that stand still; of bounded input each takes its time to read."""
         if self._combiner is not None and self.versions is not None and self._is_live:
             longest_ms = max(one.function.pane_ms or END for one in self.versions)
-            patience_s = DRIVEN_STRAGGLER_S if self.versions.newest.function.drives else STRAGGLER_S
+            patience_s = self.versions.newest.function.patience_s
             self._combiner.excuse_stragglers(2 * longest_ms, patience_s, now)
 
     def due(self) -> list[Span]:

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import query
 from agent.parsing import Parsed
-from agent.programs.calls import TEXT_CHARACTERS_MAX, Events, Heard
+from agent.programs.calls import Events, Heard
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.code import Code, NotAbleError
-from agent.runtime.creators import NotTheirsError
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, united
-from agent.runtime.intakes import AnyIntake, columns_read
+from agent.runtime.code import Code
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, united
+from agent.runtime.intakes import AnyIntake
 from agent.runtime.jobs import JobPart
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
 from agent.runtime.message import Message
 from agent.runtime.messages import (
     Announce,
-    Begin,
     Commit,
     Enrol,
-    Enrolled,
-    Prepared,
-    Propose,
     Received,
     Snapshot,
-    Version,
-    Withdraw,
 )
-from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
-from agent.runtime.program_messages import Unable, Word
-from agent.runtime.programs import Program, Programs
+from agent.runtime.program_messages import Word
+from agent.runtime.programs import Programs
 from agent.runtime.spill_room import SpillRoom
 from overlay import Id, Node, Peer
 
@@ -83,7 +74,7 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        works = bool(self._streams_of(announce.stream)) and (
+        works = bool(self.streams_of(announce.stream)) and (
             self.takes_work or (part is not None and part.intake is not None)
         )
         if part is None and not works and not self._node.children(announce.app_id):
@@ -137,7 +128,7 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self._all_feeds)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self.all_feeds)
         part.map_events = self._mapper(app_id)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
@@ -151,65 +142,11 @@ class Parts:
             enrol = Enrol(part.app_id, part.epoch, self._name, part.works, part.number_before)
             self._post.send(part.master_peer, enrol, now)
 
-    def _streams_of(self, stream: str) -> dict[str, StreamOptions]:
+    def streams_of(self, stream: str) -> dict[str, StreamOptions]:
         """The agent's streams that a job on a stream, or on all, reads."""
         return {name: options for name, options in self._streams.items() if stream in (EVERY_STREAM, name)}
 
     # What masters say.
-
-    def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
-        """Takes the function from the master, as soon as its code is there; False if it is not from the one in office,
-        or not what the job's creator has signed."""
-        part = self._parts.get(message.app_id)
-        if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
-            return False
-        newest = message.versions[-1]
-        try:
-            self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
-            is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
-        except NotTheirsError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return False
-        except NotAbleError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return True
-        part.parked = None if is_there else (message, sender)
-        if not is_there:
-            return True
-        self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
-        return self._install(part, message, newest, sender, now, wall_ms)
-
-    def _install(
-        self, part: JobPart, message: Enrolled, newest: Version, sender: Peer, now: float, wall_ms: int
-    ) -> bool:
-        if not part.is_installed:
-            try:
-                part.install(message)
-            except query.PlanError:
-                return False
-            # Not earlier: in the tree, an agent that has nothing to say would be waited for.
-            self._node.subscribe(part.app_id, now)
-        else:
-            self._begin(part, message.versions, now)
-        if message.number is not None and part.works and part.number is None:
-            ready = part.start_working(message, self._feeds_of(part, message), wall_ms)
-            self._post.send(sender, ready, now)
-        if part.program is not None:
-            part.program.version = newest.number
-        self.pass_on(part, now)
-        return True
-
-    def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
-        """What a new worker has to read."""
-        assert part.versions is not None
-        streams = self._streams_of(message.job.stream)
-        if message.begins > FIRST_PANE and not message.job.bounded:
-            # What is out already is out: whoever comes now reads what comes now.
-            streams = dict.fromkeys(streams, StreamOptions("end"))
-        columns = columns_read(part.versions, part.about)
-        return feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
-
-    # The code of jobs.
 
     def _mapper(self, app_id: Id) -> Send:
         def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
@@ -220,38 +157,6 @@ class Parts:
             return self._programs.call(program, Events(self._programs.place(program), number, times, columns))
 
         return send
-
-    def code_loaded(self, part: JobPart, now: float, wall_ms: int) -> None:
-        """Code is there that was waited for."""
-        if part.parked is not None:
-            message, sender = part.parked
-            self.install(message, sender, now, wall_ms)
-        self._tell_prepared(part, now)
-
-    def code_refused(self, part: JobPart, program: Program, now: float) -> bool:
-        """Code cannot be loaded here; whether that is the end of it: a version that was to come will not."""
-        assert part.epoch is not None
-        if part.versions is not None and part.versions.proposed_code == program.digest and part.number is not None:
-            refusal = program.failure or ""
-            proposed = part.versions.proposed or 0
-            message = Prepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
-            self._tell_master(part, message, now)
-            return True
-        if part.parked is not None and not part.is_root:
-            enrolled, _ = part.parked
-            self._tell_unable(part, enrolled, program.failure or "", now, self._programs.wall_ms)
-            return True
-        return False
-
-    def _tell_unable(self, part: JobPart, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
-        part.parked = None
-        if message.number is None or part.epoch is None:
-            return
-        plan_ms = message.versions[-1].plan.get("window_ms")
-        pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
-        first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
-        unable = Unable(part.app_id, part.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
-        self._tell_master(part, unable, now)
 
     def word(self, message: Word) -> bool:
         """The master says something to the job's code; False if it is not the one in office."""
@@ -264,64 +169,14 @@ class Parts:
 
     def sent(self, part: JobPart, now: float) -> None:
         """The job's code has sent PAOs."""
-        part.take_sent()
+        part.take_fresh()
         self.pass_on(part, now)
 
-    def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
-        """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
-        part = self._parts.get(message.app_id)
-        if part is None or message.epoch != part.epoch or not part.is_installed:
-            return part is None or message.epoch == part.epoch
-        match message:
-            case Propose():
-                self._prepare(part, message, now)
-            case Begin():
-                if not self._begin(part, message.versions, now) and part.number is not None:
-                    self._tell_master(part, part.ready_message(), now)
-            case Withdraw():
-                part.withdraw(message.version)
-        return True
-
-    def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
-        try:
-            name = part.program.app if part.program is not None else self._name_of(part)
-            before = part.versions.newest.version.bundle if part.versions is not None else None
-            self._code.vet_next(part.app_id, name, before, message.bundle)
-            part.prepare(message)
-            self._code.is_there(part, name, message.bundle)
-        except (query.PlanError, NotTheirsError, NotAbleError) as error:
-            if part.number is not None and part.epoch is not None:
-                refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
-                self._tell_master(part, refusal, now)
-        else:
-            self._tell_prepared(part, now)
-
-    def _name_of(self, part: JobPart) -> str:
-        known = self._announcements.get(part.app_id)
-        return known.name if known is not None else ""
-
-    def _tell_prepared(self, part: JobPart, now: float) -> None:
+    def tell_prepared(self, part: JobPart, now: float) -> None:
         if (prepared := part.prepared()) is not None:
-            self._tell_master(part, prepared, now)
+            self.tell_master(part, prepared, now)
 
-    def _begin(self, part: JobPart, versions: Sequence[Version], now: float) -> bool:
-        """Puts versions in force, if that is news, and says so."""
-        try:
-            is_news = part.begin(versions)
-        except query.PlanError:
-            self.refused += 1
-            return False
-        if is_news:
-            if part.versions is not None:
-                self._code.keep(part, part.versions.all())
-            if part.program is not None:
-                part.program.version = part.version
-            if part.number is not None:
-                self._tell_master(part, part.ready_message(), now)
-            self.pass_on(part, now)
-        return is_news
-
-    def _tell_master(self, part: JobPart, message: Message, now: float) -> None:
+    def tell_master(self, part: JobPart, message: Message, now: float) -> None:
         if part.master_peer is not None:
             self._post.send(part.master_peer, message, now)
 
@@ -426,9 +281,9 @@ class Parts:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What has to be read for all jobs together."""
-        return united(self._all_feeds())
+        return united(self.all_feeds())
 
-    def _all_feeds(self) -> list[Feed]:
+    def all_feeds(self) -> list[Feed]:
         intakes = (part.intake for part in self._parts.values() if part.intake is not None)
         return [feed for intake in intakes for feed in intake.feeds.values()]
 
@@ -458,10 +313,10 @@ class Parts:
             if part.intake is not None and key in part.intake.feeds:
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
-                    self._tell_master(part, ready, now)
+                    self.tell_master(part, ready, now)
                     self.pass_on(part, now)
                 yield part.intake
-                self._tell_prepared(part, now)
+                self.tell_prepared(part, now)
 
     def sealed_upto(self) -> int | None:
         """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""

@@ -51,9 +51,10 @@ def _print(found: list[Job]) -> None:
             f"{job.agents} of {job.expected}",
             job.frontier,
             job.master,
+            job.creator or "-",
             job.query,
         ]
         for job in found
     ]
-    titles = ["APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "QUERY"]
+    titles = ["APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "OWNER", "QUERY"]
     terminal(sys.stdout).print(plain_table(titles, rows))

@@ -11,6 +11,8 @@ from agent.control.messages import Stopped
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
+from elf.creator_options import creator_option
+from elf.ownership import owned_job, word_to_stop
 from elf.terminal import printable
 
 EXAMPLES = """\b
@@ -22,9 +24,18 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Stop a job.")
 @click.argument("app", metavar="APP")
+@creator_option
 @output_option("table", "json")
 @socket_option
-def stop(app: str, output: str, socket: Path | None) -> None:
-    """Stop the job APP on all agents, whoever submitted it; those who follow it are told."""
-    SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).stop(app)
+def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None) -> None:
+    """Stop the job APP on all agents; those who follow it are told.
+
+    Anybody may stop a query. A job that is somebody's (`elf jobs` says whose) is stopped with their key alone.
+    """
+    client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
+    owned = owned_job(client, app)
+    if owned is None:
+        client.stop(app)
+    else:
+        client.stop(owned.app, app_id=owned.app_id, seal=word_to_stop(owned, creator_folder))
     click.echo(msgspec.json.encode(Stopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")

@@ -14,7 +14,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.creator_options import creator_in, creator_option
-from elf.submission import JobFileError, contents_of, read_job, signed
+from elf.submission import contents_of, job_file, signed
 from elf.terminal import printable, tell
 
 SETTLE_S = 5.0
@@ -38,11 +38,7 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     The file is executed here first, to see what it defines; then it is signed with your key and runs beside every agent
     that has the job's stream, contained. It goes on until `elf stop`.
     """
-    try:
-        job = read_job(file)
-    except JobFileError as error:
-        tell(error.text, end="")
-        raise
+    job = job_file(file)
     creator = creator_in(creator_folder)
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     name = app or job.about.app

@@ -7,45 +7,61 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent.control.messages import BeyondGroups
+from agent.control.messages import BeyondGroups, Updated
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
+from elf.creator_options import creator_option
+from elf.errors import UsageError
 from elf.group_options import beyond_groups_option, max_groups_option
+from elf.ownership import creator_of, owned_job
+from elf.submission import contents_of, job_file, signed
 from elf.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:
   elf update errors --query "SELECT path, COUNT(*) FROM access WHERE status >= 400 GROUP BY path WINDOWING 1 MINUTE"
   elf update errors --reset --query "SELECT COUNT(*) AS n FROM access WHERE status >= 500 WINDOWING 10 SECONDS"
+  elf update micro-promotion --code micro_promotion.py
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="Let a running job compute another query.")
 @click.argument("app", metavar="APP")
-@click.option("--query", "query_text", metavar="QUERY", required=True, help="What the job computes from now on.")
+@click.option("--query", "query_text", metavar="QUERY", help="What the job computes from now on.")
+@click.option("--code", "file", metavar="FILE", type=click.Path(path_type=Path),
+              help="The job's new file, signed with your key, if it is written in Python.")  # fmt: skip
 @click.option("--reset", is_flag=True, help="Give up windows under way; else they end on the query they began with.")
 @max_groups_option
 @beyond_groups_option
+@creator_option
 @output_option("table", "json")
 @socket_option
 def update(
     app: str,
-    query_text: str,
+    query_text: str | None,
+    file: Path | None,
     reset: bool,
     max_groups: int,
     beyond_groups: BeyondGroups,
+    creator_folder: Path | None,
     output: str,
     socket: Path | None,
 ) -> None:
-    """Let the running job APP compute another QUERY over the same stream.
+    """Let the running job APP compute another QUERY over the same stream, or run other code.
 
     All agents make ready first; the new version then begins with the first window of which none has seen an event. So
     each window is computed by one version, and none is lost. Where an agent cannot run the query, the job stays as it
     is, and the error says which agent and why. Those who follow the job get the windows of both, with their version.
     """
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
-    updated = client.update(app, query_text, reset=reset, max_groups=max_groups, beyond_groups=beyond_groups)
+    if (query_text is None) == (file is None):
+        raise UsageError("say what the job is to run: --query QUERY, or --code FILE")
+    if query_text is not None:
+        updated = client.update(app, query_text, reset=reset, max_groups=max_groups, beyond_groups=beyond_groups)
+    else:
+        assert file is not None
+        updated = _update_code(client, app, file, creator_folder, reset=reset)
     if output == "json":
         click.echo(msgspec.json.encode(updated).decode())
         return
@@ -56,3 +72,15 @@ def update(
     if updated.laggards:
         names = ", ".join(map(printable, updated.laggards))
         tell(f"{printable(app)}: still to come: {names}; without them until they have caught up")
+
+
+def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, *, reset: bool) -> Updated:
+    """Signs a job's new file as what follows the one that runs."""
+    running = owned_job(client, app)
+    if running is None:
+        raise UsageError(f"{printable(app)} is no job written in Python that runs: elf jobs lists those there are")
+    job = job_file(file)
+    creator = creator_of(running, folder)
+    after = (running.counter, bytes.fromhex(running.mandate))
+    app_id, bundle = signed(creator, running.app, contents_of(client, job), after)
+    return client.update_bundle(running.app, app_id, bundle, reset=reset)

@@ -1,0 +1,180 @@
+"""How parts come by their job's function: what the master says, its versions, and the code that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import query
+from agent.programs.calls import TEXT_CHARACTERS_MAX
+from agent.runtime.announcements import Announcements
+from agent.runtime.code import Code, NotAbleError
+from agent.runtime.creators import NotTheirsError
+from agent.runtime.feeds_wanted import Feed, StreamOptions, feeds_of_job
+from agent.runtime.intakes import columns_read
+from agent.runtime.jobs import JobPart
+from agent.runtime.messages import Begin, Enrolled, Prepared, Propose, Version, Withdraw
+from agent.runtime.panes import FIRST_PANE
+from agent.runtime.parts import Parts
+from agent.runtime.post import Post
+from agent.runtime.program_messages import Unable
+from agent.runtime.programs import Program, Programs
+from overlay import Node, Peer
+
+
+class Installations:
+    """Of all parts of one agent, whose `name` this is."""
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        post: Post,
+        parts: Parts,
+        announcements: Announcements,
+        programs: Programs,
+        code: Code,
+    ) -> None:
+        self.refused = 0
+        self._name = name
+        self._node = node
+        self._post = post
+        self._parts = parts
+        self._announcements = announcements
+        self._programs = programs
+        self._code = code
+
+    def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
+        """Takes the function from the master, as soon as its code is there; False if it is not from the one in office,
+        or not what the job's creator has signed."""
+        part = self._parts.get(message.app_id)
+        if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
+            return False
+        newest = message.versions[-1]
+        try:
+            self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
+            is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
+        except NotTheirsError as error:
+            self._tell_unable(part, message, str(error), now, wall_ms)
+            return False
+        except NotAbleError as error:
+            self._tell_unable(part, message, str(error), now, wall_ms)
+            return True
+        part.parked = None if is_there else (message, sender)
+        if not is_there:
+            return True
+        self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
+        return self._install(part, message, newest, sender, now, wall_ms)
+
+    def _install(
+        self, part: JobPart, message: Enrolled, newest: Version, sender: Peer, now: float, wall_ms: int
+    ) -> bool:
+        if not part.is_installed:
+            try:
+                part.install(message)
+            except query.PlanError:
+                return False
+            # Not earlier: in the tree, an agent that has nothing to say would be waited for.
+            self._node.subscribe(part.app_id, now)
+        else:
+            self._begin(part, message.versions, now)
+        if message.number is not None and part.works and part.number is None:
+            ready = part.start_working(message, self._feeds_of(part, message), wall_ms)
+            self._post.send(sender, ready, now)
+        if part.program is not None:
+            part.program.version = newest.number
+        self._parts.pass_on(part, now)
+        return True
+
+    def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
+        """What a new worker has to read."""
+        assert part.versions is not None
+        streams = self._parts.streams_of(message.job.stream)
+        if message.begins > FIRST_PANE and not message.job.bounded:
+            # What is out already is out: whoever comes now reads what comes now.
+            streams = dict.fromkeys(streams, StreamOptions("end"))
+        columns = columns_read(part.versions, part.about)
+        return feeds_of_job(part.app_id, columns, streams, self._parts.all_feeds(), bounded=message.job.bounded)
+
+    def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
+        """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
+        part = self._parts.get(message.app_id)
+        if part is None or message.epoch != part.epoch or not part.is_installed:
+            return part is None or message.epoch == part.epoch
+        match message:
+            case Propose():
+                self._prepare(part, message, now)
+            case Begin():
+                if not self._begin(part, message.versions, now) and part.number is not None:
+                    self._parts.tell_master(part, part.ready_message(), now)
+            case Withdraw():
+                part.withdraw(message.version)
+        return True
+
+    def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
+        try:
+            name = part.program.app if part.program is not None else self._name_of(part)
+            before = part.versions.newest.version.bundle if part.versions is not None else None
+            self._code.vet_next(part.app_id, name, before, message.bundle)
+            part.prepare(message)
+            self._code.is_there(part, name, message.bundle)
+        except (query.PlanError, NotTheirsError, NotAbleError) as error:
+            if part.number is not None and part.epoch is not None:
+                refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
+                self._parts.tell_master(part, refusal, now)
+        else:
+            self._parts.tell_prepared(part, now)
+
+    def _begin(self, part: JobPart, versions: Sequence[Version], now: float) -> bool:
+        """Puts versions in force, if that is news, and says so."""
+        try:
+            is_news = part.begin(versions)
+        except query.PlanError:
+            self.refused += 1
+            return False
+        if is_news:
+            if part.versions is not None:
+                self._code.keep(part, part.versions.all())
+            if part.program is not None:
+                part.program.version = part.version
+            if part.number is not None:
+                self._parts.tell_master(part, part.ready_message(), now)
+            self._parts.pass_on(part, now)
+        return is_news
+
+    def _name_of(self, part: JobPart) -> str:
+        known = self._announcements.get(part.app_id)
+        return known.name if known is not None else ""
+
+    # The code that goes with it.
+
+    def code_loaded(self, part: JobPart, now: float, wall_ms: int) -> None:
+        """Code is there that was waited for."""
+        if part.parked is not None:
+            message, sender = part.parked
+            self.install(message, sender, now, wall_ms)
+        self._parts.tell_prepared(part, now)
+
+    def code_refused(self, part: JobPart, program: Program, now: float) -> bool:
+        """Code cannot be loaded here; whether that is the end of it: a version that was to come will not."""
+        assert part.epoch is not None
+        if part.versions is not None and part.versions.proposed_code == program.digest and part.number is not None:
+            refusal = program.failure or ""
+            proposed = part.versions.proposed or 0
+            message = Prepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
+            self._parts.tell_master(part, message, now)
+            return True
+        if part.parked is not None and not part.is_root:
+            enrolled, _ = part.parked
+            self._tell_unable(part, enrolled, program.failure or "", now, self._programs.wall_ms)
+            return True
+        return False
+
+    def _tell_unable(self, part: JobPart, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
+        part.parked = None
+        if message.number is None or part.epoch is None:
+            return
+        plan_ms = message.versions[-1].plan.get("window_ms")
+        pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
+        first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
+        unable = Unable(part.app_id, part.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
+        self._parts.tell_master(part, unable, now)
