@@ -147,8 +147,7 @@ async def test_programs_are_refused_where_the_kernel_cannot_contain_them() -> No
         programs.start(TRIED)
         ended = await programs.ended(TRIED)
         assert ended.reason == (
-            "programs cannot be contained here: the kernel has no Landlock, or it is switched off "
-            "(Function not implemented)"
+            "programs cannot be contained here: no Landlock in this kernel, or switched off (Function not implemented)"
         )
 
 
