@@ -110,6 +110,8 @@ class Process:
         except OSError as error:  # the agent has no descriptors left
             self.condemn(f"cannot be started: {error.strerror}")
         finally:
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                pipe.close()
             process.kill()
             with trio.CancelScope(shield=True, deadline=trio.current_time() + REAP_S):
                 while process.poll() is None:
@@ -208,8 +210,9 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
     """Takes a pipe over."""
     assert pipe is not None
-    with pipe:
-        return trio.lowlevel.FdStream(os.dup(pipe.fileno()))
+    stream = trio.lowlevel.FdStream(os.dup(pipe.fileno()))
+    pipe.close()
+    return stream
 
 
 def _cpu_seconds(pid: int) -> float:

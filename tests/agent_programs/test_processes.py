@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -127,6 +128,25 @@ async def test_cancelled_nobody_is_left() -> None:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     assert programs.told == []
+
+
+@pytest.mark.parametrize("free", range(14))
+async def test_an_agent_without_descriptors_goes_on(free: int) -> None:
+    """It takes some to start a program; how many it has come to when there are no more does not matter."""
+    async with beside_a_good_one() as programs:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = max(map(int, os.listdir("/proc/self/fd")))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + free, hard))
+        try:
+            programs.start(3)
+            programs.call(3, "echo there")
+            told = await programs.next(3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert told in (ProgramSaid(3, b"there"), ProgramEnded(3, "cannot be started: Too many open files"))
+        if isinstance(told, ProgramEnded):
+            programs.start(3)
+            assert await programs.said(3, "echo there") == "there"
 
 
 async def test_programs_die_with_their_agent() -> None:

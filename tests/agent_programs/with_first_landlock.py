@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import runpy
 from pathlib import Path
 
 from agent.programs import landlock
-from agent.programs.child import serve
-
-sys.path.append(str(Path(__file__).parent))
 
 if __name__ == "__main__":
-    from tried import make_runner
-
     landlock._NEWEST = 1
-    serve(make_runner)
+    runpy.run_path(str(Path(__file__).with_name("tried.py")), run_name="__main__")
