@@ -44,7 +44,7 @@ def test_other_machines_are_refused() -> None:
 @needs_containment
 def test_kernels_without_landlock_are_refused() -> None:
     code = "from agent.programs.confinement import refusal; print(refusal())"
-    assert said_by(code, sys.executable, str(HERE / "without_landlock.py")) == (
+    assert said_by(code, sys.executable, str(HERE / "other_kernel.py"), "without") == (
         "programs cannot be contained here: no Landlock in this kernel, or switched off (Function not implemented)"
     )
 

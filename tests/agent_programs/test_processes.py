@@ -162,13 +162,19 @@ async def test_programs_die_with_their_agent() -> None:
 
 
 async def test_programs_are_refused_where_the_kernel_cannot_contain_them() -> None:
-    command = (sys.executable, str(HERE / "without_landlock.py"), *COMMAND)
+    command = (sys.executable, str(HERE / "other_kernel.py"), "without", *COMMAND)
     async with running(command) as programs:
         programs.start(TRIED)
         ended = await programs.ended(TRIED)
         assert ended.reason == (
             "programs cannot be contained here: no Landlock in this kernel, or switched off (Function not implemented)"
         )
+
+
+async def test_kernels_that_claim_more_of_landlock_than_they_have() -> None:
+    async with running((sys.executable, str(HERE / "other_kernel.py"), "unfinished", *COMMAND)) as programs:
+        programs.start(TRIED)
+        assert await programs.said(TRIED, "read /etc/passwd") == "PermissionError"
 
 
 async def test_a_call_told_before_the_program_is_there_waits() -> None:
