@@ -27,8 +27,8 @@ def serve(make_runner: Callable[[Wire], Runner], readable: Iterable[str] = ()) -
     """Makes this process a program: the last that its main module calls.
 
     Contained, it calls `make_runner` once, then the runner with each call of the agent. A runner may write to the wire
-    any number of times, and read from it the answers it asked for. What it raises ends the program. `readable`: paths
-    that it reads, besides those Python imports from.
+    any number of times, and read from it the answers it asked for. What it raises ends the program, and it has to let
+    MemoryError through. `readable`: paths that it reads, besides those Python imports from.
     """
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]

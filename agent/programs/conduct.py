@@ -10,7 +10,10 @@ from collections import deque
 from agent.programs.orders import ProgramLimits
 
 BUSY_LOOK_S = 1.0
-"""How often a program at work is looked at; an idle one half a `cpu_window_s` apart, as it may only say that it is."""
+"""How often a program at work is looked at; an idle one half a `cpu_window_s` apart, as it may only say that it is.
+All are looked at in the same moments, so that it costs one wake-up."""
+SECOND_LOOK_S = 0.25
+"""A call that takes too long is looked at again: word of its end may have waited while the agent was busy."""
 
 
 class Conduct:
@@ -20,7 +23,8 @@ class Conduct:
         self._limits = limits
         self._unfinished = 1
         self._is_starting = True
-        self._call_since = now
+        self._deadline = now + limits.start_s
+        self._is_overdue = False
         self._said_frames = self._said_bytes = 0
         self._samples: deque[tuple[float, float]] = deque([(now, 0.0)])
         self._look_at = now
@@ -31,14 +35,14 @@ class Conduct:
 
     def next_look(self) -> float:
         """When `looked` is to be called."""
-        return min(self._look_at, self._call_ends()) if self.is_busy else self._look_at
+        return min(self._look_at, self._deadline) if self.is_busy else self._look_at
 
     def called(self, now: float) -> None:
         """A call is on its way."""
         self._unfinished += 1
         if self._unfinished == 1:
             self._begin_call(now)
-            self._look_at = min(self._look_at, now + BUSY_LOOK_S)
+            self._look_at = min(self._look_at, _next_moment(now, BUSY_LOOK_S))
 
     def said(self, frame: bytes, now: float) -> str | None:
         """The program has said something, or that a call is done. The breach, if it is one."""
@@ -59,25 +63,31 @@ class Conduct:
 
     def looked(self, now: float, cpu_s: float) -> str | None:
         """`cpu_s`: the CPU time it has had since its start. The breach, if there is one."""
-        self._look_at = now + (BUSY_LOOK_S if self.is_busy else self._limits.cpu_window_s / 2)
+        self._look_at = _next_moment(now, BUSY_LOOK_S if self.is_busy else self._limits.cpu_window_s / 2)
         samples, window_s = self._samples, self._limits.cpu_window_s
         samples.append((now, cpu_s))
         while samples[1][0] <= now - window_s:
             samples.popleft()
         if cpu_s - samples[0][1] > self._limits.cpu_s:
             return f"used more than {self._limits.cpu_s:g} s of CPU time within {window_s:g} s"
-        if self.is_busy and now >= self._call_ends():
-            if self._is_starting:
-                return f"did not start within {self._limits.start_s:g} s"
-            return f"a callback took longer than {self._limits.call_s:g} s"
-        return None
+        if not self.is_busy or now < self._deadline:
+            return None
+        if not self._is_overdue:
+            self._is_overdue = True
+            self._deadline = now + SECOND_LOOK_S
+            return None
+        if self._is_starting:
+            return f"did not start within {self._limits.start_s:g} s"
+        return f"a callback took longer than {self._limits.call_s:g} s"
 
     def _begin_call(self, now: float) -> None:
-        self._call_since = now
+        self._deadline = now + self._limits.call_s
+        self._is_overdue = False
         self._said_frames = self._said_bytes = 0
 
-    def _call_ends(self) -> float:
-        return self._call_since + (self._limits.start_s if self._is_starting else self._limits.call_s)
+
+def _next_moment(now: float, period: float) -> float:
+    return (now // period + 1) * period
 
 
 def size(count: int) -> str:

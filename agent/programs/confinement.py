@@ -22,27 +22,29 @@ class ConfinementError(Exception):
     """Programs cannot be contained here; one line for people."""
 
 
-def refusal() -> str | None:
-    """Why programs cannot be contained on this machine, as far as one can know without trying; None if they can."""
+def unsupported() -> str | None:
+    """Why programs cannot be contained on any machine like this; None if they may be. Asks nothing of the kernel."""
     system, machine = os.uname().sysname, os.uname().machine
     if system != "Linux":
         return f"programs cannot be contained on {system}: it takes Linux 5.13 or newer"
     if machine not in AUDIT_NAMES or sys.maxsize < 1 << 32:
-        bits = 64 if sys.maxsize > 1 << 32 else 32
-        return (
-            f"programs cannot be contained on {machine} with {bits} bits: it takes {' or '.join(AUDIT_NAMES)} with 64"
-        )
+        return f"programs cannot be contained on {machine}: it takes {' or '.join(AUDIT_NAMES)}, and Python of 64 bits"
+    return None
+
+
+def refusal() -> str | None:
+    """Why programs cannot be contained on this machine, as far as one can know without trying; None if they can."""
+    if (reason := unsupported()) is not None:
+        return reason
     try:
         landlock.version()
     except OSError as error:
-        return (
-            f"programs cannot be contained here: the kernel has no Landlock, or it is switched off ({error.strerror})"
-        )
+        return f"programs cannot be contained here: no Landlock in this kernel, or switched off ({error.strerror})"
     try:
         kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, None)
     except OSError as error:
         if error.errno != errno.EFAULT:  # it would have looked at a filter, had there been one
-            return f"programs cannot be contained here: the kernel filters no system calls ({error.strerror})"
+            return f"programs cannot be contained here: no filters of system calls in this kernel ({error.strerror})"
     return None
 
 
@@ -55,6 +57,7 @@ def confine(limits: ProgramLimits, readable: Iterable[str]) -> None:
         raise ConfinementError(reason)
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
         ("limits of resources", lambda: _limit_resources(limits)),
+        ("core dumps", lambda: kernel.prctl(kernel.PR_SET_DUMPABLE, 0)),
         ("no_new_privs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)),
         ("capabilities", kernel.drop_capabilities),
         ("Landlock", lambda: landlock.restrict(readable)),

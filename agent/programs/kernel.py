@@ -6,8 +6,9 @@ import ctypes
 import os
 import struct
 
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 22, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
 SECCOMP_MODE_FILTER = 2
+_PIDFD_OPEN = 434
 _CAPABILITY_VERSION_3 = 0x2008_0522
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syscall.restype = ctypes.c_long
@@ -24,6 +25,11 @@ def prctl(option: int, *arguments: Argument) -> int:
     """Like `syscall`; arguments that are left out are 0."""
     passed = [*map(_passed, arguments), *([ctypes.c_ulong(0)] * (4 - len(arguments)))]
     return _checked(_LIBC.prctl(ctypes.c_int(option), *passed))
+
+
+def open_pidfd(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends. `os.pidfd_open` is not in every build of Python."""
+    return syscall(_PIDFD_OPEN, pid, 0)
 
 
 def drop_capabilities() -> None:

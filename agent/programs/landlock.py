@@ -47,14 +47,13 @@ def _ruleset(newest: int) -> tuple[int, int]:
 
     Some kernels claim a version without all of its rights: then those of the version before are tried.
     """
-    for found in range(newest, 0, -1):
-        attributes = _attributes(found)
-        try:
-            return kernel.syscall(CREATE_RULESET, attributes, len(attributes), 0), found
-        except OSError as error:
-            if error.errno != errno.EINVAL or found == 1:
-                raise
-    raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    attributes = _attributes(newest)
+    try:
+        return kernel.syscall(CREATE_RULESET, attributes, len(attributes), 0), newest
+    except OSError as error:
+        if error.errno != errno.EINVAL or newest == 1:
+            raise
+    return _ruleset(newest - 1)
 
 
 def _attributes(found: int) -> bytes:

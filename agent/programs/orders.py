@@ -63,7 +63,7 @@ class ProgramLimits:
     """What each program may use; one that goes beyond is ended, and only that one."""
 
     memory_bytes: int = 256 * MIB
-    """Address space, Python's own included (about 20 MiB)."""
+    """Address space, Python's own included (about 17 MiB)."""
     start_s: float = 30.0
     """From the order to a contained process that can be called, by the wall clock."""
     call_s: float = 10.0
@@ -72,7 +72,7 @@ class ProgramLimits:
     """CPU time in any `cpu_window_s`."""
     cpu_window_s: float = 60.0
     open_files: int = 32
-    """File descriptors, six of which every program has."""
+    """File descriptors, five of which every program has."""
     frame_bytes: int = 8 * MIB
     """Each thing that a program is told, or says."""
     said_frames: int = 10_000

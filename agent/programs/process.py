@@ -13,6 +13,7 @@ from typing import IO
 import trio
 
 from agent import log
+from agent.programs import kernel
 from agent.programs.conduct import Conduct, size
 from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
@@ -28,7 +29,7 @@ CLOSED_S = 0.5
 DRAIN_S = 1.0
 REAP_S, REAP_POLL_S = 5.0, 0.005
 PRINTED_PAUSE_S = 0.05
-"""After each `READ_BYTES` that it prints: a program that prints without end waits for its reader."""
+"""Between readings of what it prints, `READ_BYTES` each at most: who prints without end waits for the reader."""
 ENVIRONMENT = {"HOME": "/", "OMP_NUM_THREADS": "1", "TZ": "UTC"}
 """Nobody's home; no threads of numpy's, which would be refused; the same time of day on all agents."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH",)
@@ -54,6 +55,7 @@ class Process:
         self._wants_last_words = False
         self._condemned = trio.Event()
         self._closed = trio.Event()
+        self._is_over = trio.Event()
 
     def tell(self, order: TellProgram) -> None:
         """Queues what it is told; ends it if it has too much to read already."""
@@ -108,6 +110,8 @@ class Process:
         except OSError as error:  # the agent has no descriptors left
             self.condemn(f"cannot be started: {error.strerror}")
         finally:
+            for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                pipe.close()
             process.kill()
             with trio.CancelScope(shield=True, deadline=trio.current_time() + REAP_S):
                 while process.poll() is None:
@@ -138,6 +142,7 @@ class Process:
                 listening.start_soon(self._listen, stdout)
                 listening.start_soon(self._keep_printed, stderr)
                 await ended.wait()
+                self._is_over.set()
                 listening.cancel_scope.deadline = trio.current_time() + DRAIN_S
             nursery.cancel_scope.cancel()
 
@@ -176,8 +181,8 @@ class Process:
         while piece := await stderr.receive_some(READ_BYTES):
             self._printed += piece
             del self._printed[: -self._limits.stderr_bytes]
-            if len(piece) == READ_BYTES:
-                await trio.sleep(PRINTED_PAUSE_S)
+            with trio.move_on_after(PRINTED_PAUSE_S):
+                await self._is_over.wait()
 
     async def _mind_closed_wire(self) -> None:
         await self._closed.wait()
@@ -205,8 +210,9 @@ def _spawn(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _stream(pipe: IO[bytes] | None) -> trio.lowlevel.FdStream:
     """Takes a pipe over."""
     assert pipe is not None
-    with pipe:
-        return trio.lowlevel.FdStream(os.dup(pipe.fileno()))
+    stream = trio.lowlevel.FdStream(os.dup(pipe.fileno()))
+    pipe.close()
+    return stream
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -221,7 +227,7 @@ class _Pidfd:
     """Waits for the end of a process."""
 
     def __init__(self, pid: int) -> None:
-        self._descriptor = os.pidfd_open(pid)
+        self._descriptor = kernel.open_pidfd(pid)
 
     async def wait(self) -> None:
         await trio.lowlevel.wait_readable(self._descriptor)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from agent.programs.confinement import refusal
+from agent.programs.confinement import unsupported
 from agent.programs.orders import EndProgram, Order, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
 from agent.programs.process import Process
 
@@ -63,7 +63,7 @@ class Processes:
     def _start(self, program: Process) -> None:
         if len(self._programs) >= self._limits.programs:
             program.condemn(f"cannot be started: {self._limits.programs} programs run on this agent, and no more may")
-        elif (reason := refusal()) is not None:
+        elif (reason := unsupported()) is not None:
             program.condemn(reason)
         else:
             self._programs[program.key] = program

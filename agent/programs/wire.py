@@ -6,13 +6,15 @@ import os
 
 from agent.programs.frames import HEADER, framed
 
+PIECE_BYTES = 1 << 16
+
 
 class Wire:
     """Frames from and to the agent, over two file descriptors that are the wire's own from now on."""
 
     def __init__(self, read_fd: int, write_fd: int, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
-        self._input = os.fdopen(read_fd, "rb")
+        self._read_fd = read_fd
         self._write_fd = write_fd
 
     def read(self) -> bytes:
@@ -35,10 +37,13 @@ class Wire:
         self._send(framed(b""))
 
     def _exactly(self, size: int) -> bytes:
-        data = self._input.read(size)
-        if len(data) < size:
-            raise EOFError("the agent has gone")
-        return data
+        data = bytearray()
+        while len(data) < size:
+            piece = os.read(self._read_fd, min(size - len(data), PIECE_BYTES))
+            if not piece:
+                raise EOFError("the agent has gone")
+            data += piece
+        return bytes(data)
 
     def _send(self, data: bytes) -> None:
         rest = memoryview(data)

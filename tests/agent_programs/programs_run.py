@@ -17,7 +17,10 @@ from agent.programs.processes import Processes
 DEADLINE_S = 30
 GOOD, TRIED = 1, 2
 """Keys: of a program that behaves, and of the one beside it."""
-COMMAND = (sys.executable, "-I", "-B", str(Path(__file__).with_name("tried.py")))
+PYTHON = (sys.executable, "-I", "-B")
+COMMAND = (*PYTHON, str(Path(__file__).with_name("tried.py")))
+WITH_FIRST_LANDLOCK = (*PYTHON, str(Path(__file__).with_name("with_first_landlock.py")))
+"""The same programs, as contained on Linux 5.13."""
 needs_containment = pytest.mark.skipif(refusal() is not None, reason=refusal() or "")
 
 
@@ -80,9 +83,11 @@ async def running(command: Sequence[str] = COMMAND, limits: ProgramLimits | None
 
 
 @asynccontextmanager
-async def beside_a_good_one(limits: ProgramLimits | None = None) -> AsyncIterator[Programs]:
+async def beside_a_good_one(
+    limits: ProgramLimits | None = None, command: Sequence[str] = COMMAND
+) -> AsyncIterator[Programs]:
     """With two programs, GOOD and TRIED. Whatever becomes of the latter, the former has to be there in the end."""
-    async with running(limits=limits) as programs:
+    async with running(command, limits) as programs:
         programs.start(GOOD)
         programs.start(TRIED)
         assert await programs.said(GOOD, "echo before") == "before"

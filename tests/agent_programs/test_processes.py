@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -129,6 +130,25 @@ async def test_cancelled_nobody_is_left() -> None:
     assert programs.told == []
 
 
+@pytest.mark.parametrize("free", range(14))
+async def test_an_agent_without_descriptors_goes_on(free: int) -> None:
+    """It takes some to start a program; how many it has come to when there are no more does not matter."""
+    async with beside_a_good_one() as programs:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        used = max(map(int, os.listdir("/proc/self/fd")))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + free, hard))
+        try:
+            programs.start(3)
+            programs.call(3, "echo there")
+            told = await programs.next(3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert told in (ProgramSaid(3, b"there"), ProgramEnded(3, "cannot be started: Too many open files"))
+        if isinstance(told, ProgramEnded):
+            programs.start(3)
+            assert await programs.said(3, "echo there") == "there"
+
+
 async def test_programs_die_with_their_agent() -> None:
     with trio.fail_after(DEADLINE_S):
         agent = subprocess.Popen([sys.executable, str(HERE / "short_lived_agent.py")], stdout=subprocess.PIPE)
@@ -142,14 +162,19 @@ async def test_programs_die_with_their_agent() -> None:
 
 
 async def test_programs_are_refused_where_the_kernel_cannot_contain_them() -> None:
-    command = (sys.executable, str(HERE / "without_landlock.py"), *COMMAND)
+    command = (sys.executable, str(HERE / "other_kernel.py"), "without", *COMMAND)
     async with running(command) as programs:
         programs.start(TRIED)
         ended = await programs.ended(TRIED)
         assert ended.reason == (
-            "programs cannot be contained here: the kernel has no Landlock, or it is switched off "
-            "(Function not implemented)"
+            "programs cannot be contained here: no Landlock in this kernel, or switched off (Function not implemented)"
         )
+
+
+async def test_kernels_that_claim_more_of_landlock_than_they_have() -> None:
+    async with running((sys.executable, str(HERE / "other_kernel.py"), "unfinished", *COMMAND)) as programs:
+        programs.start(TRIED)
+        assert await programs.said(TRIED, "read /etc/passwd") == "PermissionError"
 
 
 async def test_a_call_told_before_the_program_is_there_waits() -> None:

@@ -6,11 +6,11 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from programs_run import GOOD, TRIED, beside_a_good_one, needs_containment
+from programs_run import COMMAND, GOOD, TRIED, WITH_FIRST_LANDLOCK, beside_a_good_one, needs_containment
 
 pytestmark = [pytest.mark.trio, needs_containment]
 ABSTRACT = f"elf-test-{os.getpid()}"
@@ -31,7 +31,7 @@ REFUSED = [
     "listing {here}",
     "listing /proc",
     "listing /dev",
-    "listing {home}",
+    "listing /etc",
     "listing {folder}/.ssh",
     "write {secret}",
     "write {new}",
@@ -85,7 +85,6 @@ def names(tmp_path: Path) -> Iterator[dict[str, object]]:
                 "secret": secret,
                 "new": tmp_path / "new",
                 "folder": tmp_path,
-                "home": Path.home(),
                 "here": Path.cwd(),
                 "importable": socket.__file__,
                 "port": tcp.getsockname()[1],
@@ -94,9 +93,10 @@ def names(tmp_path: Path) -> Iterator[dict[str, object]]:
             }
 
 
+@pytest.mark.parametrize("command", [COMMAND, WITH_FIRST_LANDLOCK], ids=["today", "first Landlock"])
 @pytest.mark.parametrize("attempt", REFUSED)
-async def test_refused(attempt: str, names: dict[str, object], tmp_path: Path) -> None:
-    async with beside_a_good_one() as programs:
+async def test_refused(attempt: str, command: Sequence[str], names: dict[str, object], tmp_path: Path) -> None:
+    async with beside_a_good_one(command=command) as programs:
         assert await programs.said(TRIED, attempt.format(**names)) == "PermissionError"
         assert await programs.said(TRIED, "echo still") == "still"
     secret = tmp_path / ".ssh" / "id_ed25519"
