@@ -191,7 +191,7 @@ class ClientRequests:
             case StopAnswered(found=True, refusal=None):
                 return control.Stopped(name)
             case StopAnswered(found=True, refusal=refusal):
-                return control.Refused("usage", f"{name} is not stopped: {refusal}")
+                return control.Refused("owned", f"{name} is not stopped: {refusal}")
             case StopAnswered():
                 return control.Refused("unknown", no_job(name))
             case _:

@@ -92,7 +92,7 @@ class Installations:
         if message.begins > FIRST_PANE and not message.job.bounded:
             # What is out already is out: whoever comes now reads what comes now.
             streams = dict.fromkeys(streams, StreamOptions("end"))
-        columns = columns_read(part.versions, part.about)
+        columns = columns_read(part.versions, part.program.about if part.program is not None else None)
         return feeds_of_job(part.app_id, columns, streams, self._parts.all_feeds(), bounded=message.job.bounded)
 
     def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:

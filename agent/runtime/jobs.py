@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agent.programs.calls import About
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey
@@ -84,11 +83,6 @@ class JobPart:
         code = self.versions.newest.function.code if self.versions is not None else None
         return self.programs.get(code) if code is not None else None
 
-    @property
-    def about(self) -> About | None:
-        """What that code says of itself."""
-        return self.program.about if self.program is not None else None
-
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
@@ -127,7 +121,8 @@ class JobPart:
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            map_events = self.map_events if self.about is not None and self.about.maps else None
+            maps = self.program is not None and self.program.about is not None and self.program.about.maps
+            map_events = self.map_events if maps else None
             self.intake = new_intake(self.versions, message, feeds, wall_ms, self._room, self._all_feeds, map_events)
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):

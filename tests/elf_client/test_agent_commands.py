@@ -79,7 +79,7 @@ def test_jobs_are_a_table_for_people(socket_path: Path, monkeypatch: pytest.Monk
         finished = ask("jobs", socket=socket_path)
     assert (finished.code, finished.err) == (0, "")
     title, _, live, once = (line.split() for line in finished.out.splitlines() if line.strip())
-    assert title == ["APP", "STREAM", "KIND", "AGENTS", "UP", "TO", "MASTER", "QUERY"]
+    assert title == ["APP", "STREAM", "KIND", "AGENTS", "UP", "TO", "MASTER", "OWNER", "QUERY"]
     assert live[:4] + live[6:8] == ["shop", "web", "live", "7", "2026-01-02T03:04:00Z", "agent-3"]
     assert once[:3] == ["once-1", "*", "once"]
     assert server.requests == [GetJobs()]
