@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from query.ast import Expression, Query, Star
 
 QUERY_BYTES_MAX = 64 * 1024
+# With app('') around it, and its quotes doubled, it has to fit where a stream is named.
+APP_NAME_MAX = 248
 DEPTH_MAX = 100
 # A plan must get through to every agent: no list in it over 4,096 long, and no more than 65,536 values in all.
 NODES_MAX = 12_000

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _KEYWORDS = {
     "_SELECT": "SELECT",
     "_FROM": "FROM",
+    "_JOIN": "JOIN",
+    "LEFT_OUTER": "LEFT JOIN",
+    "_ON": "ON",
     "_WHERE": "WHERE",
     "_GROUP": "GROUP BY",
     "_ORDER": "ORDER BY",
@@ -33,7 +36,7 @@ _KEYWORDS = {
     "ASC": "ASC",
     "DESC": "DESC",
 }
-_CLAUSES = ("_SELECT", "_FROM", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
+_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
@@ -41,12 +44,15 @@ _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 _FOREIGN = {
     "BETWEEN": "write it as two comparisons joined by AND",
     "CASE": "",
+    "CROSS": "there are JOIN and LEFT JOIN",
     "DISTINCT": "GROUP BY gives each combination of values once",
+    "FULL": "there are JOIN and LEFT JOIN",
     "HAVING": "",
-    "JOIN": "",
     "OFFSET": "",
     "OVER": "",
+    "RIGHT": "there are JOIN and LEFT JOIN",
     "UNION": "",
+    "USING": "write what has to be equal, as in ON web.product = b.product",
 }
 _FOREIGN_CHARACTERS = {"&": "AND", "|": "OR", "!": "NOT"}
 _NUMBER = re.compile(r"\.?\d[\w.]*")
@@ -114,6 +120,8 @@ class _Unexpected:
             guess = nearest(token, _UNITS)
             hint = f"did you mean {guess}?" if guess else _continuation(self._accepted)
             return self._error(f"WINDOWING needs a unit of time, not {_shown(token)}", hint)
+        if self._accepted == {"STRING"}:
+            return self._error("app() takes the name of a job in quotes", "as in app('top-products')")
         if token.upper() in _FOREIGN:
             return _foreign(self._text, token, self._span)
         if before in _FOREIGN:
