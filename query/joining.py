@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from query.limits import TABLE_ROWS_MAX
 from query.values import NUMBERS, Value, column
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from query.plan import Plan, PlanJoin
 
-TABLE_ROWS_MAX = 100_000
 FANOUT_MAX = 1_000
 """Rows an event can meet. Of more rows with the same values in the compared columns, the first ones count."""
 PARTS_MAX = 64

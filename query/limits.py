@@ -26,6 +26,9 @@ KEYS_MAX = 64
 ROWS_MAX = 1_000_000
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
+# What JOIN takes of another job: its latest result, if it is no larger.
+TABLE_ROWS_MAX = 100_000
+TABLE_BYTES_MAX = 8 << 20
 WINDOW_DAYS_MAX = 36_500
 DAY_MS = 86_400_000
 INTEGER_MAX = 2**63 - 1

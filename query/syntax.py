@@ -142,7 +142,10 @@ class _Unexpected:
             return self._error(f"{shown} cannot stand here", f"the order of clauses is {order}")
         if token.type == "COMPARISON" and "PLUS" in accepted:
             return self._error("comparisons cannot be chained", "join two comparisons with AND")
-        return self._error(f"{shown} cannot stand here", self._guess() or _continuation(accepted))
+        guess = self._guess()
+        if not guess and token.type in ("IDENT", "QUOTED") and "_AS" in accepted and "PLUS" not in accepted:
+            guess = f"{_continuation(accepted)}; another name is given with AS, as in AS {shown}"
+        return self._error(f"{shown} cannot stand here", guess or _continuation(accepted))
 
     def _guess(self) -> str:
         """The keyword that was meant, by this word or by the one before it, which then read as a name."""
@@ -151,7 +154,7 @@ class _Unexpected:
             return f"did you mean {guess}?"
         clauses = [_KEYWORDS[clause] for clause in _CLAUSES]
         guess = nearest(self._before, clauses)
-        known = self._before.upper() in (*clauses, "")
+        known = self._before.upper() in (*clauses, "LEFT", "INNER", "")
         return f"did you mean {guess} instead of {self._before}?" if guess and not known else ""
 
     def _error(self, message: str, hint: str) -> QueryError:

@@ -219,7 +219,7 @@ class ClientRequests:
         catalog = {
             stream.name: stream_schema(stream.paths, stream.format, stream.time_field) for stream in self._streams
         }
-        named = parsed.stream.name if parsed.stream is not None else None
+        named = parsed.source.name if isinstance(parsed.source, query.Stream) else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
             catalog[named] = query.Schema({}, open=True)
         plan = query.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
