@@ -19,6 +19,7 @@ from agent.control.server import Connection
 from agent.daemon.pump import Pump
 from agent.feeding.stream_schema import stream_schema
 from agent.runtime.agent import Agent
+from agent.runtime.app_names import NO_JOB
 from agent.runtime.messages import Submit, Update
 from agent.runtime.notices import (
     Accepted,
@@ -344,4 +345,4 @@ class ClientRequests:
 
 
 def _no_job(name: str) -> str:
-    return f"there is no job {name} in this fleet: elf jobs lists those there are"
+    return NO_JOB.format(name=name)

@@ -6,13 +6,14 @@ rows of each pane. Everything above (worker, combiner, master) sees only this sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 import cbt
 import query
+from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
@@ -23,11 +24,13 @@ PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 class JobFunction:
     """A plan made runnable.
 
-    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel.
+    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `lookup`: the
+    rows that events are joined with, if they are.
     """
 
     def __init__(self, plan: query.Plan, since_ms: int | None = None, until_ms: int | None = None) -> None:
         self.plan = plan
+        self.lookup = None if plan.join is None else Lookup(plan, plan.join)
         self._since_ms = since_ms
         self._until_ms = until_ms
         self._events = query.EventStage(plan)
@@ -83,6 +86,20 @@ class JobFunction:
         if self._until_ms is not None:
             conditions.append(pl.col("@time") < self._until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has all that it needs beside events."""
+        return self.lookup is None or self.lookup.is_settled
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether what it joins events with now is not what it should be."""
+        return self.lookup is not None and self.lookup.lacks
+
+    def joined(self, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """The events with what they are joined with, in one frame or several; `@dropped` may be there then."""
+        return (events,) if self.lookup is None else self.lookup.joined(events)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
         """Matching events as keys and arguments (or rows), with their pane: what a store takes."""

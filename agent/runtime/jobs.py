@@ -68,6 +68,11 @@ class JobPart:
         """Whether this agent has to be in the job's tree."""
         return self.works or self.forwards or self.master is not None
 
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another one's results, and its master, which is to do so, is here."""
+        return self.master is not None and self.master.app is not None
+
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:

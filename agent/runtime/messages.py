@@ -19,6 +19,8 @@ Bitmap = Annotated[bytes, msgspec.Meta(max_length=8192)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[int, msgspec.Meta(ge=0, lt=65536)]
 Time = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Reader = Id | None
+"""The job on a follower's agent that reads the results; None: clients of that agent do."""
 Reason = Literal["finished", "stopped", "nobody", "failed"]
 """Why a job is over; nobody: it was over what logs hold, and no agent has its stream; failed: it cannot go on."""
 GRACE_MS = 5000
@@ -226,10 +228,13 @@ class Follow(Message, frozen=True, tag=True):
 
     request: Count
     after: Time | None
+    reader: Reader = None
 
 
 class Unfollow(Message, frozen=True, tag=True):
     """Agent → master: send no more results here."""
+
+    reader: Reader = None
 
 
 class NoJob(Message, frozen=True, tag=True):
@@ -237,7 +242,10 @@ class NoJob(Message, frozen=True, tag=True):
 
 
 class Followed(Message, frozen=True, tag=True):
-    """Master → follower, in answer to a new request: what the job is; windows after `after` come next."""
+    """Master → follower, in answer to a new request: what the job is; windows after `after` come next.
+
+    `lost`: the newest pane whose result is not kept any more.
+    """
 
     epoch: Epoch
     request: Count
@@ -248,12 +256,15 @@ class Followed(Message, frozen=True, tag=True):
     columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
     bounded: bool
     version: Count = 1
+    lost: Time = -(2**63)
+    reader: Reader = None
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
     """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
 
-    `sent`: the pane of the last window that was sent, so that its loss shows.
+    `sent`: the pane of the last window that was sent, so that its loss shows. `closed_ms`: up to this instant, every
+    window is out, also those without a result.
     """
 
     epoch: Epoch
@@ -262,6 +273,8 @@ class Acknowledgement(Message, frozen=True, tag=True):
     expected: Count
     version: Count
     master_name: Name
+    closed_ms: Time = -(2**63)
+    reader: Reader = None
 
 
 class Window(Message, frozen=True, tag=True):
@@ -271,6 +284,7 @@ class Window(Message, frozen=True, tag=True):
     previous: Time
     pane: Time
     json: bytes
+    reader: Reader = None
 
 
 class Finished(Message, frozen=True, tag=True):
@@ -280,12 +294,17 @@ class Finished(Message, frozen=True, tag=True):
     sent: Time
     reason: Reason
     failure: Text = ""
+    reader: Reader = None
 
 
 class Ask(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: the last results of this job, up to so many."""
+    """Agent → master, as a request to the appId: the last results of this job, up to so many.
+
+    In place of one that is larger than `bytes_max` comes an empty one.
+    """
 
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
+    bytes_max: Count = 2**63 - 1
 
 
 class Answer(Message, frozen=True, tag=True):

@@ -23,6 +23,7 @@ from agent.runtime.messages import (
     StopAnswer,
     Submit,
     Submitted,
+    Unfollow,
     Update,
 )
 from agent.runtime.parts import Parts
@@ -185,9 +186,9 @@ class Offices:
         office = self._offices.get(message.app_id)
         self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
 
-    def unfollow(self, app_id: Id, sender: Peer) -> None:
-        if (office := self._offices.get(app_id)) is not None:
-            office.followers.unfollow(sender)
+    def unfollow(self, message: Unfollow, sender: Peer) -> None:
+        if (office := self._offices.get(message.app_id)) is not None:
+            office.followers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
         """Somebody wants a job to compute something else."""

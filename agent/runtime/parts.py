@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import query
 from agent.parsing import Parsed
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, merged_columns, united
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_worker, merged_columns, united
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.master import Master
@@ -72,9 +72,8 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        works = bool(self._streams_of(announce.stream)) and (
-            self.takes_work or (part is not None and part.intake is not None)
-        )
+        has_events = bool(self._streams_of(announce.stream)) or (part is not None and part.reads_app)
+        works = has_events and (self.takes_work or (part is not None and part.intake is not None))
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -86,6 +85,8 @@ class Parts:
             part.begin_epoch(announce.epoch, announce.master)
         part.commit(announce.frontier)
         part.works = works
+        if not works:
+            part.intake = None
         part.forwards = part.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
@@ -150,12 +151,12 @@ class Parts:
         else:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None and part.versions is not None:
-            streams = self._streams_of(message.job.stream)
-            if message.begins > FIRST_PANE and not message.job.bounded:
-                # What is out already is out: whoever comes now reads what comes now.
-                streams = dict.fromkeys(streams, StreamOptions("end"))
             columns = merged_columns(columns_of(one.function) for one in part.versions)
-            feeds = feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
+            streams = self._streams_of(message.job.stream)
+            app = part.versions.newest.function.plan.app
+            feeds = feeds_of_worker(message, app, columns, streams, self._all_feeds())
+            if part.reads_app:
+                wall_ms = FIRST_PANE  # not the clock, but the other job says what it will be able to know
             self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
         self.pass_on(part, now)
         return True
@@ -306,8 +307,9 @@ class Parts:
     # Events and sealing.
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read for all jobs together."""
-        return united(self._all_feeds())
+        """What has to be read of files for all jobs together."""
+        intakes = (part.intake for part in self._parts.values() if part.intake is not None and part.intake.is_ready)
+        return united(feed for intake in intakes for feed in intake.feeds.values() if feed.app is None)
 
     def _all_feeds(self) -> list[Feed]:
         intakes = (part.intake for part in self._parts.values() if part.intake is not None)
@@ -323,6 +325,11 @@ class Parts:
             intake.caught_up(key, wall_ms)
             intake.start_sealing()
 
+    def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
+        """Another job's results come from now on: those of windows after this instant."""
+        for _ in self._reading(key, now, closed_ms):
+            pass
+
     def lacks(self, key: FeedKey, some: bool) -> None:
         for part in self:
             if part.intake is not None and key in part.intake.feeds:
@@ -336,7 +343,7 @@ class Parts:
     def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[Intake]:
         """The jobs that read a feed; that it has something to say means that it is open."""
         for part in self:
-            if part.intake is not None and key in part.intake.feeds:
+            if part.intake is not None and key in part.intake.feeds and part.intake.is_ready:
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self._tell_master(part, ready, now)
