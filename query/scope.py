@@ -171,7 +171,8 @@ class Scope:
 
     def _free_name(self, path: tuple[str, ...]) -> str:
         name = ".".join(path)
-        if name in RESERVED_COLUMNS or name in self._by_name:
+        is_bound = self._windowed and name in WINDOW_BOUNDS
+        if is_bound or name in RESERVED_COLUMNS or name in self._by_name:
             name = ".".join('"' + part.replace('"', '""') + '"' for part in path)
         while name in self._by_name:
             name += "'"

@@ -150,9 +150,11 @@ class AppReadings:
                 self._is_over(reading, now, wall_ms, is_whole=reason == "finished")
 
     def _open(self, reading: _Reading, closed_ms: int, now: float) -> None:
-        """The first that comes tells from where on there is everything."""
-        begins_after = closed_ms if reading.begins_after is None else reading.begins_after
-        self._parts.open_app(reading.key, begins_after, now)
+        """The first that comes tells from where on there is everything; of a job over what logs hold, all is."""
+        if reading.begins_after is not None:
+            closed_ms = reading.begins_after
+        if closed_ms != FIRST_PANE or reading.ends_with_app:
+            self._parts.open_app(reading.key, FIRST_PANE if reading.ends_with_app else closed_ms, now)
 
     def _events(self, reading: _Reading, pane: int, json: bytes) -> Parsed:
         columns = reading.intake.feeds[reading.key].columns

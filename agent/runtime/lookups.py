@@ -23,7 +23,7 @@ from agent.runtime.post import Post
 from agent.runtime.questions import Questions
 from overlay import Id, Responded
 
-SPREAD_S = 1.0
+SPREAD_S = 0.5
 """The agents that look up in one job ask within so much time."""
 AGAIN_S = 2.0
 """After a question without an answer."""
@@ -67,6 +67,7 @@ class Lookups:
         self._notices: list[Notice] = []
         self._questions = Questions(post, announcements, self._notices)
         self._tables: dict[str, _Table] = {}
+        self._lookups: list[Lookup] = []
         self._numbers = 0
 
     @property
@@ -76,15 +77,13 @@ class Lookups:
     def tick(self, parts: Iterable[JobPart], now: float) -> None:
         """Asks what is to be asked for the workers of these, and gives them what has come."""
         functions = [function for part in parts if part.intake for function in part.intake.functions()]
-        lookups = [function.lookup for function in functions if function.lookup is not None]
-        wanted = {lookup.app for lookup in lookups}
+        self._lookups = [function.lookup for function in functions if function.lookup is not None]
+        wanted = {lookup.app for lookup in self._lookups}
         self._tables = {name: table for name, table in self._tables.items() if name in wanted}
         for name in wanted:
             self._look_after(name, now)
         self._questions.tick(now)
         self._take(now)
-        for lookup in lookups:
-            self._give(lookup, self._tables[lookup.app], now)
 
     def responded(self, event: Responded, now: float) -> None:
         """An answer may be to a question of this."""
@@ -134,6 +133,9 @@ class Lookups:
             if isinstance(notice, Answered):
                 table.json = notice.results[-1][1] if notice.results else None
                 table.revision += 1
+        for lookup in self._lookups:
+            if lookup.app in self._tables:
+                self._give(lookup, self._tables[lookup.app], now)
 
     def _give(self, lookup: Lookup, table: _Table, now: float) -> None:
         if lookup.revision < table.revision:

@@ -85,8 +85,9 @@ def test_each_column_is_of_one_side():
 
 def test_with_windows_the_bounds_of_rows_go_by_a_name():
     plan = planned("SELECT window_start, t.window_start AS of FROM app('top') AS t WINDOWING 1 HOUR")
-    assert columns(plan.columns) == [("window_start", ("window_start",), "timestamp")]
-    assert [output.expression.name for output in plan.output] == ["window_start", "window_start"]
+    assert columns(plan.columns) == [('"window_start"', ("window_start",), "timestamp")]
+    assert [output.expression.name for output in plan.output] == ["window_start", '"window_start"']
+    assert Plan.from_wire(plan.to_wire()) == plan
 
 
 MISTAKES = {
