@@ -41,6 +41,7 @@ class DrivenIntake:
     """Plays the part of an `Intake`; sealing is the program's business."""
 
     can_seal = False
+    is_ready = True
 
     def __init__(
         self, versions: Versions, feeds: Iterable[Feed], begins: int, wall_ms: int, room: SpillRoom | None = None

@@ -9,7 +9,7 @@ from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.announcements import Announcements
 from agent.runtime.code import Code, NotAbleError
 from agent.runtime.creators import NotTheirsError
-from agent.runtime.feeds_wanted import Feed, StreamOptions, feeds_of_job
+from agent.runtime.feeds_wanted import Feed, feeds_of_worker
 from agent.runtime.intakes import columns_read
 from agent.runtime.jobs import JobPart
 from agent.runtime.messages import Begin, Enrolled, Prepared, Propose, Version, Withdraw
@@ -78,8 +78,9 @@ class Installations:
         else:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None:
-            ready = part.start_working(message, self._feeds_of(part, message), wall_ms)
-            self._post.send(sender, ready, now)
+            # Where another job's results are read, not the clock, but that job says what it will be able to know.
+            begun_ms = FIRST_PANE if part.reads_app else wall_ms
+            self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
         if part.program is not None:
             part.program.version = newest.number
         self._parts.pass_on(part, now)
@@ -88,12 +89,10 @@ class Installations:
     def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
         """What a new worker has to read."""
         assert part.versions is not None
+        about = part.program.about if part.program is not None else None
+        columns, app = columns_read(part.versions, about), part.versions.newest.function.plan.app
         streams = self._parts.streams_of(message.job.stream)
-        if message.begins > FIRST_PANE and not message.job.bounded:
-            # What is out already is out: whoever comes now reads what comes now.
-            streams = dict.fromkeys(streams, StreamOptions("end"))
-        columns = columns_read(part.versions, part.program.about if part.program is not None else None)
-        return feeds_of_job(part.app_id, columns, streams, self._parts.all_feeds(), bounded=message.job.bounded)
+        return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
 
     def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""

@@ -83,6 +83,11 @@ class JobPart:
         code = self.versions.newest.function.code if self.versions is not None else None
         return self.programs.get(code) if code is not None else None
 
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another one's results, and its master, which is to do so, is here."""
+        return self.master is not None and self.master.app is not None
+
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:

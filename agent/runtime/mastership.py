@@ -206,7 +206,9 @@ class Mastership:
     def answer(self, message: Ask) -> Answer:
         """Tells the last results that are out."""
         job, log = self.master.job, self.followers.log
-        results = log.last_results(message.windows)
+        results = [
+            (pane, json if len(json) <= message.bytes_max else b"") for pane, json in log.last_results(message.windows)
+        ]
         return Answer(job.app_id, job.name, self.master.text, self.master.columns, results)
 
     def stop(self, now: float, reason: Reason = "stopped") -> None:

@@ -16,6 +16,8 @@ from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, 
 from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
 from overlay import Codec, Id, Peer
 
+Reader = Id | None
+"""The job on a follower's agent that reads the results; None: clients of that agent do."""
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
@@ -223,10 +225,13 @@ class Follow(Message, frozen=True, tag=True):
 
     request: Count
     after: Time | None
+    reader: Reader = None
 
 
 class Unfollow(Message, frozen=True, tag=True):
     """Agent → master: send no more results here."""
+
+    reader: Reader = None
 
 
 class NoJob(Message, frozen=True, tag=True):
@@ -234,7 +239,10 @@ class NoJob(Message, frozen=True, tag=True):
 
 
 class Followed(Message, frozen=True, tag=True):
-    """Master → follower, in answer to a new request: what the job is; windows after `after` come next."""
+    """Master → follower, in answer to a new request: what the job is; windows after `after` come next.
+
+    `lost`: the newest pane whose result is not kept any more.
+    """
 
     epoch: Epoch
     request: Count
@@ -245,12 +253,15 @@ class Followed(Message, frozen=True, tag=True):
     columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
     bounded: bool
     version: Count = 1
+    lost: Time = -(2**63)
+    reader: Reader = None
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
     """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
 
-    `sent`: the pane of the last window that was sent, so that its loss shows.
+    `sent`: the pane of the last window that was sent, so that its loss shows. `closed_ms`: up to this instant, every
+    window is out, also those without a result.
     """
 
     epoch: Epoch
@@ -259,6 +270,8 @@ class Acknowledgement(Message, frozen=True, tag=True):
     expected: Count
     version: Count
     master_name: Name
+    closed_ms: Time = -(2**63)
+    reader: Reader = None
 
 
 class Window(Message, frozen=True, tag=True):
@@ -268,6 +281,7 @@ class Window(Message, frozen=True, tag=True):
     previous: Time
     pane: Time
     json: bytes
+    reader: Reader = None
 
 
 class Finished(Message, frozen=True, tag=True):
@@ -277,12 +291,17 @@ class Finished(Message, frozen=True, tag=True):
     sent: Time
     reason: Reason
     failure: Text = ""
+    reader: Reader = None
 
 
 class Ask(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: the last results of this job, up to so many."""
+    """Agent → master, as a request to the appId: the last results of this job, up to so many.
+
+    In place of one that is larger than `bytes_max` comes an empty one.
+    """
 
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
+    bytes_max: Count = 2**63 - 1
 
 
 class Answer(Message, frozen=True, tag=True):

@@ -26,6 +26,7 @@ from agent.runtime.messages import (
     StopAnswer,
     Submit,
     Submitted,
+    Unfollow,
     Update,
     Updated,
 )
@@ -255,9 +256,9 @@ class Offices:
         office.update(self._node.peer, update, now)
         return None
 
-    def unfollow(self, app_id: Id, sender: Peer) -> None:
-        if (office := self._offices.get(app_id)) is not None:
-            office.followers.unfollow(sender)
+    def unfollow(self, message: Unfollow, sender: Peer) -> None:
+        if (office := self._offices.get(message.app_id)) is not None:
+            office.followers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
         """Somebody wants a job to compute something else."""

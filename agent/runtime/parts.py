@@ -74,9 +74,8 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        works = bool(self.streams_of(announce.stream)) and (
-            self.takes_work or (part is not None and part.intake is not None)
-        )
+        has_events = bool(self.streams_of(announce.stream)) or (part is not None and part.reads_app)
+        works = has_events and (self.takes_work or (part is not None and part.intake is not None))
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -88,6 +87,8 @@ class Parts:
             part.begin_epoch(announce.epoch, announce.master)
         part.commit(announce.frontier)
         part.works = works
+        if not works:
+            part.intake = None
         part.forwards = part.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
@@ -280,8 +281,9 @@ class Parts:
     # Events and sealing.
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read for all jobs together."""
-        return united(self.all_feeds())
+        """What has to be read of files for all jobs together."""
+        intakes = (part.intake for part in self._parts.values() if part.intake is not None and part.intake.is_ready)
+        return united(feed for intake in intakes for feed in intake.feeds.values() if feed.app is None)
 
     def all_feeds(self) -> list[Feed]:
         intakes = (part.intake for part in self._parts.values() if part.intake is not None)
@@ -297,6 +299,11 @@ class Parts:
             intake.caught_up(key, wall_ms)
             intake.start_sealing()
 
+    def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
+        """Another job's results come from now on: those of windows after this instant."""
+        for _ in self._reading(key, now, closed_ms):
+            pass
+
     def lacks(self, key: FeedKey, some: bool) -> None:
         for part in self:
             if part.intake is not None and key in part.intake.feeds:
@@ -310,7 +317,7 @@ class Parts:
     def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[AnyIntake]:
         """The jobs that read a feed; that it has something to say means that it is open."""
         for part in self:
-            if part.intake is not None and key in part.intake.feeds:
+            if part.intake is not None and key in part.intake.feeds and part.intake.is_ready:
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self.tell_master(part, ready, now)

@@ -7,7 +7,7 @@ import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, Person, ended, feed
 
 from agent import StopAnswered, Submit, SubmitRefused, Update, UpdateRefused
-from agent.runtime.names import AmbiguousNameError
+from agent.runtime.app_names import AmbiguousNameError
 from elf.sealing import stopping
 
 
