@@ -11,16 +11,12 @@ acknowledges it → Snapshots flow up the tree → the master replicates, publis
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
-import msgspec
-
-import query
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
 from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
-from agent.runtime.app_names import app_of, unreadable
+from agent.runtime.app_names import app_of
 from agent.runtime.app_readings import AppReadings
 from agent.runtime.bundle import Seal
 from agent.runtime.code import Code
@@ -34,7 +30,7 @@ from agent.runtime.letters import Letters
 from agent.runtime.lookups import Lookups
 from agent.runtime.master import Master
 from agent.runtime.messages import Ask, Submit, Update
-from agent.runtime.notices import Notice, SubmitRefused, UpdateRefused
+from agent.runtime.notices import Notice
 from agent.runtime.offices import Offices
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
@@ -149,31 +145,11 @@ class Agent:
 
     def submit(self, job: Submit, now: float, wall_ms: int) -> None:
         """Starts a job, wherever its master will be: `Accepted` or `SubmitRefused` follows."""
-        try:
-            plan = query.Plan.from_wire(job.plan)
-        except query.PlanError as error:
-            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
-            return
-        drives = job.bundle is not None and job.bundle.contents.drives
-        if (refusal := unreadable(plan, job.name, self._announcements.all())) is not None:
-            self._notices.append(SubmitRefused(job.app_id, refusal, unavailable=False))
-            return
-        bounded = job.bounded or (plan.window_ms is None and not drives)
-        # A window of another job that is out is out: nothing of it comes late.
-        grace_ms = job.grace_ms if plan.app is None else 0
-        job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms), grace_ms=grace_ms)
-        self._requests.submit(job, tuple(query.output_names(plan)), now)
+        self._requests.submit(job, now, wall_ms)
 
     def update(self, update: Update, now: float, wall_ms: int) -> None:
         """Lets a job compute something else from a window on: `UpdateAnswered` or `UpdateRefused` follows."""
-        known = self._announcements.get(update.app_id)
-        with suppress(query.PlanError):  # of which the master will tell
-            plan = query.Plan.from_wire(update.plan)
-            refusal = unreadable(plan, known.name if known else None, self._announcements.all())
-            if refusal is not None:
-                self._notices.append(UpdateRefused(update.app_id, refusal, "usage"))
-                return
-        self._requests.update(msgspec.structs.replace(update, updated_ms=max(0, wall_ms)), now)
+        self._requests.update(update, now, wall_ms)
 
     def stop(self, app_id: int, now: float, seal: Seal | None = None) -> None:
         """Ends a job everywhere: `StopAnswered` follows. `seal`: its creator's word for that, if it has one."""

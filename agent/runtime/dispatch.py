@@ -15,7 +15,6 @@ from agent.runtime.messages import (
     Acknowledgement,
     Announce,
     Ask,
-    Begin,
     Commit,
     Enrol,
     Enrolled,
@@ -24,8 +23,6 @@ from agent.runtime.messages import (
     Follow,
     Followed,
     NoJob,
-    Prepared,
-    Propose,
     Ready,
     Received,
     Replica,
@@ -40,7 +37,6 @@ from agent.runtime.messages import (
     Update,
     Updated,
     Window,
-    Withdraw,
 )
 from agent.runtime.offices import Offices
 from agent.runtime.parts import Parts
@@ -48,6 +44,7 @@ from agent.runtime.post import FLEET_GROUP
 from agent.runtime.program_messages import AskLog, Broken, Letter, Told, Unable, Word
 from agent.runtime.requests import Requests
 from agent.runtime.succession import Succession
+from agent.runtime.version_messages import Begin, Prepared, Propose, Withdraw
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
 
 

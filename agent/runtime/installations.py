@@ -12,12 +12,13 @@ from agent.runtime.creators import NotTheirsError
 from agent.runtime.feeds_wanted import Feed, feeds_of_worker
 from agent.runtime.intakes import columns_read
 from agent.runtime.jobs import JobPart
-from agent.runtime.messages import Begin, Enrolled, Prepared, Propose, Version, Withdraw
+from agent.runtime.messages import Enrolled
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Unable
 from agent.runtime.programs import Program, Programs
+from agent.runtime.version_messages import Begin, Prepared, Propose, Version, Withdraw
 from overlay import Node, Peer
 
 

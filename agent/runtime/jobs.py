@@ -16,12 +16,13 @@ from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intakes import AnyIntake, new_intake
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
-from agent.runtime.messages import Enrolled, Prepared, Propose, Ready, Received, Snapshot, Version
+from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
+from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
 
@@ -350,11 +351,6 @@ class JobPart:
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
         return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
-
-    @property
-    def waiting_runs(self) -> int:
-        """Runs that wait here for those of other sources."""
-        return self._combiner.waiting_runs if self._combiner is not None else 0
 
     def excuse_stragglers(self, now: float) -> None:
         """Goes on without sources that stand still; of bounded input each takes its time to read."""

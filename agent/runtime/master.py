@@ -11,11 +11,12 @@ import query
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.function import JobFunction
-from agent.runtime.messages import Enrolled, Ready, Replica, Submit, Version
+from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
+from agent.runtime.version_messages import Version
 from agent.runtime.versions import InForce, Versions, first_version
 from overlay import Id
 

@@ -27,7 +27,6 @@ from agent.runtime.messages import (
     Farewell,
     Follow,
     NoJob,
-    Prepared,
     Ready,
     Replicated,
     Stopped,
@@ -41,6 +40,7 @@ from agent.runtime.programs import Programs
 from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
+from agent.runtime.version_messages import Prepared
 from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0

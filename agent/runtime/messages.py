@@ -14,6 +14,7 @@ from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.epochs import Epoch
 from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
+from agent.runtime.version_messages import Begin, Prepared, Propose, VersionList, Withdraw
 from overlay import Codec, Id, Peer
 
 Reader = Id | None
@@ -21,26 +22,7 @@ Reader = Id | None
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
-VERSIONS_MAX = 8
-"""Versions of a job that still have windows open; no further one is begun meanwhile."""
 LAGGARDS_MAX = 20
-
-
-class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One version of a job's function; `number` counts from 1 in the job's life.
-
-    It computes the panes after `after`, the last one of the version before, and has windows from `starts` on.
-    """
-
-    number: Count
-    after: Time
-    starts: Time
-    plan: dict[str, Any]
-    text: Text
-    bundle: Bundle | None = None
-
-
-VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -339,40 +321,6 @@ class Updated(Message, frozen=True, tag=True):
     agents: Count = 0
     expected: Count = 0
     laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []  # noqa: RUF012
-
-
-class Propose(Message, frozen=True, tag=True):
-    """Master → all, multicast: be ready to compute this too, and say so."""
-
-    epoch: Epoch
-    version: Count
-    plan: dict[str, Any]
-    text: Text = ""
-    bundle: Bundle | None = None
-
-
-class Prepared(Message, frozen=True, tag=True):
-    """Worker → master: I have all events later than `opened` (epoch ms) for this version, or why I cannot run it."""
-
-    epoch: Epoch
-    number: Number
-    version: Count
-    opened: Time
-    refusal: Text | None = None
-
-
-class Begin(Message, frozen=True, tag=True):
-    """Master → all, multicast: these versions are in force. Who is not told asks: it enrols again."""
-
-    epoch: Epoch
-    versions: VersionList
-
-
-class Withdraw(Message, frozen=True, tag=True):
-    """Master → all, multicast: this version will not be."""
-
-    epoch: Epoch
-    version: Count
 
 
 class Stop(Message, frozen=True, tag=True):

@@ -19,7 +19,6 @@ from agent.runtime.messages import (
     Farewell,
     Follow,
     NoJob,
-    Prepared,
     Ready,
     Replicated,
     Stop,
@@ -37,6 +36,7 @@ from agent.runtime.programs import Programs
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from agent.runtime.succession import Inheritance
+from agent.runtime.version_messages import Prepared
 from overlay import Id, Node, Peer, Requested
 
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"

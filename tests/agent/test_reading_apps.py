@@ -370,10 +370,8 @@ def test_what_is_no_result_makes_its_window_partial(json: bytes) -> None:
     fleet = live()
     read(fleet)
     write(fleet, 4)
-    source = next(agent for agent in fleet.agents if (master := agent.master(SHOP)))
+    source, master = next((agent, master) for agent in fleet.agents if (master := agent.master(SHOP)))
     reader = next(agent for agent in fleet.agents if agent.master(TOP))
-    master = source.master(SHOP)
-    assert master is not None
     sent = start_of(of(fleet, "shop")[-1])
     refused = reader.refused
     window = Window(SHOP, master.epoch, sent, sent + SECOND, json, TOP)
