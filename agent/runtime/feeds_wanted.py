@@ -87,11 +87,40 @@ def feeds_of_job(
     return feeds
 
 
-def united(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
-    """Feeds of one key as one, with all their columns."""
-    found: dict[FeedKey, Feed] = {}
+def _unite(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:
     for feed in feeds:
         known = found.get(feed.key)
         columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
         found[feed.key] = replace(feed, columns=columns)
-    return tuple(found.values())
+
+
+class WantedFeeds:
+    """What all jobs of an agent want to read."""
+
+    def __init__(self) -> None:
+        self._of_jobs: dict[int, tuple[Feed, ...]] = {}
+        self._united: dict[FeedKey, Feed] | None = {}
+
+    def want(self, app_id: int, feeds: Iterable[Feed]) -> None:
+        """Instead of what the job wanted before."""
+        before, feeds = self._of_jobs.get(app_id), tuple(feeds)
+        if feeds == before:
+            return
+        self._of_jobs[app_id] = feeds
+        if self._united is not None and before is None:
+            _unite(self._united, feeds)
+        else:
+            self._united = None
+
+    def drop(self, app_id: int) -> None:
+        """The job wants nothing any more."""
+        if self._of_jobs.pop(app_id, ()):
+            self._united = None
+
+    def all(self) -> tuple[Feed, ...]:
+        """Feeds of one key as one, with all their columns. O(1) but for changes."""
+        if self._united is None:
+            self._united = {}
+            for feeds in self._of_jobs.values():
+                _unite(self._united, feeds)
+        return tuple(self._united.values())

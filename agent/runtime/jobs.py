@@ -7,18 +7,18 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
-from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
 from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intake import Intake
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Prepared, Propose, Ready, Received, Snapshot, Version
+from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
-from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
@@ -30,16 +30,10 @@ STRAGGLER_S = 60.0
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(
-        self,
-        app_id: Id,
-        node_id: int,
-        room: SpillRoom | None = None,
-        all_feeds: Callable[[], Iterable[Feed]] = tuple,
-    ) -> None:
+    def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds) -> None:
         self.app_id = app_id
-        self._room = room
-        self._all_feeds = all_feeds
+        self._operators = operators
+        self._wanted = wanted
         self.works = False
         self.forwards = False
         self.master: Master | None = None
@@ -68,11 +62,17 @@ class JobPart:
         """Whether this agent has to be in the job's tree."""
         return self.works or self.forwards or self.master is not None
 
+    def close(self) -> None:
+        """This agent has no part in the job any more, or another job begins in its place."""
+        if self.intake is not None:
+            self.intake.close()
+
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
+            self.close()
             self.versions = self.intake = self.number = self.number_before = None
             self.committed = FIRST_PANE
         self.epoch, self.master_peer = epoch, master
@@ -107,7 +107,7 @@ class JobPart:
         self.number = message.number
         if self.intake is None:
             self.intake = Intake(
-                self.versions, message.job, feeds, message.begins, wall_ms, self._room, self._all_feeds
+                self.versions, message.job, feeds, message.begins, wall_ms, self._operators, self._wanted
             )
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
@@ -205,19 +205,14 @@ class JobPart:
         return self.ready_message(instead_of=before)
 
     @property
-    def can_seal(self) -> bool:
-        """Whether `seal_next` has something to do."""
-        return self.intake is not None and self.intake.can_seal
-
-    @property
     def sealed_upto(self) -> int:
         return self.intake.frontier if self.intake else FIRST_PANE
 
-    def seal_next(self) -> None:
-        """Moves the worker's next run into the combiner."""
-        assert self.intake is not None
-        self.intake.seal_next()
-        self._take_fresh()
+    def take_sealed(self) -> None:
+        """Moves what the worker has new into the combiner."""
+        if self.intake is not None:
+            self.intake.go_on()
+            self._take_fresh()
 
     def _take_fresh(self) -> None:
         if self.intake is not None and self.number is not None and self._combiner is not None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import query
 from agent.parsing import Parsed
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, feeds_of_job, merged_columns, united
-from agent.runtime.intake import Intake, columns_of
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, WantedFeeds, feeds_of_job, merged_columns
+from agent.runtime.intake import columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.master import Master
 from agent.runtime.messages import (
@@ -25,12 +25,15 @@ from agent.runtime.messages import (
     Version,
     Withdraw,
 )
+from agent.runtime.operators import Operators
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.spill_room import SpillRoom
 from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
+PARTS_AT_ONCE = 16
+"""So many jobs send up what was sealed, until others have their turn with the processor."""
 
 
 class Parts:
@@ -54,8 +57,11 @@ class Parts:
         self._streams = streams
         self._announcements = announcements
         self._at_root = at_root
-        self._room = room
+        self._operators = Operators(room)
+        self._wanted = WantedFeeds()
         self._parts: dict[Id, JobPart] = {}
+        self._awaiting: dict[Id, None] = {}
+        """Jobs that wait for a sign of life of their feeds."""
         self._unannounced: dict[Id, float] = {}
 
     def __iter__(self) -> Iterator[JobPart]:
@@ -106,7 +112,8 @@ class Parts:
     def drop(self, app_id: Id, now: float) -> None:
         """Has no part in a job any more."""
         self._unannounced.pop(app_id, None)
-        if self._parts.pop(app_id, None) is not None:
+        if (part := self._parts.pop(app_id, None)) is not None:
+            part.close()
             self._node.unsubscribe(app_id, now)
 
     @property
@@ -116,7 +123,7 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self._all_feeds)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._operators, self._wanted)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part
@@ -155,8 +162,9 @@ class Parts:
                 # What is out already is out: whoever comes now reads what comes now.
                 streams = dict.fromkeys(streams, StreamOptions("end"))
             columns = merged_columns(columns_of(one.function) for one in part.versions)
-            feeds = feeds_of_job(part.app_id, columns, streams, self._all_feeds(), bounded=message.job.bounded)
+            feeds = feeds_of_job(part.app_id, columns, streams, self.feeds(), bounded=message.job.bounded)
             self._post.send(sender, part.start_working(message, feeds, wall_ms), now)
+            self._awaiting[part.app_id] = None
         self.pass_on(part, now)
         return True
 
@@ -183,6 +191,7 @@ class Parts:
                 refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
                 self._tell_master(part, refusal, now)
         else:
+            self._awaiting[part.app_id] = None
             self._tell_prepared(part, now)
 
     def _tell_prepared(self, part: JobPart, now: float) -> None:
@@ -307,64 +316,72 @@ class Parts:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What has to be read for all jobs together."""
-        return united(self._all_feeds())
-
-    def _all_feeds(self) -> list[Feed]:
-        intakes = (part.intake for part in self._parts.values() if part.intake is not None)
-        return [feed for intake in intakes for feed in intake.feeds.values()]
+        return self._wanted.all()
 
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.insert(key, parsed, wall_ms)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.insert(key, parsed, wall_ms)
+        self._shown(now)
 
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.caught_up(key, wall_ms)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.caught_up(key, wall_ms)
+        self._shown(now)
 
     def lacks(self, key: FeedKey, some: bool) -> None:
-        for part in self:
-            if part.intake is not None and key in part.intake.feeds:
-                part.intake.lacks(key, some)
+        self._operators.lacks(key, some)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.end_of_feed(key)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.end_of_feed(key)
+        self._shown(now)
 
-    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[Intake]:
-        """The jobs that read a feed; that it has something to say means that it is open."""
-        for part in self:
-            if part.intake is not None and key in part.intake.feeds:
+    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed has something to say, which means that it is open: some may have waited for that."""
+        for app_id in list(self._awaiting):
+            part = self._parts.get(app_id)
+            if part is not None and part.intake is not None:
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self._tell_master(part, ready, now)
                     self.pass_on(part, now)
-                yield part.intake
+
+    def _shown(self, now: float) -> None:
+        """A feed may have shown that it yields the columns of versions that are being prepared."""
+        for app_id in list(self._awaiting):
+            part = self._parts.get(app_id)
+            if part is not None:
                 self._tell_prepared(part, now)
+            if part is None or part.intake is None or not part.intake.awaits_feeds:
+                del self._awaiting[app_id]
 
     def sealed_upto(self) -> int | None:
-        """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
-        return min((part.sealed_upto for part in self._parts.values() if part.can_seal), default=None)
+        """How far the job has sealed whose turn it is; None when nothing can be sealed or sent up now."""
+        operator = self._operators.turn()
+        if operator is None:
+            return FIRST_PANE if self._operators.has_sealed else None
+        return operator.frontier
 
     def seal_next(self, now: float) -> None:
-        """Seals one run of the job that is furthest behind and sends what that completes."""
-        part = min((part for part in self._parts.values() if part.can_seal), key=lambda part: part.sealed_upto)
-        part.seal_next()
-        if part.intake is not None:
-            part.intake.start_sealing()
-        self.pass_on(part, now)
+        """Seals one run of the operator whose turn it is, and sends up what some of its jobs have new."""
+        if not self._operators.has_sealed:
+            self._operators.seal_next()
+        for _ in range(PARTS_AT_ONCE):
+            app_id = self._operators.next_sealed()
+            if app_id is None:
+                break
+            if (part := self._parts.get(app_id)) is not None:
+                part.take_sealed()
+                self.pass_on(part, now)
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
+        self._operators.start_sealing()
         for part in self:
             if part.epoch is None:
                 self._doubt(part, now)
                 continue
             part.excuse_stragglers(now)
-            if part.intake is not None:
-                part.intake.start_sealing()
             self.pass_on(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:

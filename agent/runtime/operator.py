@@ -1,0 +1,345 @@
+"""What the workers of equal functions compute once: events into a store, and out of it runs of panes.
+
+Theory of operation. Jobs, and versions of one, that read the same feeds with the same filter, keys and aggregates, and
+wait equally long for late events, have one operator between them. Each has a worker on it, with panes of its own: those
+from its first to its last. The operator closes a pane for all of them when its watermark says so, and gives each the
+runs it seals, cut to its panes. A worker that may not take any more at the moment gets them later: until all have a
+pane, the store keeps it.
+
+A worker turns to another operator where that gives it the same: if in all panes that are still open for it, both hold
+the same events. They do if none of what was read before the younger one was there lies in one of those panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from agent.runtime.feeds_wanted import FeedKey
+from agent.runtime.function import JobFunction
+from agent.runtime.guarded_store import GuardedStore
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count
+from agent.runtime.spill_room import SpillRoom
+from agent.runtime.watermark import Watermark
+from agent.runtime.worker import SELF, Worker
+
+ROWS_PER_RUN = 1 << 16
+"""A run is cut at the next pane boundary past this many rows, so that no message holds a job's whole past."""
+ROWS_PER_BATCH = 1 << 16
+"""Events that are filtered and aggregated at once."""
+WAITING_ROWS_MAX = 1 << 19
+"""Events that wait for a sealing under way to end; past it the sealing is not cut in slices any more."""
+COUNTER_FRAMES_MAX = 256
+"""Counter frames gathered before they are summed."""
+
+Names = Mapping[FeedKey, tuple[tuple[str, str], ...]]
+"""Of each feed the columns that are needed: as it names them, and as the function does."""
+
+
+class Identity(NamedTuple):
+    """Operators of which this is equal compute the same, from when both are there."""
+
+    function: bytes
+    names: tuple[tuple[FeedKey, tuple[tuple[str, str], ...]], ...]
+    grace_ms: int
+
+
+class Operator:
+    """`read_before`: events up to this time (epoch ms) were read of its feeds before it was there.
+
+    Its watermark closes panes, or, where a job is `bounded`, the end of its feeds. `tell` gets each worker that has
+    something new, `sealing` is called when there is something to seal.
+    """
+
+    def __init__(
+        self,
+        function: JobFunction,
+        names: Names,
+        watermark: Watermark,
+        room: SpillRoom | None,
+        *,
+        grace_ms: int,
+        bounded: bool,
+        read_before: int,
+        tell: Callable[[Worker], None],
+        sealing: Callable[[Operator], None],
+    ) -> None:
+        self.function = function
+        self.names = names
+        self.watermark = watermark
+        self.identity = Identity(function.operator, tuple(sorted(names.items())), grace_ms)
+        self.read_before = read_before
+        self.tell = tell
+        self._tell_sealing = sealing
+        self.workers: list[Worker] = []
+        self.unseen: set[FeedKey] = set(names)
+        """Feeds that have not shown yet that they yield its columns."""
+        self.seen_ms = FIRST_PANE
+        """The newest event it was given."""
+        self.lacked_ms = FIRST_PANE
+        """The newest event that it was not given, for want of columns."""
+        self.malformed = 0
+        """Lines that were no events."""
+        self.is_partial = False
+        """Whether it lacks events of what it seals now."""
+        self.closed = FIRST_PANE
+        """Panes up to this one take no more events."""
+        self.is_bounded = bounded
+        self._grace_ms = grace_ms
+        self._store = GuardedStore(function, room)
+        self._counters: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_rows = 0
+        self._early: int | None = None
+        self._sealing: Iterator[Run] | None = None
+        self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
+        self._takers: list[Worker] = []
+        self._is_owing = False
+
+    @property
+    def pane_ms(self) -> int | None:
+        """Milliseconds a pane lasts; None: there is only one."""
+        return self.function.plan.window_ms
+
+    # Workers.
+
+    def add(self, worker: Worker) -> None:
+        self.workers.append(worker)
+
+    def remove(self, worker: Worker) -> None:
+        """The worker needs nothing from here any more."""
+        self.workers.remove(worker)
+        if worker in self._takers:
+            self._takers.remove(worker)
+        self.trim()
+
+    def suits(self, worker: Worker) -> bool:
+        """Whether a worker of an equal operator gets the same from this one, all in all."""
+        other = worker.operator
+        if self.is_sealing or other.is_sealing or not all(one.is_begun for one in (worker, *self.workers)):
+            return False
+        closed = max(self.closed, self._sealable_upto(), other._sealable_upto())
+        read_before = max(self.read_before, other.read_before)
+        return closed <= worker.closed and read_before <= closed_ms(worker.closed, self.pane_ms)
+
+    def trim(self) -> None:
+        """Forgets what all workers have, and closes what none has anything to do with."""
+        if self.workers and self._sealing is None:
+            self.closed = max(self.closed, min(worker.closed for worker in self.workers))
+            self._empty(min(max(worker.frontier, worker.first_pane - 1) for worker in self.workers))
+
+    def _empty(self, upto: int) -> None:
+        if upto > self._emptied_upto:
+            self.insert_waiting()
+            self._emptied_upto = upto
+            self._store.empty(upto=None if upto == END else upto)
+            self._counters = [add_counters(self._counters).filter(pl.col("pane") > upto)]
+
+    # Events.
+
+    def insert(self, key: FeedKey, events: pl.DataFrame, columns: frozenset[str], newest: int) -> None:
+        """Takes one event frame of a feed with these columns; where it lacks some, all begin later.
+
+        Frames wait for each other: each call on columns has its price.
+        """
+        names = self.names[key]
+        if not all(name in columns for name, _ in names):
+            self.lacked_ms = max(self.lacked_ms, newest)
+            for worker in self.workers:
+                worker.lacks_upto(newest)
+            return
+        self.unseen.discard(key)
+        self.seen_ms = max(self.seen_ms, newest)
+        self._waiting.append(_as_named(events, names))
+        self._waiting_rows += events.height
+        if self._sealing is not None and self._waiting_rows >= WAITING_ROWS_MAX:
+            self.finish_sealing()
+        if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
+            self.insert_waiting()
+
+    def insert_waiting(self) -> None:
+        """What has come is counted."""
+        batches: dict[tuple[tuple[str, pl.DataType], ...], list[pl.DataFrame]] = {}
+        for events in self._waiting:
+            batches.setdefault(tuple(events.schema.items()), []).append(events)
+        self._waiting, self._waiting_rows = [], 0
+        for frames in batches.values():
+            self._insert_batch(pl.concat(frames))
+
+    def _insert_batch(self, events: pl.DataFrame) -> None:
+        events = self._still_open(self.function.in_range(events))
+        coerced = pl.col("@coerced").sum() if "@coerced" in events.columns else pl.lit(0)
+        by_pane = events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
+        selected = self.function.select(events)
+        if selected.height:
+            self._store.insert(selected)
+        self._count(by_pane)
+        if not self.function.aggregates:
+            self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
+
+    def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
+        panes = events["pane"]
+        oldest, closed = panes.min(), max((worker.closed for worker in self.workers), default=self.closed)
+        if oldest is None or oldest > closed:  # type: ignore[operator]
+            return events
+        passed = dict(panes.filter(panes <= closed).value_counts(name="events").iter_rows())
+        for worker in self.workers:
+            worker.count_late(passed)
+        return events.filter(panes > self.closed)
+
+    def _count(self, by_pane: pl.DataFrame) -> None:
+        self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))
+        if len(self._counters) >= COUNTER_FRAMES_MAX:
+            self._counters = [add_counters(self._counters)]
+
+    def newest_pane(self) -> int | None:
+        """The newest pane that it has counted anything in and that is not sealed for all."""
+        self.finish_sealing()
+        self.insert_waiting()
+        newest = add_counters(self._counters)["pane"].max()
+        return newest if isinstance(newest, int) else None
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._store.memory_bytes
+
+    # Sealing.
+
+    def seal_early(self, upto: int) -> None:
+        """There will be no more events: seals up to this pane, wherever the watermark is."""
+        self._early = upto
+        self.start_sealing()
+
+    def start_sealing(self) -> None:
+        """Closes what the watermark allows, if anything, and begins to seal it for those who may take it."""
+        upto = self._sealable_upto()
+        if self._sealing is not None or (upto <= self.closed and not self._is_owing):
+            return
+        behind = [worker for worker in self.workers if worker.is_behind(upto)]
+        if not behind or not all(worker.is_begun for worker in self.workers):
+            return
+        self.insert_waiting()
+        self.closed = max(self.closed, upto)
+        takers = [worker for worker in behind if not worker.is_blocked]
+        self._is_owing = len(takers) < len(behind)
+        if takers:
+            self._begin_sealing(takers)
+
+    def _begin_sealing(self, takers: list[Worker]) -> None:
+        self._takers = takers
+        self._sealed_upto, self._sealing_upto = min(worker.frontier for worker in takers), self.closed
+        self._sealing = self._runs(self.closed)
+        self._tell_sealing(self)
+
+    def _sealable_upto(self) -> int:
+        if self._early is not None:
+            return self._early
+        if self.is_bounded or self.pane_ms is None:
+            return END if self.watermark.has_ended else FIRST_PANE
+        upto = self.watermark.sealable_upto(self.pane_ms, self._grace_ms)
+        return FIRST_PANE if upto is None else upto
+
+    @property
+    def is_sealing(self) -> bool:
+        return self._sealing is not None
+
+    @property
+    def can_seal(self) -> bool:
+        """Whether there is something to seal, and room for it."""
+        return self._sealing is not None and not all(worker.is_blocked for worker in self._takers)
+
+    @property
+    def frontier(self) -> int:
+        """How far the sealing under way has come."""
+        return self._sealed_upto
+
+    def finish_sealing(self) -> None:
+        while self._sealing is not None:
+            self.seal_next()
+
+    def catch_up(self, worker: Worker) -> None:
+        """Gives a worker all that is closed, also if it may not take any more."""
+        self.finish_sealing()
+        if worker.is_begun and worker.is_behind(self.closed):
+            self._begin_sealing([worker])
+            self.finish_sealing()
+
+    def seal_next(self) -> None:
+        """Seals one run. O(rows in it), and once per sealing O(rows in the tree)."""
+        assert self._sealing is not None
+        run = next(self._sealing)
+        self._sealed_upto = run.upto
+        for worker in self._takers:
+            worker.take(run)
+        if run.upto == self._sealing_upto:
+            self._sealing = None
+            self.trim()
+
+    def _runs(self, upto: int) -> Iterator[Run]:
+        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
+        of a pane with too many groups no more than twice those that are kept."""
+        for worker in self._takers:
+            worker.begin_run(upto)
+        counters = add_counters(self._counters)
+        self._counters = [counters]
+        counters = counters.filter(pl.col("pane").is_between(self._sealed_upto, upto, closed="right"))
+        if self._sealed_upto > self._emptied_upto:
+            yield from self._runs_by_pane(upto, counters)
+            return
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(upto=None if upto == END else upto):
+            if frame is None:
+                yield from self._runs_by_pane(upto, counters)
+                return
+            held.append(frame)
+            newest = frame["pane"][-1]
+            if _rows(held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+                state = self.function.gather(held)
+                older = pl.col("pane") < newest
+                yield self._run(newest - 1, state.filter(older), counters)
+                held = [state.filter(~older)]
+            held = self._folded(held)
+        yield self._run(upto, self.function.gather(held), counters)
+
+    def _runs_by_pane(self, upto: int, counters: pl.DataFrame) -> Iterator[Run]:
+        """The same, a run a pane: where some of it cannot be read, only those panes that lack something say so, and
+        what is kept for a worker that was blocked is read for no other."""
+        panes = counters["pane"].filter((counters["pane"] > self._sealed_upto) & (counters["pane"] < END)).to_list()
+        for pane in panes:
+            state, is_whole = self._readable(pane)
+            yield self._run(upto if pane == panes[-1] else pane, state, counters, is_partial=not is_whole)
+        if not panes:
+            yield self._run(upto, self.function.gather([]), counters)
+
+    def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
+        """What of a pane can be read, and whether that is all of it."""
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(pane):
+            if frame is None:
+                return self.function.gather(held), False
+            held = self._folded([*held, frame])
+        return self.function.gather(held), True
+
+    def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
+        crowded = len(held) > 1 and _rows(held) > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups)
+        return [self.function.gather(held)] if crowded else held
+
+    def _run(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame, *, is_partial: bool = False) -> Run:
+        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
+        partial = SELF if is_partial or self.is_partial else 0
+        return Run(self._sealed_upto, upto, SELF, state, counters.filter(inside), partial)
+
+
+def _as_named(events: pl.DataFrame, names: tuple[tuple[str, str], ...]) -> pl.DataFrame:
+    """A feed's events with the columns under the function's names."""
+    if all(name == wanted for name, wanted in names):
+        return events
+    kept = [name for name in ("@time", "@coerced") if name in events.columns]
+    return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+
+
+def _rows(frames: list[pl.DataFrame]) -> int:
+    return sum(frame.height for frame in frames)
