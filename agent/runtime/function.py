@@ -20,6 +20,8 @@ from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
 
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
+Range = tuple[int | None, int | None, int | None]
+"""The length of its windows, and the times from and until which it takes events, all in ms."""
 
 
 class JobFunction:
@@ -30,8 +32,7 @@ class JobFunction:
 
     def __init__(self, plan: query.Plan, since_ms: int | None = None, until_ms: int | None = None) -> None:
         self.plan = plan
-        self._since_ms = since_ms
-        self._until_ms = until_ms
+        self.range: Range = (plan.window_ms, since_ms, until_ms)
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
         self._other = query.OtherStage(plan)
@@ -56,7 +57,7 @@ class JobFunction:
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         for shown in ("output", "order", "limit", "beyond_groups") if self.aggregates else ("beyond_groups",):
             del plan[shown]
-        return msgspec.msgpack.encode((plan, self._since_ms, self._until_ms))
+        return msgspec.msgpack.encode((plan, self.range))
 
     @property
     def _layout(self) -> cbt.Layout | None:
@@ -94,10 +95,11 @@ class JobFunction:
     def in_range(self, events: pl.DataFrame) -> pl.DataFrame:
         """Only events from `since` on and before `until`, with their pane."""
         conditions = []
-        if self._since_ms is not None:
-            conditions.append(pl.col("@time") >= self._since_ms)
-        if self._until_ms is not None:
-            conditions.append(pl.col("@time") < self._until_ms)
+        _, since_ms, until_ms = self.range
+        if since_ms is not None:
+            conditions.append(pl.col("@time") >= since_ms)
+        if until_ms is not None:
+            conditions.append(pl.col("@time") < until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:

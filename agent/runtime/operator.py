@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from agent.runtime.batches import Batch, Batches
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
@@ -59,6 +60,7 @@ class Operator:
         names: Names,
         watermark: Watermark,
         room: SpillRoom | None,
+        batches: Batches,
         *,
         grace_ms: int,
         bounded: bool,
@@ -89,6 +91,7 @@ class Operator:
         self.is_bounded = bounded
         self._grace_ms = grace_ms
         self._store = GuardedStore(function, room)
+        self._batches = batches
         self._counters: list[pl.DataFrame] = []
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
@@ -106,6 +109,8 @@ class Operator:
     # Workers.
 
     def add(self, worker: Worker) -> None:
+        """The worker gets what comes from now on."""
+        self.insert_waiting()
         self.workers.append(worker)
 
     def remove(self, worker: Worker) -> None:
@@ -161,34 +166,28 @@ class Operator:
 
     def insert_waiting(self) -> None:
         """What has come is counted."""
-        batches: dict[tuple[tuple[str, pl.DataType], ...], list[pl.DataFrame]] = {}
-        for events in self._waiting:
-            batches.setdefault(tuple(events.schema.items()), []).append(events)
-        self._waiting, self._waiting_rows = [], 0
-        for frames in batches.values():
-            self._insert_batch(pl.concat(frames))
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        for batch in self._batches.of(waiting, self.function) if waiting else ():
+            self._insert_batch(self._still_open(batch))
 
-    def _insert_batch(self, events: pl.DataFrame) -> None:
-        events = self._still_open(self.function.in_range(events))
-        coerced = pl.col("@coerced").sum() if "@coerced" in events.columns else pl.lit(0)
-        by_pane = events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
-        selected = self.function.select(events)
+    def _insert_batch(self, batch: Batch) -> None:
+        selected = self.function.select(batch.events)
         if selected.height:
             self._store.insert(selected)
-        self._count(by_pane)
+        self._count(batch.counters)
         if not self.function.aggregates:
             self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
 
-    def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
+    def _still_open(self, batch: Batch) -> Batch:
         """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
-        panes = events["pane"]
-        oldest, closed = panes.min(), max((worker.closed for worker in self.workers), default=self.closed)
-        if oldest is None or oldest > closed:  # type: ignore[operator]
-            return events
+        oldest, closed = batch.oldest_pane, max((worker.closed for worker in self.workers), default=self.closed)
+        if oldest is None or oldest > closed:
+            return batch
+        panes = batch.events["pane"]
         passed = dict(panes.filter(panes <= closed).value_counts(name="events").iter_rows())
         for worker in self.workers:
             worker.count_late(passed)
-        return events.filter(panes > self.closed)
+        return batch.after(self.closed) if oldest <= self.closed else batch
 
     def _count(self, by_pane: pl.DataFrame) -> None:
         self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, Parsed
+from agent.runtime.batches import Batches
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.function import JobFunction
 from agent.runtime.operator import Identity, Names, Operator
@@ -22,6 +23,7 @@ class Operators:
 
     def __init__(self, room: SpillRoom | None = None) -> None:
         self._room = room
+        self._batches = Batches()
         self._alike: dict[Identity, list[Operator]] = {}
         self._reading: dict[FeedKey, list[Operator]] = {}
         self._newest: dict[FeedKey, int] = {}
@@ -50,6 +52,7 @@ class Operators:
             names,
             Watermark(names) if watermark is None else watermark.copy(),
             self._room,
+            self._batches,
             grace_ms=grace_ms,
             bounded=bounded,
             read_before=max((self._newest.get(key, FIRST_PANE) for key in names), default=FIRST_PANE),
@@ -127,6 +130,7 @@ class Operators:
             operator.malformed += malformed
             operator.watermark.saw(key, newest)
             operator.start_sealing()
+        self._batches.clear()
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
         """A feed is at its end for now."""
@@ -134,12 +138,14 @@ class Operators:
             operator.watermark.caught_up(key, wall_ms)
             operator.unseen.discard(key)
             operator.start_sealing()
+        self._batches.clear()
 
     def end_of_feed(self, key: FeedKey) -> None:
         """A bounded feed is over."""
         for operator in self._reading.get(key, []):
             operator.watermark.ended(key)
             operator.start_sealing()
+        self._batches.clear()
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Whether some of a feed's files cannot be read."""

@@ -57,6 +57,7 @@ class Worker:
         """Goes on with another operator, which suits it."""
         counts = self._counts_from is not None
         self._stop_counting()
+        self.operator.insert_waiting()
         self.operator.remove(self)
         self.operator = operator
         operator.add(self)
