@@ -139,7 +139,6 @@ class Acts:
                 fault = intake.mapped(program.digest, act.batch, act.origins, act.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
-                intake.start_sealing()
             case calls.Flush(token=token) if isinstance(intake, DrivenIntake):
                 intake.flush(token)
             case calls.Empty() if isinstance(intake, DrivenIntake):

@@ -86,7 +86,7 @@ class AppReadings:
             if wanted.get(reader) is not reading.intake:
                 self._end(reader, now)
         for reader, intake in wanted.items():
-            if reader not in self._readings and intake.is_ready:
+            if reader not in self._readings and intake.get_ready():
                 self._readings[reader] = self._reading(reader, intake, now)
         for reading in self._readings.values():
             if reading.app_id is None and not reading.is_over:

@@ -191,9 +191,9 @@ class Combiner:
         return cuts
 
     def _merge(self, parts: list[Run], upto: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-        counters = add_counters(part.counters for part in parts)
-        states = [part.state for part in parts]
-        return states[0] if len(states) == 1 else self.combine(states, upto), counters
+        if len(parts) == 1:
+            return parts[0].state, parts[0].counters
+        return self.combine([part.state for part in parts], upto), add_counters(part.counters for part in parts)
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:

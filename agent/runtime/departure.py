@@ -38,7 +38,6 @@ class Departure:
         for part in self._parts:
             if part.intake is not None:
                 part.intake.finish_early()
-                part.intake.start_sealing()
             if part.master is None and part.hand_in():
                 self._say_farewell(part, now)
                 self._parts.send_up(part, now)

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from agent.parsing import Parsed, parsed_rows
-from agent.runtime.feeds_wanted import Feed
+from agent.runtime.feeds_wanted import Feed, WantedFeeds
 from agent.runtime.feeds_wanted import FeedKey as Key
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.intake import believed, columns_of
+from agent.runtime.intake import columns_of
+from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
-from agent.runtime.spill_room import SpillRoom
 from agent.runtime.versions import Versions
-from agent.runtime.watermark import FUTURE_MS
+from agent.runtime.watermark import FUTURE_MS, believed
 from agent.runtime.worker import KEPT_BYTES_MAX, SELF
+from overlay import Id
 
 HELD_MAX = 16
 """Flushed PAOs that are held for a program; of more, those that were flushed first are let go."""
@@ -40,26 +41,45 @@ class Held(NamedTuple):
 class DrivenIntake:
     """Plays the part of an `Intake`; sealing is the program's business."""
 
-    can_seal = False
-    is_ready = True
+    awaits_feeds = False
 
     def __init__(
-        self, versions: Versions, feeds: Iterable[Feed], begins: int, wall_ms: int, room: SpillRoom | None = None
+        self,
+        app_id: Id,
+        versions: Versions,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        operators: Operators,
+        wanted: WantedFeeds,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
         self.late = 0
         self.frontier = FIRST_PANE if begins == FIRST_PANE else begins - 1
         self.first_pane = max(begins, wall_ms)
-        self._room = room
+        self._app_id = app_id
+        self._operators = operators
+        self._wanted = wanted
         self._function = versions.newest.function
-        self._store = GuardedStore(self._function, room)
+        self._store = GuardedStore(self._function, operators.room)
         self._counters: list[pl.DataFrame] = []
         self._malformed = 0
         self._lacking: set[Key] = set()
         self._held: dict[int, Held] = {}
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
+        wanted.want(app_id, self.feeds.values(), now=True)
+        operators.attach(self, self.feeds)
+
+    def get_ready(self) -> bool:
+        """It waits for nothing."""
+        return True
+
+    def close(self) -> None:
+        """The job is over here."""
+        self._wanted.drop(self._app_id)
+        self._operators.detach(self)
 
     # Versions: a further one begins from nothing.
 
@@ -78,7 +98,7 @@ class DrivenIntake:
         """Another version is in force: what was gathered for the one before is given up."""
         if versions.newest.function is not self._function:
             self._function = versions.newest.function
-            self._store = GuardedStore(self._function, self._room)
+            self._store = GuardedStore(self._function, self._operators.room)
             self._counters = []
 
     # What the feeds bring.
@@ -164,17 +184,12 @@ class DrivenIntake:
 
     # Sealing.
 
-    def start_sealing(self) -> None:
-        """The program says when."""
-
-    def seal_next(self) -> None:
-        """The same."""
-
     def finish_early(self) -> None:
         """What is gathered and not sent is no batch: this agent ends with the last one that was."""
         if self.last_pane is None:
             self.last_pane = self.frontier
             self.feeds = {}
+            self.close()
 
     @property
     def has_finished(self) -> bool:

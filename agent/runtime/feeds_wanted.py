@@ -108,11 +108,68 @@ def feeds_of_worker(
     return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
 
 
-def united(feeds: Iterable[Feed]) -> tuple[Feed, ...]:
-    """Feeds of one key as one, with all their columns."""
-    found: dict[FeedKey, Feed] = {}
-    for feed in feeds:
-        known = found.get(feed.key)
-        columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
-        found[feed.key] = replace(feed, columns=columns)
-    return tuple(found.values())
+class _United:
+    """The feeds of jobs, those of one key as one, with all their columns."""
+
+    def __init__(self) -> None:
+        self._of_jobs: dict[int, tuple[Feed, ...]] = {}
+        self._united: dict[FeedKey, Feed] | None = {}
+
+    def put(self, app_id: int, feeds: Iterable[Feed]) -> None:
+        """Instead of what the job had before."""
+        before, feeds = self._of_jobs.get(app_id), tuple(feeds)
+        if feeds == before:
+            return
+        self._of_jobs[app_id] = feeds
+        if self._united is not None and before is None:
+            self._unite(self._united, feeds)
+        else:
+            self._united = None
+
+    def drop(self, app_id: int) -> None:
+        """The job has none any more."""
+        if self._of_jobs.pop(app_id, ()):
+            self._united = None
+
+    def all(self) -> tuple[Feed, ...]:
+        """O(1) but for changes."""
+        if self._united is None:
+            self._united = {}
+            for feeds in self._of_jobs.values():
+                self._unite(self._united, feeds)
+        return tuple(self._united.values())
+
+    @staticmethod
+    def _unite(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:
+        for feed in feeds:
+            known = found.get(feed.key)
+            columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
+            found[feed.key] = replace(feed, columns=columns)
+
+
+class WantedFeeds:
+    """What all jobs of an agent want to read, now or as soon as they are ready."""
+
+    def __init__(self) -> None:
+        self._wanted = _United()
+        self._to_read = _United()
+
+    def want(self, app_id: int, feeds: Iterable[Feed], *, now: bool) -> None:
+        """Instead of what the job wanted before."""
+        feeds = tuple(feeds)
+        self._wanted.put(app_id, feeds)
+        if now:
+            self._to_read.put(app_id, (feed for feed in feeds if feed.app is None))
+
+    def drop(self, app_id: int) -> None:
+        """The job wants nothing any more."""
+        self._wanted.drop(app_id)
+        self._to_read.drop(app_id)
+
+    def all(self) -> tuple[Feed, ...]:
+        """All that is wanted, with the columns that have names already."""
+        return self._wanted.all()
+
+    def to_read(self) -> tuple[Feed, ...]:
+        """What has to be read of files now."""
+        return self._to_read.all()

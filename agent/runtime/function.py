@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+import msgspec
 import polars as pl
 
 import cbt
@@ -25,6 +27,8 @@ STRAGGLER_S = 60.0
 DRIVEN_STRAGGLER_S = 10.0
 """The same where the job's code cuts the panes."""
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
+Range = tuple[int | None, int | None, int | None]
+"""The length of its windows, and the times from and until which it takes events, all in ms."""
 
 
 class JobFunction:
@@ -51,8 +55,7 @@ class JobFunction:
         """Milliseconds that panes are multiples of; None: there is only one."""
         self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
         self.lookup = None if plan.join is None else Lookup(plan, plan.join)
-        self._since_ms = since_ms
-        self._until_ms = until_ms
+        self.range: Range = (plan.window_ms, since_ms, until_ms)
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
         self._other = query.OtherStage(plan)
@@ -81,11 +84,30 @@ class JobFunction:
     def aggregates(self) -> bool:
         return self.plan.kind == "aggregate"
 
+    @cached_property
+    def operator(self) -> bytes:
+        """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
+        plan = self.plan.to_wire()
+        plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
+        for shown in ("output", "order", "limit", "beyond_groups") if self.aggregates else ("beyond_groups",):
+            del plan[shown]
+        return msgspec.msgpack.encode((plan, self.range))
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether what it counts depends on nothing but the events of its feeds."""
+        return self.code is None and not self.plan.apps
+
     @property
     def _layout(self) -> cbt.Layout | None:
         """That of its groups, if it groups by anything."""
         store = self._empty_store
         return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
+
+    @cached_property
+    def _is_other(self) -> pl.Expr:
+        layout = self._layout
+        return pl.lit(False) if layout is None else is_other(layout)
 
     @property
     def state_schema(self) -> pl.Schema:
@@ -112,10 +134,11 @@ class JobFunction:
     def in_range(self, events: pl.DataFrame) -> pl.DataFrame:
         """Only events from `since` on and before `until`, with their pane."""
         conditions = []
-        if self._since_ms is not None:
-            conditions.append(pl.col("@time") >= self._since_ms)
-        if self._until_ms is not None:
-            conditions.append(pl.col("@time") < self._until_ms)
+        _, since_ms, until_ms = self.range
+        if since_ms is not None:
+            conditions.append(pl.col("@time") >= since_ms)
+        if until_ms is not None:
+            conditions.append(pl.col("@time") < until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
 
     @property
@@ -142,9 +165,14 @@ class JobFunction:
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
         return self._limited(combiner.combine(list(states)))
 
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """The state of nobody."""
+        return self.combine([])
+
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
-        return self._limited(pl.concat(frames)) if frames else self.combine([])
+        return self._limited(pl.concat(frames)) if frames else self.nothing
 
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
         layout = self._layout
@@ -162,9 +190,9 @@ class JobFunction:
     def others(self, state: pl.DataFrame) -> dict[int, OtherGroups]:
         """What lies beyond the limit of groups, by window, where anything does. O(n)."""
         layout = self._layout
-        if layout is None:
+        if layout is None or state.is_empty():
             return {}
-        others = state.filter(is_other(layout))
+        others = state.filter(self._is_other)
         if others.is_empty():
             return {}
         others = layout.combine([others])
@@ -188,12 +216,14 @@ class JobFunction:
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
         store = self._empty_store
+        if not panes:
+            return {}
         if isinstance(store, cbt.RowBuffer):
             return self._results.windows(state, panes)
         layout = store.layout
-        state = state.filter(~is_other(layout)) if layout.keys else state
+        state = state.filter(~self._is_other) if layout.keys else state
         windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
             windows |= self._results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]
-        return windows | self._results.windows(layout.lower(layout.empty()), absent)
+        return windows | self._results.windows(layout.lower(layout.empty()), absent) if absent else windows

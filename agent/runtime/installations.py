@@ -82,6 +82,7 @@ class Installations:
             # Where another job's results are read, not the clock, but that job says what it will be able to know.
             begun_ms = FIRST_PANE if part.reads_app else wall_ms
             self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
+            self._parts.await_feeds(part)
         if part.program is not None:
             part.program.version = newest.number
         self._parts.pass_on(part, now)
@@ -122,6 +123,7 @@ class Installations:
                 refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
                 self._parts.tell_master(part, refusal, now)
         else:
+            self._parts.await_feeds(part)
             self._parts.tell_prepared(part, now)
 
     def _begin(self, part: JobPart, versions: Sequence[Version], now: float) -> bool:

@@ -1,44 +1,31 @@
-"""A job's workers on one agent with the feeds they read: what comes in, and when it may be sealed.
+"""A job's workers on one agent, and the feeds they read: one for each version of its function that is in force.
 
-There is a worker for each version of the job's function that is in force, and for one that is being prepared. All get
-the events; each has the panes of its own version, and they seal one after the other.
+There may be one more, for a version that is being prepared. All get the events, by way of their operators; each has the
+panes of its own version, and what they seal goes out one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-import polars as pl
-
-from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn, parsed_rows
-from agent.runtime.feeds_wanted import Feed, FeedKey, columns_of_feed, merged_columns, placed
+from agent.parsing import SourceColumn, parsed_rows
+from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds, columns_of_feed, merged_columns, placed
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Submit
-from agent.runtime.panes import END, FIRST_PANE, Run
-from agent.runtime.spill_room import SpillRoom
+from agent.runtime.operator import Names
+from agent.runtime.operators import Operators
+from agent.runtime.panes import FIRST_PANE, Run
 from agent.runtime.versions import InForce, Versions
-from agent.runtime.watermark import FUTURE_MS, Watermark
+from agent.runtime.watermark import Watermark
 from agent.runtime.worker import Worker
-
-
-@dataclass(slots=True)
-class _Proposed:
-    """The worker of a version that is not in force yet. It has all events later than `opened` (epoch ms).
-
-    `unseen`: feeds that have not shown yet that they yield its columns.
-    """
-
-    worker: Worker
-    opened: int
-    unseen: set[FeedKey]
 
 
 class Intake:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use.
 
-    `all_feeds` tells what the agent's other jobs read.
+    `operators` and `wanted` are those of all of the agent's jobs; `close` tells them that this one is over.
     """
 
     def __init__(
@@ -48,24 +35,26 @@ class Intake:
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        room: SpillRoom | None = None,
-        all_feeds: Callable[[], Iterable[Feed]] = tuple,
+        operators: Operators,
+        wanted: WantedFeeds,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
         """Where a worker that leaves ends."""
         self._job = job
-        self._room = room
-        self._all_feeds = all_feeds
-        self._watermark = Watermark(self.feeds)
-        self._lacking: set[FeedKey] = set()
-        self._seen_ms = FIRST_PANE
+        self._operators = operators
+        self._wanted = wanted
+        self._unopened = set(self.feeds)
         self._ended: list[Worker] = []
         self._workers: list[Worker] = []
-        self._proposed: _Proposed | None = None
-        self._was_ready = False
+        self._is_ready = False
+        self._proposed: Worker | None = None
+        self._opened_before = FIRST_PANE
+        """The time up to which events had been seen when the proposed worker began."""
         self.change_to(versions)
         self._begin(begins, wall_ms)
+        self._want_feeds()
+        self.get_ready()
 
     @property
     def worker(self) -> Worker:
@@ -77,16 +66,28 @@ class Intake:
         """The feed that brings another job's results, if there is one."""
         return next((feed for feed in self.feeds.values() if feed.app is not None), None)
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether its feeds may be opened: what is there besides events has come."""
-        self._was_ready = self._was_ready or all(worker.function.is_ready for worker in self._workers)
-        return self._was_ready
+    def _employed(self) -> list[Worker]:
+        """Those that events are given to, now or soon."""
+        return [*self._workers, *([self._proposed] if self._proposed is not None else [])]
 
     def functions(self) -> list[JobFunction]:
-        """Those that events are given to, now or soon."""
-        proposed = [] if self._proposed is None else [self._proposed.worker]
-        return [worker.function for worker in (*self._workers, *proposed)]
+        """Theirs."""
+        return [worker.function for worker in self._employed()]
+
+    def get_ready(self) -> bool:
+        """Whether its feeds may be opened: what is there besides events has come. If that is news, they will be."""
+        if not self._is_ready and all(worker.function.is_ready for worker in self._workers):
+            self._is_ready = True
+            self._want_feeds()
+            self._begin_to_read()
+        return self._is_ready
+
+    def _want_feeds(self) -> None:
+        self._wanted.want(self._job.app_id, self.feeds.values(), now=self._is_ready)
+
+    def _begin_to_read(self) -> None:
+        for worker in self._employed():
+            worker.operator.is_reading = True
 
     def _begin(self, earliest: int, wall_ms: int) -> None:
         """Begins to work, but not before the earliest pane. An event that is older than the window under way and the
@@ -109,42 +110,96 @@ class Intake:
         """From here on there is everything, of one version or the other."""
         return [*self._ended, *self._workers][0].first_pane
 
+    def opened(self, key: FeedKey, wall_ms: int) -> bool:
+        """A feed gives a sign of life; whether that is so late that the first pane is a later one now."""
+        if key not in self._unopened:
+            return False
+        self._unopened.discard(key)
+        if self._unopened:
+            return False
+        before = self.first_pane
+        self._begin(FIRST_PANE, wall_ms)
+        for worker in self._workers:
+            self._operators.settle(worker)
+        return self.first_pane != before
+
+    @property
+    def awaits_feeds(self) -> bool:
+        """Whether a sign of life of a feed would be news."""
+        return bool(self._unopened) or (self._proposed is not None and self.prepared_after is None)
+
+    def close(self) -> None:
+        """The job is over here."""
+        self._stop_reading()
+        for worker in self._workers:
+            self._operators.dismiss(worker)
+
+    def _stop_reading(self) -> None:
+        self._wanted.drop(self._job.app_id)
+        self.withdraw()
+
     # Versions.
 
     def prepare(self, function: JobFunction) -> None:
         """Gathers what a further version needs, from now on."""
+        self.withdraw()
         before = dict(self.feeds)
         self._want_columns(function)
+        self._opened_before = self._opened()
+        self._proposed = self._employ(function)
         # Rows of another job's results are only made when they come, with the columns that are wanted then.
         new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.app is None}
-        worker = Worker(function, self._room)
-        worker.is_partial = bool(self._lacking)
-        self._proposed = _Proposed(worker, self._opened(), new)
+        self._proposed.operator.unseen &= new
+
+    def _employ(self, function: JobFunction) -> Worker:
+        bounded, grace_ms = self._job.bounded, self._job.grace_ms
+        names = self._names(function)
+        worker = self._operators.employ(
+            self._job.app_id, function, names, grace_ms=grace_ms, bounded=bounded, watermark=self._watermark
+        )
+        worker.operator.is_reading = self._is_ready
+        return worker
+
+    @property
+    def _watermark(self) -> Watermark | None:
+        return self.worker.operator.watermark if self._workers else None
+
+    def _names(self, function: JobFunction) -> Names:
+        names = {}
+        for key, feed in self.feeds.items():
+            yielded = {(column.path, column.type): column.name for column in feed.columns}
+            needed = ((yielded[column.path, column.type], column.name) for column in columns_of(function))
+            names[key] = tuple(sorted(needed))
+        return names
 
     def _want_columns(self, function: JobFunction) -> None:
-        others = list(self._all_feeds())
+        others = self._wanted.all()
         for key, feed in self.feeds.items():
             taken = merged_columns((feed.columns, columns_of_feed(key, others)))
             wanted = placed(columns_of(function), taken)
             self.feeds[key] = replace(feed, columns=merged_columns((feed.columns, wanted)))
+        self._want_feeds()
 
     def _opened(self) -> int:
         """The time (epoch ms) up to which events have been seen, or are not expected any more."""
         if not self._workers:
             return FIRST_PANE
-        watermark = FIRST_PANE if self._watermark.value is None else self._watermark.value
-        return max(self._seen_ms, watermark, self.worker.closed_ms)
+        operator = self.worker.operator
+        watermark = FIRST_PANE if operator.watermark.value is None else operator.watermark.value
+        return max(operator.seen_ms, watermark, self.worker.closed_ms)
 
     @property
     def prepared_after(self) -> int | None:
         """The time (epoch ms) after which there are all events for the prepared version; None: not known yet."""
-        if self._proposed is None or self._proposed.unseen or not self._proposed.worker.function.is_ready:
+        if self._proposed is None or self._proposed.operator.unseen or not self._proposed.function.is_ready:
             return None
-        return self._proposed.opened
+        return max(self._opened_before, self._proposed.operator.lacked_ms)
 
     def withdraw(self) -> None:
         """The version that is prepared will not be."""
-        self._proposed = None
+        if self._proposed is not None:
+            self._operators.dismiss(self._proposed)
+            self._proposed = None
 
     def change_to(self, versions: Versions) -> None:
         """These versions are in force. One that was not prepared begins with the next pane, where that is later."""
@@ -156,29 +211,38 @@ class Intake:
                 last.end_at(one.upto)
             if last is None or last.last_pane < one.upto:
                 chain.append(self._begun(one, one.after if last is None else last.last_pane))
+        for worker in self._workers:
+            if worker not in chain:
+                self._operators.dismiss(worker)
         self._ended = [worker for worker in chain if worker in self._ended]
         self._workers = [worker for worker in chain if worker not in self._ended]
         self._go_on()
+        if not self._unopened:
+            for worker in self._workers:
+                self._operators.settle(worker)
 
     def _begun(self, one: InForce, after: int) -> Worker:
         """A worker for panes of a version that nobody works on: the prepared one, or one that begins now."""
         opened, proposed = self._opened(), self._proposed
-        if proposed is not None and proposed.worker.function is one.function:
-            worker, opened, self._proposed = proposed.worker, proposed.opened, None
+        if proposed is not None and proposed.function is one.function:
+            worker, self._proposed = proposed, None
+            opened = max(self._opened_before, worker.operator.lacked_ms)
         else:
-            worker = Worker(one.function, self._room)
-            worker.is_partial = bool(self._lacking)
             self._want_columns(one.function)
+            worker = self._employ(one.function)
         worker.end_at(one.upto)
         worker.begin_after(after, max(one.version.starts, worker.next_pane(opened)))
         return worker
 
     def _go_on(self) -> None:
         """Leaves sealing to the next version where all panes of one are sealed."""
+        self.worker.count_malformed()
         while len(self._workers) > 1 and self.worker.has_ended:
             ended = self._workers.pop(0)
             self._ended.append(ended)
             self.worker.take_over(ended)
+            self._operators.dismiss(ended)
+            self.worker.count_malformed()
             self._drop_columns()
 
     def _drop_columns(self) -> None:
@@ -187,134 +251,26 @@ class Intake:
         for key, feed in self.feeds.items():
             kept = tuple(column for column in feed.columns if (column.path, column.type) in needed)
             self.feeds[key] = replace(feed, columns=kept)
+        self._want_feeds()
 
-    # What the feeds bring.
-
-    def opened(self, key: FeedKey, wall_ms: int) -> bool:
-        """A feed gives a sign of life; whether that is so late that the first pane is a later one now."""
-        if not self._watermark.open(key):
-            return False
-        before = self.first_pane
-        self._begin(FIRST_PANE, wall_ms)
-        return self.first_pane != before
-
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
-        """Takes a parsed block of one of the feeds."""
-        malformed, newest = parsed.malformed, None
-        for events in parsed.frames:
-            if events.is_empty():
-                continue
-            if not self.feeds[key].bounded:
-                credible, last = believed(events, wall_ms + FUTURE_MS)
-                malformed += events.height - credible.height
-                newest = last if newest is None or (last is not None and last > newest) else newest
-                events = credible
-            if not events.is_empty():
-                self._give(key, events)
-        self.worker.count_malformed(malformed)
-        self._saw(key, parsed.watermark_ms, newest, wall_ms)
-
-    def _saw(self, key: FeedKey, watermark_ms: int | None, newest: int | None, wall_ms: int) -> None:
-        """A feed has come so far: of many files, some may hold much older events than others."""
-        if newest is not None:
-            self._seen_ms = max(self._seen_ms, newest)
-        if watermark_ms is not None:
-            is_known = watermark_ms != NO_WATERMARK_MS
-            newest = min(watermark_ms, wall_ms + FUTURE_MS) if is_known else None
-        self._watermark.saw(key, newest)
-
-    def _give(self, key: FeedKey, events: pl.DataFrame) -> None:
-        """To every version. What is read of a shared feed while its columns are on their way is of no use to one."""
-        newest = events["@time"].max()
-        assert isinstance(newest, int), "every event has a time"
-        for worker in self._workers:
-            mine = self._as_named(key, worker.function, events)
-            if mine is None:
-                worker.begin_at(worker.next_pane(newest))
-            else:
-                worker.insert(mine)
-        if self._proposed is not None:
-            mine = self._as_named(key, self._proposed.worker.function, events)
-            if mine is None:
-                self._proposed.opened = max(self._proposed.opened, newest)
-            else:
-                self._proposed.worker.insert(mine)
-                self._proposed.unseen.discard(key)
-
-    def _as_named(self, key: FeedKey, function: JobFunction, events: pl.DataFrame) -> pl.DataFrame | None:
-        """A feed's events with the columns under the function's names; None where it, or the function, lacks some."""
-        if not function.is_ready:
-            return None
-        yielded = {(column.path, column.type): column.name for column in self.feeds[key].columns}
-        names = [(yielded[column.path, column.type], column.name) for column in columns_of(function)]
-        if any(name not in events.columns for name, _ in names):
-            return None
-        if all(name == wanted for name, wanted in names):
-            return events
-        kept = [name for name in ("@time", "@coerced") if name in events.columns]
-        return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+    # What comes by other ways than its feeds.
 
     def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
         """Takes rows of the job's own code as events of this moment."""
-        proposed = [self._proposed.worker] if self._proposed is not None else []
         times = [wall_ms] * max(map(len, rows.values()), default=0)
-        for worker in (*self._workers, *proposed):
+        for worker in self._employed():
             for events in parsed_rows(times, columns_of(worker.function), rows).frames:
-                worker.insert(events)
-
-    def caught_up(self, key: FeedKey, wall_ms: int) -> None:
-        """A feed is at its end for now."""
-        self._watermark.caught_up(key, wall_ms)
-        if self._proposed is not None:
-            self._proposed.unseen.discard(key)
-
-    def lacks(self, key: FeedKey, some: bool) -> None:
-        """Whether some of a feed's files cannot be read."""
-        (self._lacking.add if some else self._lacking.discard)(key)
-        for worker in (*self._workers, *([self._proposed.worker] if self._proposed else [])):
-            worker.is_partial = bool(self._lacking)
+                worker.operator.put(events)
 
     def lacks_some_at(self, time_ms: int) -> None:
         """Of what happened at an instant (epoch ms), not everything will come."""
-        for worker in (*self._workers, *([self._proposed.worker] if self._proposed else [])):
-            worker.lacks_some_at(time_ms)
+        for worker in self._employed():
+            worker.operator.lacks_some_at(time_ms)
 
-    def end_of_feed(self, key: FeedKey) -> None:
-        """A feed that ends is over."""
-        self._watermark.ended(key)
-
-    # Sealing.
-
-    def start_sealing(self) -> None:
-        """Begins to seal what the watermark allows, if anything."""
-        worker, upto = self.worker, self.last_pane
-        if worker.is_sealing or worker.frontier == END:
-            return
-        if upto is None:
-            upto = self._sealable_upto()
-        if upto is not None and min(upto, worker.last_pane) > worker.frontier:
-            worker.start_sealing(worker.alike_upto(min(upto, worker.last_pane)))
-
-    def _sealable_upto(self) -> int | None:
-        pane_ms = self.worker.pane_ms
-        if self._watermark.has_ended:
-            return END
-        if self._job.bounded or pane_ms is None:
-            return None
-        return self._watermark.sealable_upto(pane_ms, self._job.grace_ms)
-
-    @property
-    def can_seal(self) -> bool:
-        """Whether there is something to seal, and room for it."""
-        return self.worker.is_sealing and not self.worker.is_blocked
-
-    def seal_next(self) -> None:
-        """Seals one run of the version whose turn it is."""
-        self.worker.seal_next()
-        self._go_on()
+    # What is sealed.
 
     def finish_early(self) -> None:
-        """Will seal all there is of a live job, without grace: nothing is to be expected after its last pane.
+        """Seals all there is of a live job, without grace: nothing is to be expected after its last pane.
 
         Of a bounded job it has read a part that means nothing by itself.
         """
@@ -323,24 +279,30 @@ class Intake:
         last = [self.worker.frontier]
         # Another job's results will be read again, by the agent that has the master next.
         for worker in self._workers if self.app_feed is None else ():
-            newest = worker.newest_pane()
-            reached = worker.pane_at(self._watermark.value)
+            newest = worker.operator.newest_pane()
+            reached = worker.pane_at(worker.operator.watermark.value)
             last += [min(pane, worker.last_pane) for pane in (newest, reached) if pane is not None]
         self.last_pane = max(last)
         self.feeds = {}
-        self._proposed = None
+        self._stop_reading()
+        for worker in self._workers:
+            worker.operator.seal_early(self.last_pane)
 
     @property
     def has_finished(self) -> bool:
         """Whether all that will ever be sealed is."""
-        return not self.worker.is_sealing and (self.last_pane is None or self.worker.frontier >= self.last_pane)
+        if self.last_pane is None:
+            return not self.worker.operator.is_sealing
+        return not any(worker.is_behind(self.last_pane) for worker in self._workers)
 
     def fresh(self, number: int) -> list[Run]:
         """What was sealed since the last call, under the agent's number."""
+        self._go_on()
         return [run.by(number) for worker in (*self._ended, self.worker) for run in worker.fresh()]
 
     def after(self, frontier: int, number: int) -> list[Run]:
         """Everything that was sealed beyond a frontier and is not committed, again."""
+        self._go_on()
         return [run.by(number) for worker in (*self._ended, self.worker) for run in worker.after(frontier)]
 
     def commit(self, frontier: int) -> None:
@@ -356,24 +318,14 @@ class Intake:
 
     @property
     def late(self) -> int:
-        """Events that came for a pane that was sealed."""
+        """Events that came for a pane that was closed."""
         return self.worker.late
 
     @property
     def memory_bytes(self) -> int:
-        proposed = [self._proposed.worker] if self._proposed is not None else []
-        return sum(worker.memory_bytes for worker in (*self._ended, *self._workers, *proposed))
+        return sum(worker.memory_bytes for worker in (*self._ended, *self._employed()))
 
 
 def columns_of(function: JobFunction) -> list[SourceColumn]:
     """The source columns a function reads."""
     return [SourceColumn(column.name, column.path, column.type) for column in function.plan.columns]
-
-
-def believed(events: pl.DataFrame, latest_ms: int) -> tuple[pl.DataFrame, int | None]:
-    """Events that are not later than that, and the time of the newest."""
-    newest = events["@time"].max()
-    if isinstance(newest, int) and newest > latest_ms:
-        events = events.filter(events["@time"] <= latest_ms)
-        newest = events["@time"].max()
-    return events, newest if isinstance(newest, int) else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from agent.parsing import SourceColumn
 from agent.programs.calls import About
 from agent.runtime.driven_intake import DrivenIntake
-from agent.runtime.feeds_wanted import Feed, merged_columns
+from agent.runtime.feeds_wanted import Feed, WantedFeeds, merged_columns
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.mapped_intake import MappedIntake, Send
 from agent.runtime.messages import Enrolled
-from agent.runtime.spill_room import SpillRoom
+from agent.runtime.operators import Operators
 from agent.runtime.versions import Versions
 
 AnyIntake = Intake | DrivenIntake
@@ -22,16 +22,16 @@ def new_intake(
     message: Enrolled,
     feeds: Iterable[Feed],
     wall_ms: int,
-    room: SpillRoom | None,
-    all_feeds: Callable[[], Iterable[Feed]],
+    operators: Operators,
+    wanted: WantedFeeds,
     map_events: Send | None,
 ) -> AnyIntake:
     """`map_events` has the job's code map events, where it does."""
     if versions.newest.function.drives:
-        return DrivenIntake(versions, feeds, message.begins, wall_ms, room)
+        return DrivenIntake(message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted)
     if map_events is not None:
-        return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, room, map_events)
-    return Intake(versions, message.job, feeds, message.begins, wall_ms, room, all_feeds)
+        return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted, map_events)
+    return Intake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)
 
 
 def columns_read(versions: Versions, about: About | None) -> tuple[SourceColumn, ...]:

@@ -7,20 +7,20 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
-from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
 from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intakes import AnyIntake, new_intake
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
+from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
-from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
 from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
@@ -30,16 +30,10 @@ from overlay import Id, Peer
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(
-        self,
-        app_id: Id,
-        node_id: int,
-        room: SpillRoom | None = None,
-        all_feeds: Callable[[], Iterable[Feed]] = tuple,
-    ) -> None:
+    def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds) -> None:
         self.app_id = app_id
-        self._room = room
-        self._all_feeds = all_feeds
+        self._operators = operators
+        self._wanted = wanted
         self.works = False
         self.forwards = False
         self.master: Master | None = None
@@ -89,12 +83,19 @@ class JobPart:
         """Whether the job reads another one's results, and its master, which is to do so, is here."""
         return self.master is not None and self.master.app is not None
 
+    def close(self) -> None:
+        """This agent does not work on the job any more, or another job begins in its place."""
+        if self.intake is not None:
+            self.intake.close()
+            self.intake = None
+
     # Epochs.
 
     def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
-            self.versions = self.intake = self.number = self.number_before = None
+            self.close()
+            self.versions = self.number = self.number_before = None
             self.committed = FIRST_PANE
         self.epoch, self.master_peer, self.parked = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
@@ -129,7 +130,7 @@ class JobPart:
         if self.intake is None:
             maps = self.program is not None and self.program.about is not None and self.program.about.maps
             map_events = self.map_events if maps else None
-            self.intake = new_intake(self.versions, message, feeds, wall_ms, self._room, self._all_feeds, map_events)
+            self.intake = new_intake(self.versions, message, feeds, wall_ms, self._operators, self._wanted, map_events)
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))
@@ -230,19 +231,8 @@ class JobPart:
         return self.ready_message(instead_of=before)
 
     @property
-    def can_seal(self) -> bool:
-        """Whether `seal_next` has something to do."""
-        return self.intake is not None and self.intake.can_seal
-
-    @property
     def sealed_upto(self) -> int:
         return self.intake.frontier if self.intake else FIRST_PANE
-
-    def seal_next(self) -> None:
-        """Moves the worker's next run into the combiner."""
-        assert self.intake is not None
-        self.intake.seal_next()
-        self.take_fresh()
 
     def take_fresh(self) -> None:
         """Moves what was sealed here into the combiner."""

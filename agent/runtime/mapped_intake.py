@@ -8,21 +8,22 @@ lack them say that they are partial.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from agent.parsing import TIME, Parsed, parsed_rows
-from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
+from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
 from agent.runtime.function import JobFunction
-from agent.runtime.intake import Intake, believed, columns_of
+from agent.runtime.intake import Intake, columns_of
 from agent.runtime.messages import Submit
+from agent.runtime.operator import Names, Operator
+from agent.runtime.operators import Operators
 from agent.runtime.panes import FIRST_PANE
-from agent.runtime.spill_room import SpillRoom
 from agent.runtime.versions import Versions
-from agent.runtime.watermark import FUTURE_MS
+from agent.runtime.watermark import FUTURE_MS, believed, come_to
 from agent.runtime.worker import Worker
 
 WAITING_ROWS_MAX = 200_000
@@ -33,17 +34,21 @@ BATCH_ROWS_MAX = 10_000
 Send = Callable[[bytes, int, list[int], dict[str, list[Any]]], bool]
 """Has the code of this digest map a batch: its number, times and columns. Whether there is such a program."""
 
+_Made = tuple[list[int], dict[str, list[Any]]]
+
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `made`: what each code has made of them; None: nothing yet."""
+    """Events on their way through the programs. `made`: what each code has made of them, rows with the places of the
+    events that they come of; None: nothing yet. `newest`: the time of the newest event that is believed."""
 
     number: int
     key: FeedKey
     times: list[int]
+    newest: int | None
     watermark_ms: int | None
     wall_ms: int
-    made: dict[bytes, Parsed | None]
+    made: dict[bytes, _Made | None]
 
 
 class MappedIntake(Intake):
@@ -56,17 +61,18 @@ class MappedIntake(Intake):
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        room: SpillRoom | None,
+        operators: Operators,
+        wanted: WantedFeeds,
         send: Send,
     ) -> None:
         self.unmapped = 0
         """Events that were dropped since the program did not keep up."""
         self._send = send
-        self._line: deque[_Batch | Callable[[], None]] = deque()
+        self._line: deque[_Batch | Callable[[Operator], None]] = deque()
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
-        super().__init__(versions, job, feeds, begins, wall_ms, room)
+        super().__init__(versions, job, feeds, begins, wall_ms, operators, wanted)
 
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""
@@ -74,33 +80,61 @@ class MappedIntake(Intake):
     def _drop_columns(self) -> None:
         """The same."""
 
+    def _names(self, function: JobFunction) -> Names:  # noqa: ARG002
+        """What its operators get of feeds is made for them."""
+        return dict.fromkeys(self.feeds, ())
+
+    def _employ(self, function: JobFunction) -> Worker:
+        worker = super()._employ(function)
+        worker.operator.is_reading = False
+        worker.operator.lost_upto = self._lost_upto
+        return worker
+
+    def _begin_to_read(self) -> None:
+        self._operators.attach(self, self.feeds)
+
+    def _stop_reading(self) -> None:
+        self._operators.detach(self)
+        super()._stop_reading()
+
+    @property
+    def prepared_after(self) -> int | None:
+        """What waits in line and was not given to its code, it will lack."""
+        after = super().prepared_after
+        if after is None or self._proposed is None:
+            return after
+        code = self._proposed.function.code
+        lacked = (one.newest for one in self._line if isinstance(one, _Batch) and code not in one.made)
+        return max(after, after, *(newest for newest in lacked if newest is not None))
+
     # What the feeds bring.
 
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""
-        self._later(lambda: self.worker.count_malformed(parsed.malformed))
+        watermark_ms = NO_WATERMARK_MS if any(frame.height for frame in parsed.frames) else parsed.watermark_ms
+        self._later(lambda operator: operator.saw(key, parsed.malformed, come_to(watermark_ms, None, wall_ms)))
         chunks = [chunk for frame in parsed.frames for chunk in frame.iter_slices(BATCH_ROWS_MAX)]
         for number, chunk in enumerate(chunks, 1):
             watermark_ms = parsed.watermark_ms if number == len(chunks) else None
             self._map(key, chunk, watermark_ms, wall_ms)
-        if not chunks:
-            self._later(lambda: self._saw(key, parsed.watermark_ms, None, wall_ms))
 
     def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, wall_ms: int) -> None:
         times = chunk[TIME].to_list()
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
-            self._note_losses()
+            for operator in self._fed():
+                operator.lost_upto = self._lost_upto
             return
         fields = {column.name: column.field for column in self.feeds[key].columns}
         columns = {fields[name]: chunk[name].to_list() for name in chunk.columns if name in fields}
         self._numbers += 1
-        made: dict[bytes, Parsed | None] = {}
-        for code in dict.fromkeys(worker.function.code for worker in self._all_workers()):
+        made: dict[bytes, _Made | None] = {}
+        for code in dict.fromkeys(function.code for function in self.functions()):
             if code is not None and self._send(code, self._numbers, times, columns):
                 made[code] = None
-        self._line.append(_Batch(self._numbers, key, times, watermark_ms, wall_ms, made))
+        newest = max((time for time in times if time <= wall_ms + FUTURE_MS), default=None)
+        self._line.append(_Batch(self._numbers, key, times, newest, watermark_ms, wall_ms, made))
         self._rows += len(times)
         self._go_through()
 
@@ -113,9 +147,7 @@ class MappedIntake(Intake):
             batch.times
         ):
             return "answered with rows of events that it was not asked about"
-        function = next(worker.function for worker in self._all_workers() if worker.function.code == code)
-        times = [batch.times[origin] for origin in origins]
-        batch.made[code] = parsed_rows(times, columns_of(function), columns)
+        batch.made[code] = (origins, columns)
         self._go_through()
         return None
 
@@ -131,45 +163,42 @@ class MappedIntake(Intake):
                 self._count(first)
             else:
                 self._line.popleft()
-                first()
+                for operator in self._fed():
+                    first(operator)
 
-    def _later(self, action: Callable[[], None]) -> None:
+    def _later(self, action: Callable[[Operator], None]) -> None:
         self._line.append(action)
         self._go_through()
 
     def _count(self, batch: _Batch) -> None:
-        newest: int | None = None
-        for worker in self._all_workers():
-            made = batch.made.get(worker.function.code or b"")
-            for frame in made.frames if made is not None else ():
-                events, last = believed(frame, batch.wall_ms + FUTURE_MS)
-                if events.height:
-                    worker.insert(events)
-                newest = last if newest is None or (last is not None and last > newest) else newest
-        latest = [time for time in batch.times if time <= batch.wall_ms + FUTURE_MS]
-        newest = max([*latest, *([newest] if newest is not None else [])], default=None)
-        self._saw(batch.key, batch.watermark_ms, newest, batch.wall_ms)
-        if self._proposed is not None:
-            self._proposed.unseen.discard(batch.key)
+        for operator in self._fed():
+            made = batch.made.get(operator.function.code or b"")
+            if made is not None:
+                self._insert(operator, batch, made)
+            elif batch.newest is not None:
+                operator.lacks(batch.newest)
+            if batch.newest is not None:
+                operator.seen_ms = max(operator.seen_ms, batch.newest)
+            operator.saw(batch.key, 0, come_to(batch.watermark_ms, batch.newest, batch.wall_ms))
 
-    def _all_workers(self) -> Iterator[Worker]:
-        yield from self._workers
-        if self._proposed is not None:
-            yield self._proposed.worker
+    def _insert(self, operator: Operator, batch: _Batch, made: _Made) -> None:
+        origins, values = made
+        times = [batch.times[origin] for origin in origins]
+        for frame in parsed_rows(times, columns_of(operator.function), values).frames:
+            events, newest = believed(frame, batch.wall_ms + FUTURE_MS)
+            if newest is not None:
+                operator.insert(batch.key, events, frozenset(events.columns), newest)
+
+    def _fed(self) -> list[Operator]:
+        return [worker.operator for worker in self._employed()]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
-        self._later(lambda: Intake.caught_up(self, key, wall_ms))
+        """A feed is at its end for now."""
+        self._later(lambda operator: operator.caught_up(key, wall_ms))
 
     def end_of_feed(self, key: FeedKey) -> None:
-        self._later(lambda: Intake.end_of_feed(self, key))
+        """A bounded feed is over."""
+        self._later(lambda operator: operator.end_of_feed(key))
 
-    # Sealing.
-
-    def start_sealing(self) -> None:
-        self._note_losses()
-        super().start_sealing()
-
-    def _note_losses(self) -> None:
-        """While there is something to be sealed of which events were dropped, it is partial."""
-        for worker in self._all_workers():
-            worker.is_partial = bool(self._lacking) or worker.closed_ms < self._lost_upto
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Its operators know."""

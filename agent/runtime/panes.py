@@ -18,7 +18,7 @@ END = 2**63 - 1
 
 COUNTERS = ("events", "matched", "late", "malformed", "coerced", "dropped")
 COUNTERS_SCHEMA = pl.Schema({"pane": pl.Int64(), **{name: pl.Int64() for name in COUNTERS}})
-
+NO_COUNTERS = pl.DataFrame(schema=COUNTERS_SCHEMA)
 
 COUNT_MAX = 1 << 47
 """No count goes beyond: 4096 children's counts still add up without overflow."""

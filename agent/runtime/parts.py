@@ -9,8 +9,7 @@ from agent.parsing import Parsed
 from agent.programs.calls import Events, Heard
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
 from agent.runtime.code import Code
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, united
-from agent.runtime.intakes import AnyIntake
+from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, WantedFeeds
 from agent.runtime.jobs import JobPart
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
@@ -22,6 +21,8 @@ from agent.runtime.messages import (
     Received,
     Snapshot,
 )
+from agent.runtime.operators import Operators
+from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Word
 from agent.runtime.programs import Programs
@@ -29,6 +30,8 @@ from agent.runtime.spill_room import SpillRoom
 from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
+PARTS_AT_ONCE = 16
+"""So many jobs send up what was sealed, until others have their turn with the processor."""
 
 
 class Parts:
@@ -54,10 +57,13 @@ class Parts:
         self._streams = streams
         self._announcements = announcements
         self._at_root = at_root
-        self._room = room
         self._programs = programs
         self._code = code
+        self._operators = Operators(room)
+        self._wanted = WantedFeeds()
         self._parts: dict[Id, JobPart] = {}
+        self._awaiting: dict[Id, None] = {}
+        """Jobs that wait for a sign of life of their feeds."""
         self._unannounced: dict[Id, float] = {}
 
     def __iter__(self) -> Iterator[JobPart]:
@@ -88,7 +94,7 @@ class Parts:
         part.commit(announce.frontier)
         part.works = works
         if not works:
-            part.intake = None
+            part.close()
         part.forwards = part.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
@@ -120,6 +126,7 @@ class Parts:
         self._unannounced.pop(app_id, None)
         if (part := self._parts.pop(app_id, None)) is not None:
             self._code.keep(part, ())
+            part.close()
             self._node.unsubscribe(app_id, now)
 
     @property
@@ -129,7 +136,7 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._room, self.all_feeds)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._operators, self._wanted)
         part.map_events = self._mapper(app_id)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
@@ -172,6 +179,10 @@ class Parts:
         """The job's code has sent PAOs."""
         part.take_fresh()
         self.pass_on(part, now)
+
+    def await_feeds(self, part: JobPart) -> None:
+        """The part has something to do, or to say, as soon as its feeds give a sign of life."""
+        self._awaiting[part.app_id] = None
 
     def tell_prepared(self, part: JobPart, now: float) -> None:
         if (prepared := part.prepared()) is not None:
@@ -282,70 +293,84 @@ class Parts:
 
     def feeds(self) -> tuple[Feed, ...]:
         """What has to be read of files for all jobs together."""
-        intakes = (part.intake for part in self._parts.values() if part.intake is not None and part.intake.is_ready)
-        return united(feed for intake in intakes for feed in intake.feeds.values() if feed.app is None)
+        for app_id in self._awaiting:
+            part = self._parts.get(app_id)
+            if part is not None and part.intake is not None:
+                part.intake.get_ready()
+        return self._wanted.to_read()
 
-    def all_feeds(self) -> list[Feed]:
-        intakes = (part.intake for part in self._parts.values() if part.intake is not None)
-        return [feed for intake in intakes for feed in intake.feeds.values()]
+    def all_feeds(self) -> tuple[Feed, ...]:
+        """The same with what will have to be read, and with what comes from other jobs."""
+        return self._wanted.all()
 
     def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.insert(key, parsed, wall_ms)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.insert(key, parsed, wall_ms)
+        self._shown(now)
 
     def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.caught_up(key, wall_ms)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.caught_up(key, wall_ms)
+        self._shown(now)
 
     def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
         """Another job's results come from now on: those of windows after this instant."""
-        for _ in self._reading(key, now, closed_ms):
-            pass
+        self._opened(key, now, closed_ms)
 
     def lacks(self, key: FeedKey, some: bool) -> None:
-        for part in self:
-            if part.intake is not None and key in part.intake.feeds:
-                part.intake.lacks(key, some)
+        self._operators.lacks(key, some)
 
     def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        for intake in self._reading(key, now, wall_ms):
-            intake.end_of_feed(key)
-            intake.start_sealing()
+        self._opened(key, now, wall_ms)
+        self._operators.end_of_feed(key)
+        self._shown(now)
 
-    def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[AnyIntake]:
-        """The jobs that read a feed; that it has something to say means that it is open."""
-        for part in self:
-            if part.intake is not None and key in part.intake.feeds and part.intake.is_ready:
+    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed has something to say, which means that it is open: some may have waited for that."""
+        for app_id in list(self._awaiting):
+            part = self._parts.get(app_id)
+            if part is not None and part.intake is not None and part.intake.get_ready():
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self.tell_master(part, ready, now)
                     self.pass_on(part, now)
-                yield part.intake
+
+    def _shown(self, now: float) -> None:
+        """A feed may have shown that it yields the columns of versions that are being prepared."""
+        for app_id in list(self._awaiting):
+            part = self._parts.get(app_id)
+            if part is not None:
                 self.tell_prepared(part, now)
+            if part is None or part.intake is None or not part.intake.awaits_feeds:
+                del self._awaiting[app_id]
 
     def sealed_upto(self) -> int | None:
-        """How far the job that is furthest behind has sealed; None when nothing can be sealed now."""
-        return min((part.sealed_upto for part in self._parts.values() if part.can_seal), default=None)
+        """How far the job has sealed whose turn it is; None when nothing can be sealed or sent up now."""
+        operator = self._operators.turn()
+        if operator is None:
+            return FIRST_PANE if self._operators.has_sealed else None
+        return operator.frontier
 
     def seal_next(self, now: float) -> None:
-        """Seals one run of the job that is furthest behind and sends what that completes."""
-        part = min((part for part in self._parts.values() if part.can_seal), key=lambda part: part.sealed_upto)
-        part.seal_next()
-        if part.intake is not None:
-            part.intake.start_sealing()
-        self.pass_on(part, now)
+        """Seals one run of the operator whose turn it is, and sends up what some of its jobs have new."""
+        if not self._operators.has_sealed:
+            self._operators.seal_next()
+        for _ in range(PARTS_AT_ONCE):
+            app_id = self._operators.next_sealed()
+            if app_id is None:
+                break
+            if (part := self._parts.get(app_id)) is not None:
+                part.take_fresh()
+                self.pass_on(part, now)
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
+        self._operators.start_sealing()
         for part in self:
             if part.epoch is None:
                 self._doubt(part, now)
                 continue
             part.excuse_stragglers(now)
-            if part.intake is not None:
-                part.intake.start_sealing()
             self.pass_on(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:

@@ -15,7 +15,7 @@ import query
 from agent import Ended, Result
 from agent.control import messages as control
 from agent.parsing import Parsed
-from agent.runtime import worker
+from agent.runtime import operator
 from agent.runtime.function import JobFunction
 from agent.runtime.other_groups import OtherGroups
 
@@ -112,7 +112,7 @@ def test_groups_without_aggregates_have_an_other_without_values() -> None:
 
 def test_what_an_agent_seals_is_folded_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pane of far more groups than fit a run comes out as one within the limit, and so does the next pane."""
-    monkeypatch.setattr(worker, "ROWS_PER_RUN", 10)
+    monkeypatch.setattr(operator, "ROWS_PER_RUN", 10)
     monkeypatch.setattr(cbt.CompressedBufferTree.__init__, "__kwdefaults__", small_leaves())
     gathered: list[int] = []
     gather = JobFunction.gather

@@ -17,11 +17,12 @@ from agent import Agent, Master, Result, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime import announcements, held_snapshots
 from agent.runtime.epochs import Epoch
-from agent.runtime.feeds_wanted import Feed
+from agent.runtime.feeds_wanted import Feed, WantedFeeds
 from agent.runtime.function import JobFunction
 from agent.runtime.intake import columns_of
 from agent.runtime.jobs import JobPart
 from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
+from agent.runtime.operators import Operators
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.post import FLEET_GROUP
@@ -60,7 +61,8 @@ class Root:
 
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
-        self.part = JobPart(APP, ROOT)
+        self.operators = Operators()
+        self.part = JobPart(APP, ROOT, self.operators, WantedFeeds())
         self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
         self.part.master, self.part.works = self.master, True
@@ -74,8 +76,7 @@ class Root:
         self.schema = function_of(self.part).state_schema
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
-        assert self.part.intake is not None
-        self.part.intake.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
+        self.operators.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
 
     def enrol(self, node_id: Id, name: str) -> Enrolled:
         enrolled = self.master.enrol(node_id, name, works=True)
@@ -94,10 +95,9 @@ class Root:
     def finish(self) -> list[Result]:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
-        assert self.part.intake is not None
-        self.part.intake.end_of_feed(self.feed.key)
-        self.part.intake.start_sealing()
-        self.part.seal_next()
+        self.operators.end_of_feed(self.feed.key)
+        self.operators.seal_next()
+        self.part.take_fresh()
         results = self._publish()
         self.part.remove_child(CHILD)
         return results + self._publish()

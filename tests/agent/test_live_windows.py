@@ -9,7 +9,7 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime import worker
+from agent.runtime import operator, worker
 from agent.runtime.patience import PATIENCE_S
 from agent.runtime.watermark import FUTURE_MS
 
@@ -210,7 +210,7 @@ def test_a_bounded_job_reads_by_itself_and_ends() -> None:
 
 
 def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "ROWS_PER_RUN", 2)
+    monkeypatch.setattr(operator, "ROWS_PER_RUN", 2)
     fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
     fleet.submit(bounded=False)
     agent, (feed,) = fleet.agents[0], fleet.agents[0].feeds()

@@ -11,14 +11,14 @@ from memory_fleet import COUNT, Fleet, events
 
 from agent import Result, SpillRoom
 from agent.parsing import Parsed
-from agent.runtime import worker
+from agent.runtime import operator
 from agent.runtime.spill_room import UNREAD, UNWRITTEN
 
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes goes into the tree at once."""
-    monkeypatch.setattr(worker, "ROWS_PER_BATCH", 1)
+    monkeypatch.setattr(operator, "ROWS_PER_BATCH", 1)
 
 
 class Disk:

@@ -1,0 +1,391 @@
+"""What the workers of equal functions compute once: events into a store, and out of it runs of panes.
+
+Theory of operation. Jobs, and versions of one, that read the same feeds with the same filter, keys and aggregates, and
+wait equally long for late events, have one operator between them. Each has a worker on it, with panes of its own: those
+from its first to its last. The operator closes a pane for all of them when its watermark says so, and gives each the
+runs it seals, cut to its panes. A worker that may not take any more at the moment gets them later: until all have a
+pane, the store keeps it.
+
+A worker turns to another operator where that gives it the same: if in all panes that are still open for it, both hold
+the same events. They do if none of what was read before the younger one was there lies in one of those panes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from agent.runtime.batches import Batch, Batches
+from agent.runtime.feeds_wanted import FeedKey
+from agent.runtime.function import JobFunction
+from agent.runtime.guarded_store import GuardedStore
+from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count
+from agent.runtime.spill_room import SpillRoom
+from agent.runtime.watermark import Watermark
+from agent.runtime.worker import SELF, Worker
+
+ROWS_PER_RUN = 1 << 16
+"""A run is cut at the next pane boundary past this many rows, so that no message holds a job's whole past."""
+ROWS_PER_BATCH = 1 << 16
+"""Events that are filtered and aggregated at once."""
+WAITING_ROWS_MAX = 1 << 19
+"""Events that wait for a sealing under way to end; past it the sealing is not cut in slices any more."""
+COUNTER_FRAMES_MAX = 256
+"""Counter frames gathered before they are summed."""
+
+Names = Mapping[FeedKey, tuple[tuple[str, str], ...]]
+"""Of each feed the columns that are needed: as it names them, and as the function does."""
+
+
+class Identity(NamedTuple):
+    """Operators of which this is equal compute the same, from when both are there."""
+
+    function: bytes
+    names: tuple[tuple[FeedKey, tuple[tuple[str, str], ...]], ...]
+    grace_ms: int
+    alone: int | None
+    """A number of its own, where it is equal to no other."""
+
+
+class Operator:
+    """`read_before`: events up to this time (epoch ms) were read of its feeds before it was there.
+
+    Its watermark closes panes, or, where a job is `bounded`, the end of its feeds. `tell` gets each worker that has
+    something new, `sealing` is called when there is something to seal.
+    """
+
+    def __init__(
+        self,
+        function: JobFunction,
+        names: Names,
+        watermark: Watermark,
+        room: SpillRoom | None,
+        batches: Batches,
+        *,
+        grace_ms: int,
+        bounded: bool,
+        read_before: int,
+        alone: int | None,
+        tell: Callable[[Worker], None],
+        sealing: Callable[[Operator], None],
+    ) -> None:
+        self.function = function
+        self.names = names
+        self.watermark = watermark
+        self.identity = Identity(function.operator, tuple(sorted(names.items())), grace_ms, alone)
+        self.read_before = read_before
+        self.tell = tell
+        self._tell_sealing = sealing
+        self.workers: list[Worker] = []
+        self.is_reading = True
+        """Whether it takes what its feeds bring; else its job has to be ready first, or maps it."""
+        self.unseen: set[FeedKey] = set(names)
+        """Feeds that have not shown yet that they yield its columns."""
+        self.seen_ms = FIRST_PANE
+        """The newest event it was given."""
+        self.lacked_ms = FIRST_PANE
+        """The newest event that it was not given, for want of columns."""
+        self.malformed = 0
+        """Lines that were no events."""
+        self.is_partial = False
+        """Whether it lacks events of what it seals now."""
+        self.lost_upto = FIRST_PANE
+        """Of events up to this time (epoch ms) some were lost: what is sealed before is partial."""
+        self.closed = FIRST_PANE
+        """Panes up to this one take no more events."""
+        self.is_bounded = bounded
+        self._grace_ms = grace_ms
+        self._store = GuardedStore(function, room)
+        self._batches = batches
+        self._counters: list[pl.DataFrame] = []
+        self._waiting: list[pl.DataFrame] = []
+        self._waiting_rows = 0
+        self._lacking: set[int] = set()
+        self._early: int | None = None
+        self._sealing: Iterator[Run] | None = None
+        self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
+        self._takers: list[Worker] = []
+        self._is_owing = False
+
+    @property
+    def pane_ms(self) -> int | None:
+        """Milliseconds a pane lasts; None: there is only one."""
+        return self.function.pane_ms
+
+    # Workers.
+
+    def add(self, worker: Worker) -> None:
+        """The worker gets what comes from now on."""
+        self.insert_waiting()
+        self.workers.append(worker)
+
+    def remove(self, worker: Worker) -> None:
+        """The worker needs nothing from here any more."""
+        self.workers.remove(worker)
+        if worker in self._takers:
+            self._takers.remove(worker)
+        self.trim()
+
+    def suits(self, worker: Worker) -> bool:
+        """Whether a worker of an equal operator gets the same from this one, all in all."""
+        other = worker.operator
+        if self.is_sealing or other.is_sealing or not all(one.is_begun for one in (worker, *self.workers)):
+            return False
+        closed = max(self.closed, self._sealable_upto(), other._sealable_upto())
+        read_before = max(self.read_before, other.read_before)
+        return closed <= worker.closed and read_before <= closed_ms(worker.closed, self.pane_ms)
+
+    def trim(self) -> None:
+        """Forgets what all workers have, and closes what none has anything to do with."""
+        if self.workers and self._sealing is None:
+            self.closed = max(self.closed, min(worker.closed for worker in self.workers))
+            self._empty(min(max(worker.frontier, worker.first_pane - 1) for worker in self.workers))
+
+    def _empty(self, upto: int) -> None:
+        if upto > self._emptied_upto:
+            self.insert_waiting()
+            self._emptied_upto = upto
+            self._store.empty(upto=None if upto == END else upto)
+            self._counters = [add_counters(self._counters).filter(pl.col("pane") > upto)]
+            self._lacking = {pane for pane in self._lacking if pane > upto}
+
+    # Events.
+
+    def insert(self, key: FeedKey, events: pl.DataFrame, columns: frozenset[str], newest: int) -> None:
+        """Takes an event frame of a feed with these columns; where it or the function lacks some, all begin later."""
+        names = self.names[key]
+        if not self.function.is_ready or not all(name in columns for name, _ in names):
+            self.lacks(newest)
+            return
+        self.unseen.discard(key)
+        self.seen_ms = max(self.seen_ms, newest)
+        self.put(_as_named(events, names))
+
+    def lacks(self, newest: int) -> None:
+        """Was not given events up to this time (epoch ms)."""
+        self.lacked_ms = max(self.lacked_ms, newest)
+        for worker in self.workers:
+            worker.lacks_upto(newest)
+
+    def lacks_some_at(self, time_ms: int) -> None:
+        """Lacks something of the pane that an instant lies in: sealed, that will be partial."""
+        self._lacking.add(0 if self.pane_ms is None else time_ms // self.pane_ms * self.pane_ms)
+
+    def put(self, events: pl.DataFrame) -> None:
+        """Takes events as the function names them. They wait for each other: each call on columns has its price."""
+        self._waiting.append(events)
+        self._waiting_rows += events.height
+        if self._sealing is not None and self._waiting_rows >= WAITING_ROWS_MAX:
+            self.finish_sealing()
+        if self._sealing is None and self._waiting_rows >= ROWS_PER_BATCH:
+            self.insert_waiting()
+
+    def saw(self, key: FeedKey, malformed: int, newest: int | None) -> None:
+        """A block of a feed is over: how many lines were no events, and how far the feed has come, if known."""
+        self.malformed += malformed
+        self.watermark.saw(key, newest)
+        self.start_sealing()
+
+    def caught_up(self, key: FeedKey, wall_ms: int) -> None:
+        """A feed is at its end for now."""
+        self.watermark.caught_up(key, wall_ms)
+        self.unseen.discard(key)
+        self.start_sealing()
+
+    def end_of_feed(self, key: FeedKey) -> None:
+        """A bounded feed is over."""
+        self.watermark.ended(key)
+        self.start_sealing()
+
+    def insert_waiting(self) -> None:
+        """What has come is counted."""
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        for batch in self._batches.of(waiting, self.function) if waiting else ():
+            self._insert_batch(self._still_open(batch))
+
+    def _insert_batch(self, batch: Batch) -> None:
+        self._count(batch.counters)
+        if self.function.lacks_rows:
+            self._lacking.update(batch.counters["pane"])
+        for events in self.function.joined(batch.events):
+            selected = self.function.select(events)
+            if selected.height:
+                self._store.insert(selected)
+            if not self.function.aggregates:
+                self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
+            if "@dropped" in events.columns:
+                self._count(events.group_by("pane").agg(pl.col("@dropped").sum().alias("dropped")))
+
+    def _still_open(self, batch: Batch) -> Batch:
+        """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
+        oldest, closed = batch.oldest_pane, max((worker.closed for worker in self.workers), default=self.closed)
+        if oldest is None or oldest > closed:
+            return batch
+        panes = batch.events["pane"]
+        passed = dict(panes.filter(panes <= closed).value_counts(name="events").iter_rows())
+        for worker in self.workers:
+            worker.count_late(passed)
+        return batch.after(self.closed) if oldest <= self.closed else batch
+
+    def _count(self, by_pane: pl.DataFrame) -> None:
+        self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))
+        if len(self._counters) >= COUNTER_FRAMES_MAX:
+            self._counters = [add_counters(self._counters)]
+
+    def newest_pane(self) -> int | None:
+        """The newest pane that it has counted anything in and that is not sealed for all."""
+        self.finish_sealing()
+        self.insert_waiting()
+        newest = add_counters(self._counters)["pane"].max()
+        return newest if isinstance(newest, int) else None
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._store.memory_bytes
+
+    # Sealing.
+
+    def seal_early(self, upto: int) -> None:
+        """There will be no more events: seals up to this pane, wherever the watermark is."""
+        self._early = upto
+        self.start_sealing()
+
+    def start_sealing(self) -> None:
+        """Closes what the watermark allows, if anything, and begins to seal it for those who may take it."""
+        upto = self._sealable_upto()
+        if self._sealing is not None or (upto <= self.closed and not self._is_owing):
+            return
+        behind = [worker for worker in self.workers if worker.is_behind(upto)]
+        if not behind or not all(worker.is_begun for worker in self.workers):
+            return
+        self.insert_waiting()
+        self.closed = max(self.closed, upto)
+        takers = [worker for worker in behind if not worker.is_blocked]
+        self._is_owing = len(takers) < len(behind)
+        if takers:
+            self._begin_sealing(takers)
+
+    def _begin_sealing(self, takers: list[Worker]) -> None:
+        self._takers = takers
+        self._sealed_upto, self._sealing_upto = min(worker.frontier for worker in takers), self.closed
+        self._sealing = self._runs(self.closed)
+        self._tell_sealing(self)
+
+    def _sealable_upto(self) -> int:
+        if self._early is not None:
+            return self._early
+        if self.watermark.has_ended:
+            return END
+        if self.is_bounded or self.pane_ms is None:
+            return FIRST_PANE
+        upto = self.watermark.sealable_upto(self.pane_ms, self._grace_ms)
+        return FIRST_PANE if upto is None else upto
+
+    @property
+    def is_sealing(self) -> bool:
+        return self._sealing is not None
+
+    @property
+    def can_seal(self) -> bool:
+        """Whether there is something to seal, and room for it."""
+        return self._sealing is not None and not all(worker.is_blocked for worker in self._takers)
+
+    @property
+    def frontier(self) -> int:
+        """How far the sealing under way has come."""
+        return self._sealed_upto
+
+    def finish_sealing(self) -> None:
+        while self._sealing is not None:
+            self.seal_next()
+
+    def catch_up(self, worker: Worker) -> None:
+        """Gives a worker all that is closed, also if it may not take any more."""
+        self.finish_sealing()
+        if worker.is_begun and worker.is_behind(self.closed):
+            self._begin_sealing([worker])
+            self.finish_sealing()
+
+    def seal_next(self) -> None:
+        """Seals one run. O(rows in it), and once per sealing O(rows in the tree)."""
+        assert self._sealing is not None
+        run = next(self._sealing)
+        self._sealed_upto = run.upto
+        for worker in self._takers:
+            worker.take(run)
+        if run.upto == self._sealing_upto:
+            self._sealing = None
+            self.trim()
+
+    def _runs(self, upto: int) -> Iterator[Run]:
+        """Everything up to a pane, in pane order, as runs of about `ROWS_PER_RUN` rows; holds one run at a time, and
+        of a pane with too many groups no more than twice those that are kept."""
+        for worker in self._takers:
+            worker.begin_run(upto)
+        counters = add_counters(self._counters)
+        self._counters = [counters]
+        counters = counters.filter(pl.col("pane").is_between(self._sealed_upto, upto, closed="right"))
+        lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._lacking)
+        if lacks or self._sealed_upto > self._emptied_upto:
+            yield from self._runs_by_pane(upto, counters)
+            return
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(upto=None if upto == END else upto):
+            if frame is None:
+                yield from self._runs_by_pane(upto, counters)
+                return
+            held.append(frame)
+            newest = frame["pane"][-1]
+            if _rows(held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
+                state = self.function.gather(held)
+                older = pl.col("pane") < newest
+                yield self._run(newest - 1, state.filter(older), counters)
+                held = [state.filter(~older)]
+            held = self._folded(held)
+        yield self._run(upto, self.function.gather(held), counters)
+
+    def _runs_by_pane(self, upto: int, counters: pl.DataFrame) -> Iterator[Run]:
+        """The same, a run a pane: only those that lack something, or where some of it cannot be read, say so, and what
+        is kept for a worker that was blocked is read for no other."""
+        counted = set(counters["pane"])
+        lacking = {pane - before for pane in self._lacking for before in (0, self.pane_ms or 0)}
+        panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
+        for pane in panes:
+            state, is_whole = self._readable(pane) if pane in counted else (self.function.nothing, True)
+            is_last = pane == panes[-1] and (pane not in lacking or self.pane_ms is None)
+            yield self._run(upto if is_last else pane, state, counters, is_partial=not is_whole)
+        yield self._run(upto, self.function.nothing, counters)
+
+    def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
+        """What of a pane can be read, and whether that is all of it."""
+        held: list[pl.DataFrame] = []
+        for frame in self._store.flush(pane):
+            if frame is None:
+                return self.function.gather(held), False
+            held = self._folded([*held, frame])
+        return self.function.gather(held), True
+
+    def _folded(self, held: list[pl.DataFrame]) -> list[pl.DataFrame]:
+        crowded = len(held) > 1 and _rows(held) > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups)
+        return [self.function.gather(held)] if crowded else held
+
+    def _run(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame, *, is_partial: bool = False) -> Run:
+        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
+        lost = closed_ms(self._sealed_upto, self.pane_ms) < self.lost_upto
+        lacking = any(self._sealed_upto < pane <= upto for pane in self._lacking)
+        partial = SELF if is_partial or self.is_partial or lost or lacking else 0
+        return Run(self._sealed_upto, upto, SELF, state, counters.filter(inside), partial)
+
+
+def _as_named(events: pl.DataFrame, names: tuple[tuple[str, str], ...]) -> pl.DataFrame:
+    """A feed's events with the columns under the function's names."""
+    if all(name == wanted for name, wanted in names):
+        return events
+    kept = [name for name in ("@time", "@coerced") if name in events.columns]
+    return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+
+
+def _rows(frames: list[pl.DataFrame]) -> int:
+    return sum(frame.height for frame in frames)
