@@ -177,7 +177,7 @@ class Mastership:
     def broken(self, message: Broken, now: float) -> None:
         """The job's code has failed on an agent: that ends the job."""
         if self.ended is None:
-            for line in (message.text or message.reason).splitlines():
+            for line in (*message.text.splitlines(), f"this ends the job: {message.reason}"):
                 self._note(message.agent, line)
             self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
             self.stop(now, "failed")
