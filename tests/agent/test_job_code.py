@@ -67,6 +67,9 @@ FAILING = """
         ("self.route('counts', Unknown())", "NameError: name 'Unknown' is not defined (job.py:8)"),
         ("raise SystemExit(3)", "SystemExit: 3 (job.py:8)"),
         ("self.cbt.insert({'product': object()})", "JobError: this cannot be sent to the agent: "),
+        ("self.ask('counts', windows=65)", "JobError: this cannot be sent to the agent: Expected `int` <= 64"),
+        ("self.ask('counts', deadline_s=61)", "JobError: this cannot be sent to the agent: Expected `float` <= 60.0"),
+        ("self.cbt.insert({7: 'a'})", "JobError: this cannot be sent to the agent: Expected `str`, got `int`"),
     ],
 )
 def test_what_a_callback_raises_ends_the_job_and_no_other(fleet_of: Make, body: str, said: str) -> None:

@@ -161,6 +161,51 @@ def test_jobs_say_what_the_page_says(fleet_of: Make, play: Callable[[ProgramFlee
     play(fleet_of())
 
 
+# What the page says of masters that go.
+
+
+def without_master(fleet: ProgramFleet, key: Id) -> None:
+    number = next(n for n, agent in enumerate(fleet.agents) if agent.master(key) is not None)
+    fleet.network.remove(fleet.agents.pop(number).node)
+    fleet.wait_long(25.0)
+
+
+def test_what_all_objects_know_the_next_master_goes_on_with(fleet_of: Make) -> None:
+    fleet = fleet_of(5)
+    key = fleet.submit_code(JOBS["Stars"])
+    windows(fleet, (12, ("a", "b", "a")), (40, ("z",)))
+    fleet.wait_long(6.0)
+    without_master(fleet, key)
+    assert set(said(fleet, key)) == {"a is the best, with 10 clicks"}
+
+
+def test_the_next_master_can_read_the_last_windows(fleet_of: Make) -> None:
+    fleet = fleet_of(5)
+    asking = """
+    timer_s = 20.0
+
+    def on_timer(self):
+        if self.is_root:
+            self.log(str([window.rows for window in self.ask("counts", windows=6)]))
+"""
+    key = fleet.submit_code(JOBS["Counts"] + asking)
+    windows(fleet, (12, ("a", "b", "a")), (40, ("z",)))
+    without_master(fleet, key)
+    assert said(fleet, key)[-1] == "[[{'product': 'a', 'n': 10}, {'product': 'b', 'n': 5}]]"
+
+
+def test_the_next_master_subscribes_anew(fleet_of: Make) -> None:
+    fleet = fleet_of(6)
+    watched = fleet.submit_code(JOBS["Bestseller"])
+    key = fleet.submit_code(JOBS["Reporter"].replace("timer_s = 20.0", "timer_s = 2.0"))
+    assert not any(agent.master(watched) is not None and agent.master(key) is not None for agent in fleet.agents)
+    fleet.wait_long(5.0)
+    without_master(fleet, key)
+    windows(fleet, (42, ("b",)), (70, ("z",)))
+    fleet.wait_long(1.0)
+    assert said(fleet, key).count("now it says [{'product': 'b', 'n': 5}]") == 1
+
+
 COMMANDS = re.findall(r"^    elf (.*?)(?:  +#.*)?$", DOCUMENT, re.MULTILINE) + re.findall(r"`elf ([a-z].*?)`", DOCUMENT)
 
 
