@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,6 +160,12 @@ def test_every_job_of_the_page_is_run() -> None:
 @pytest.mark.parametrize("play", dict.fromkeys(PLAYS.values()), ids=lambda play: play.__name__)
 def test_jobs_say_what_the_page_says(fleet_of: Make, play: Callable[[ProgramFleet], None]) -> None:
     play(fleet_of())
+
+
+def test_the_readme_has_the_first_of_them() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    code = textwrap.dedent(readme.partition("## A job in Python\n")[2].partition("\nSigned")[0])
+    assert [line for line in code.splitlines() if line] == [line for line in JOBS["Counts"].splitlines() if line]
 
 
 # What the page says of masters that go.
