@@ -182,6 +182,10 @@ class Mastership:
             self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
             self.stop(now, "failed")
 
+    def note(self, text: str) -> None:
+        """A line of the master's own for the job's log."""
+        self._note(self._name, text)
+
     def _note(self, agent: str, text: str) -> None:
         self.log.add([Line(self._programs.wall_ms, agent, text)])
 

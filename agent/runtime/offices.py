@@ -256,6 +256,12 @@ class Offices:
         office.update(self._node.peer, update, now)
         return None
 
+    def updated(self, message: Updated) -> None:
+        """What came of an update that the job's own code wanted."""
+        office = self._offices.get(message.app_id)
+        if office is not None and message.refusal is not None:
+            office.note(f"update: {message.refusal}")
+
     def unfollow(self, message: Unfollow, sender: Peer) -> None:
         if (office := self._offices.get(message.app_id)) is not None:
             office.followers.unfollow(sender, message.reader)

@@ -159,7 +159,7 @@ class ProgramFleet(Fleet):
         code = textwrap.dedent(source).encode()
         described = about(load_code(code).kind)
         texts = {"query": described.query, **described.queries}
-        catalog = {"web": query.Schema({}, open=True)}
+        catalog = dict.fromkeys(("web", "other"), query.Schema({}, open=True))
         functions = [
             Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
         ]
