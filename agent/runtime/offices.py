@@ -236,12 +236,11 @@ class Offices:
             return False
         match message:
             case Told():
-                office.told(message)
+                return office.told(sender, message)
             case Unable():
                 return office.unable(sender, message)
             case Broken():
-                office.broken(message, now)
-        return True
+                return office.broken(sender, message, now)
 
     def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
         """The job's own code wants another of its functions; what is wrong with that, if anything."""
