@@ -13,7 +13,7 @@ from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
 from agent import Published
-from agent.runtime import result_log
+from agent.runtime import replication, result_log
 from agent.runtime.panes import FIRST_PANE
 
 TOP = "top"
@@ -139,6 +139,28 @@ def test_windows_that_are_not_kept_long_enough_are_missed_honestly(seed: int, mo
     life.fleet.run(life.fleet.now + 40.0)
     check_readers(life, gaps=True)
     assert any(one.result.partial for one in life.fleet.of(TOP))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both masters die, beside which there are no logs: the next one of the job that is read knows what it lacks."""
+    life = begin_reading(seed)
+    fleet = life.fleet
+    masters = [fleet.add(node_id=key_of(name)) for name in (JOB, TOP)]
+    fleet.run(fleet.now + 15.0)
+    assert [master(life, name) for name in (JOB, TOP)] == masters
+    monkeypatch.setattr(replication, "RESULT_BYTES_MAX", 100)
+    fleet.run(fleet.now + 7.0)
+    while max(results_of(life, JOB)) % SIZE_MS != PANE_MS:  # of the three in a window of the reader, one is to come
+        fleet.run(fleet.now + 0.1)
+    fleet.run(fleet.now + 1.0)
+    for one in masters:
+        fleet.crash(one)
+    fleet.run(fleet.now + 40.0)
+    check_readers(life, gaps=True)
+    assert all(one["missing"] == [] for one in results_of(life, JOB).values())
+    partial = [one for one in results_of(life, TOP).values() if one["partial"]]
+    assert len(partial) == 1, "what is lost shows, and only there"
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
