@@ -91,6 +91,10 @@ class Acts:
             case calls.Show(json=json):
                 if program.shown.take(now):
                     self._notices.append(Shown(program.app, json))
+            case calls.Read(ticket=ticket, token=token):
+                rows = part.paos.rows(token)
+                refusal = "these PAOs are not held any more" if rows is None else None
+                self._programs.answer(program.key, calls.Answered(ticket, refusal, rows=rows or []))
             case calls.Multicast() | calls.Subscribe() | calls.Change():
                 self._as_master(program, part, act, now, wall_ms)
             case _:
@@ -127,8 +131,6 @@ class Acts:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
         intake = part.intake
         if intake is None:
-            if isinstance(act, calls.Read):
-                self._programs.answer(program.key, calls.Answered(act.ticket))
             return
         wrong: str | None = None
         match act:
@@ -143,15 +145,9 @@ class Acts:
                 intake.flush(token)
             case calls.Empty() if isinstance(intake, DrivenIntake):
                 intake.empty()
-            case calls.Read(ticket=ticket, token=token) if isinstance(intake, DrivenIntake):
-                rows = intake.rows(token)
-                refusal = "these PAOs are not held any more" if rows is None else None
-                self._programs.answer(program.key, calls.Answered(ticket, refusal, rows=rows or []))
             case calls.SendTo(token=token, pane=pane) if isinstance(intake, DrivenIntake):
                 wrong = intake.send(token, pane, wall_ms)
                 self._parts.sent(part, now)
-            case calls.Read(ticket=ticket):
-                self._programs.answer(program.key, calls.Answered(ticket, NOT_DRIVEN))
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:
@@ -184,6 +180,7 @@ class Acts:
         self, program: Program | None, requested: Requested, sender: str, message: calls.Typed, now: float
     ) -> None:
         """A message of another job; its answer goes back as soon as there is one."""
+        self._forget_the_dead()
         about = program.about if program is not None else None
         refusal = None
         if program is None or about is None or not program.is_ready:
@@ -204,7 +201,7 @@ class Acts:
         if requested is not None:
             self._post.respond(requested, LetterAnswer(requested.key, reply.message, reply.refusal), now)
 
-    def forget(self) -> None:
-        """Drops messages to programs that are over."""
+    def _forget_the_dead(self) -> None:
+        """Messages to programs that are over have no answer."""
         for key, ticket in [which for which in self._delivered if self._programs.get(which[0]) is None]:
             del self._delivered[key, ticket]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 import query
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.announcements import Announcements
@@ -50,25 +52,28 @@ class Installations:
         part = self._parts.get(message.app_id)
         if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
             return False
-        newest = message.versions[-1]
         try:
             self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
             is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
-        except NotTheirsError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return False
-        except NotAbleError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return True
+        except (NotTheirsError, NotAbleError) as error:
+            return self._install_without_working(part, message, sender, str(error), now, wall_ms)
         part.parked = None if is_there else (message, sender)
         if not is_there:
             return True
         self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
-        return self._install(part, message, newest, sender, now, wall_ms)
+        return self._install(part, message, sender, now, wall_ms)
 
-    def _install(
-        self, part: JobPart, message: Enrolled, newest: Version, sender: Peer, now: float, wall_ms: int
+    def _install_without_working(
+        self, part: JobPart, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int
     ) -> bool:
+        """What children send is still combined: plans do no harm, and no other way may lead to the root."""
+        self._tell_unable(part, message, reason, now, wall_ms)
+        self._parts.work_no_more(part, now)
+        if not part.is_needed or part.is_root:
+            return True
+        return self._install(part, msgspec.structs.replace(message, number=None), sender, now, wall_ms)
+
+    def _install(self, part: JobPart, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
         if not part.is_installed:
             try:
                 part.install(message)
@@ -84,7 +89,7 @@ class Installations:
             self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
             self._parts.await_feeds(part)
         if part.program is not None:
-            part.program.version = newest.number
+            part.program.version = message.versions[-1].number
         self._parts.pass_on(part, now)
         return True
 
@@ -166,8 +171,9 @@ class Installations:
             self._parts.tell_master(part, message, now)
             return True
         if part.parked is not None and not part.is_root:
-            enrolled, _ = part.parked
-            self._tell_unable(part, enrolled, program.failure or "", now, self._programs.wall_ms)
+            enrolled, master = part.parked
+            reason = program.failure or ""
+            self._install_without_working(part, enrolled, master, reason, now, self._programs.wall_ms)
             return True
         return False
 

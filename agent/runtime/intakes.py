@@ -8,6 +8,7 @@ from agent.parsing import SourceColumn
 from agent.programs.calls import About
 from agent.runtime.driven_intake import DrivenIntake
 from agent.runtime.feeds_wanted import Feed, WantedFeeds, merged_columns
+from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.mapped_intake import MappedIntake, Send
 from agent.runtime.messages import Enrolled
@@ -25,10 +26,11 @@ def new_intake(
     operators: Operators,
     wanted: WantedFeeds,
     map_events: Send | None,
+    held: HeldPaos,
 ) -> AnyIntake:
     """`map_events` has the job's code map events, where it does."""
     if versions.newest.function.drives:
-        return DrivenIntake(message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted)
+        return DrivenIntake(message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted, held)
     if map_events is not None:
         return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted, map_events)
     return Intake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)

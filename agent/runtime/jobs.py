@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
+from agent.runtime.held_paos import Held, HeldPaos
 from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intakes import AnyIntake, new_intake
 from agent.runtime.mapped_intake import Send
@@ -51,6 +52,9 @@ class JobPart:
         """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
         """Has that code map events."""
+        self.paos = HeldPaos()
+        self.received: list[tuple[int, int]] = []
+        """Of children's PAOs that the job's code is to be told of: the child, and the token they are held under."""
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
@@ -128,9 +132,9 @@ class JobPart:
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            maps = self.program is not None and self.program.about is not None and self.program.about.maps
-            map_events = self.map_events if maps else None
-            self.intake = new_intake(self.versions, message, feeds, wall_ms, self._operators, self._wanted, map_events)
+            send = self.map_events if self.program is not None and self.program.maps else None
+            shared = (self._operators, self._wanted)
+            self.intake = new_intake(self.versions, message, feeds, wall_ms, *shared, send, self.paos)
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))
@@ -171,7 +175,7 @@ class JobPart:
             return None
         assert self.versions is not None
         code = self.versions.proposed_code
-        if code is not None and (code not in self.programs or not self.programs[code].is_ready):
+        if code is not None and not (code in self.programs and self.programs[code].is_ready):
             return None
         self._is_prepared = True
         return Prepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
@@ -229,10 +233,6 @@ class JobPart:
             return None
         self.take_fresh()
         return self.ready_message(instead_of=before)
-
-    @property
-    def sealed_upto(self) -> int:
-        return self.intake.frontier if self.intake else FIRST_PANE
 
     def take_fresh(self) -> None:
         """Moves what was sealed here into the combiner."""
@@ -300,11 +300,19 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
+        self._note_received(child, run)
         refused = self._combiner.refused
         late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
         self.refused += self._combiner.refused - refused
         self._take_loose(late)
         return True
+
+    def _note_received(self, child: int, run: Run | None) -> None:
+        about = self.program.about if self.program is not None else None
+        if run is not None and run.contributors and about is not None and about.receives:
+            assert self.versions is not None
+            function = self.versions.at(run.upto).function
+            self.received.append((child, self.paos.give(Held(function, run.state, run.counters))))
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)

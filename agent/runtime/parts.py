@@ -7,27 +7,23 @@ from typing import Any
 
 from agent.parsing import Parsed
 from agent.programs.calls import Events, Heard
+from agent.programs.calls import Received as CodeReceived
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
 from agent.runtime.code import Code
+from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, WantedFeeds
 from agent.runtime.jobs import JobPart
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
 from agent.runtime.message import Message
-from agent.runtime.messages import (
-    Announce,
-    Commit,
-    Enrol,
-    Received,
-    Snapshot,
-)
+from agent.runtime.messages import Announce, Commit, Enrol, Received, Snapshot
 from agent.runtime.operators import Operators
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Word
 from agent.runtime.programs import Programs
 from agent.runtime.spill_room import SpillRoom
-from overlay import Id, Node, Peer
+from overlay import Id, Node, Peer, format_id
 
 EVERY_STREAM = "*"
 PARTS_AT_ONCE = 16
@@ -65,6 +61,7 @@ class Parts:
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
         self._unannounced: dict[Id, float] = {}
+        self._unable: dict[Id, Epoch] = {}
 
     def __iter__(self) -> Iterator[JobPart]:
         return iter(list(self._parts.values()))
@@ -82,6 +79,7 @@ class Parts:
         part = self._parts.get(announce.app_id)
         has_events = bool(self.streams_of(announce.stream)) or (part is not None and part.reads_app)
         works = has_events and (self.takes_work or (part is not None and part.intake is not None))
+        works = works and self._unable.get(announce.app_id) != announce.epoch
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -113,6 +111,16 @@ class Parts:
         for program in part.programs.values():
             program.is_root = True
         return part
+
+    def work_no_more(self, part: JobPart, now: float) -> None:
+        """This agent cannot run the job in this epoch: it is no worker, and has no part in it unless others need it."""
+        assert part.epoch is not None
+        self._unable[part.app_id] = part.epoch
+        if len(self._unable) > JOBS_MAX:
+            del self._unable[next(iter(self._unable))]
+        part.works = False
+        if not part.is_needed:
+            self.drop(part.app_id, now)
 
     def depose(self, app_id: Id) -> None:
         """The job's master is here no longer."""
@@ -217,8 +225,16 @@ class Parts:
                 self._post.send(sender, _receipt(message), now)
             if part.is_behind:
                 self._ask(part, now, behind=True)
+            self._call_back(part)
             self.pass_on(part, now)
         return taken
+
+    def _call_back(self, part: JobPart) -> None:
+        """Tells the job's code of what children have sent."""
+        received, part.received = part.received, []
+        if (program := part.program) is not None:
+            for child, token in received:
+                self._programs.call(program, CodeReceived(self._programs.place(program), format_id(child), token))
 
     def _is_child(self, app_id: Id, sender: Peer) -> bool:
         return any(child.node_id == sender.node_id for child in self._node.children(app_id))

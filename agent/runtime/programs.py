@@ -57,6 +57,11 @@ class Program:
         return self.state is _State.READY
 
     @property
+    def maps(self) -> bool:
+        """Whether it makes other events of those that are read."""
+        return self.about is not None and self.about.maps
+
+    @property
     def is_over(self) -> bool:
         return self.state is _State.OVER
 

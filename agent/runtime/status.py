@@ -98,7 +98,7 @@ def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartSta
         version=part.version,
         epoch=part.epoch.counter if part.epoch else 0,
         frontier=_pane(part.committed),
-        sealed_upto=_pane(part.sealed_upto),
+        sealed_upto=_pane(part.intake.frontier if part.intake else FIRST_PANE),
         late=part.intake.late if part.intake else 0,
         memory_bytes=part.intake.memory_bytes if part.intake else 0,
     )

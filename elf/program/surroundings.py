@@ -74,6 +74,8 @@ class AgentsSide:
         """Tells the agent. Raises JobError for what cannot be told."""
         try:
             payload = calls.encode(act)
+            if not isinstance(act, calls.Mapped):  # of which there is much, and which the agent looks at
+                calls.read_act(payload)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise JobError(f"this cannot be sent to the agent: {error}") from None
         self._wire.write(payload)

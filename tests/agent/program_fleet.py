@@ -6,6 +6,7 @@ something, and only until it waits for the next.
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 import threading
 from collections import deque
@@ -84,7 +85,7 @@ class Person:
     """A creator as `elf.sealing` knows them."""
 
     def __init__(self, authority: Authority, name: str, fleet: str = FLEET) -> None:
-        self._key = Ed25519PrivateKey.generate()
+        self._key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
         self.name, self.fleet = name, fleet
         self.public_key = self._key.public_key().public_bytes_raw()
         # Fleets in memory live in 2023.
@@ -158,7 +159,7 @@ class ProgramFleet(Fleet):
         code = textwrap.dedent(source).encode()
         described = about(load_code(code).kind)
         texts = {"query": described.query, **described.queries}
-        catalog = {"web": query.Schema({}, open=True)}
+        catalog = dict.fromkeys(("web", "other"), query.Schema({}, open=True))
         functions = [
             Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, ended, feed
 
 from agent import Update, UpdateAnswered, UpdateRefused
@@ -36,6 +37,32 @@ def test_what_map_makes_of_events_is_counted(fleet_of: Make) -> None:
     assert fleet.results[0].contributors == 3
 
 
+# PAOs on their way up.
+
+RECEIVING = """
+    import elf
+
+    class Receiving(elf.Job):
+        query = "SELECT product, COUNT(*) AS n FROM web GROUP BY product ORDER BY n DESC LIMIT 1 WINDOWING 1 SECOND"
+
+        def on_recv(self, node, paos):
+            assert node in self.children
+            self.log(f"{sorted((row['product'], row['n']) for row in paos.rows())}")
+"""
+
+
+def test_code_sees_what_children_send(fleet_of: Make) -> None:
+    fleet = fleet_of()
+    key = fleet.submit_code(RECEIVING)
+    fleet.catch_up()
+    feed(fleet, 1.2, "a", "b", "a")
+    feed(fleet, 8.5, "b")
+    fleet.work()
+    said = [text for _, text in fleet.log(key)]
+    assert said == ["[('a', 2), ('b', 1)]"] * 2
+    assert [dict(row) for row in fleet.results[0].rows] == [{"product": "a", "n": 6}]
+
+
 # Functions changed in flight.
 
 ZOOMING = """
@@ -66,6 +93,20 @@ def test_a_master_changes_to_another_of_its_jobs_queries(fleet_of: Make) -> None
     assert said == sorted(said)
     for result in fleet.results:
         assert [row["n"] for row in result.rows] == ([3, 3, 3] if result.version == 1 else [3])
+
+
+def test_an_update_that_is_refused_is_told_in_the_log(fleet_of: Make) -> None:
+    fleet = fleet_of()
+    other = ZOOMING.replace("COUNT(*) AS n FROM web WHERE product = 'a'", "COUNT(*) AS n FROM other")
+    key = fleet.submit_code(other)
+    fleet.catch_up()
+    feed(fleet, 1.2, "a")
+    feed(fleet, 8.5, "a")
+    fleet.work()
+    fleet.wait_long(1.0)
+    said = [text for _, text in fleet.log(key)]
+    assert "update: an update keeps the job's stream, web: to read other, submit another job" in said
+    assert fleet.agents[0].jobs()[0].version == 1
 
 
 def test_code_is_updated_by_its_creator_and_stays_where_it_cannot_be_loaded(fleet_of: Make) -> None:
@@ -157,24 +198,24 @@ def test_a_message_that_is_too_large_is_refused_where_it_is_sent(fleet_of: Make)
     assert "Noise has 70,013 bytes, a message may have 65,536" in ended(fleet, key)[1]
 
 
-def test_an_agent_that_does_not_trust_the_creator_is_missing_and_the_log_says_why(fleet_of: Make) -> None:
-    fleet = fleet_of(6)
-    master = next(iter(fleet.agents))
-    other = fleet.agents[4]
-    other.creators = NoCreators()
+@pytest.mark.parametrize("number", range(7))
+def test_an_agent_that_does_not_trust_the_creator_is_missing_and_no_other(fleet_of: Make, number: int) -> None:
+    """Wherever in the tree it is: what others send by way of it goes on."""
+    fleet = fleet_of(7)
+    fleet.agents[number].creators = NoCreators()
     key = fleet.submit_code(TEN_LINES)
-    assert other.master(key) is None, "this one is to be a worker"
+    if not fleet.agents[0].jobs():
+        assert fleet.agents[number].node.is_root(key), "only the master's word counts"
+        return
     fleet.catch_up()
-    feed(fleet, 1.2, "a")
-    feed(fleet, 8.5, "b")
-    fleet.work()
-    fleet.wait_long(12.0)
-    feed(fleet, 20.5, "b")
-    fleet.work()
+    for second in (1.2, 8.5, 20.5):
+        feed(fleet, second, "a")
+        fleet.work()
+        fleet.wait_long(4.0)
     last = fleet.results[-1]
-    assert (last.contributors, last.expected, last.missing) == (5, 6, ["agent-4"])
-    assert ("agent-4", "this agent cannot run the job: this agent trusts no creators") in fleet.log(key)
-    assert master.jobs()[0].agents == 5
+    assert (last.contributors, last.expected, last.missing) == (6, 7, [f"agent-{number}"])
+    assert (f"agent-{number}", "this agent cannot run the job: this agent trusts no creators") in fleet.log(key)
+    assert fleet.agents[0].jobs()[0].agents == 6
 
 
 # Masters that change.

@@ -203,6 +203,17 @@ def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
     assert server.requests == [Ask("shop", 2), Ask("shop"), Ask("shop")]
 
 
+def test_ask_answers_a_query_over_the_last_windows(socket_path: Path) -> None:
+    windows = [window(1000), window(2000)]
+    text = "SELECT product, SUM(clicks) AS clicks, MAX(window_end) AS until FROM windows GROUP BY product"
+    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, windows)):
+        finished = ask("ask", "shop", "--windows", "2", "--output", "csv", text, socket=socket_path)
+        wrong = ask("ask", "shop", "SELECT product FROM shop", socket=socket_path)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out.splitlines()[-1].split(",")[-3:] == ["Chess", "3000", "2026-01-02T03:04:12Z"]
+    assert wrong.code == 2
+
+
 def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:
     with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, [])):
         finished = ask("ask", "shop", "--output", "json", socket=socket_path)
