@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from agent.parsing import Parsed, parsed_rows
-from agent.runtime.feeds_wanted import Feed
+from agent.runtime.feeds_wanted import Feed, as_named
 from agent.runtime.feeds_wanted import FeedKey as Key
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
@@ -35,6 +35,7 @@ class Held(NamedTuple):
     function: JobFunction
     state: pl.DataFrame
     counters: pl.DataFrame
+    is_partial: bool
 
 
 class DrivenIntake:
@@ -56,6 +57,8 @@ class DrivenIntake:
         self._counters: list[pl.DataFrame] = []
         self._malformed = 0
         self._lacking: set[Key] = set()
+        self._lacks_some = False
+        """Whether events of this batch were lost."""
         self._held: dict[int, Held] = {}
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
@@ -86,22 +89,28 @@ class DrivenIntake:
         """It has no windows that a feed could be too late for."""
         return False
 
-    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:  # noqa: ARG002
+    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
         """Gathers a parsed block."""
         self._malformed += parsed.malformed
-        wanted = [column.name for column in columns_of(self._function)]
         for frame in parsed.frames:
             events, _ = believed(frame, wall_ms + FUTURE_MS)
-            if events.height and all(name in events.columns for name in wanted):
-                self._gather(events)
+            mine = as_named(self.feeds[key], columns_of(self._function), events)
+            if mine is not None and mine.height:
+                self._gather(mine)
 
     def _gather(self, events: pl.DataFrame) -> None:
         events = self._function.in_range(events)
         coerced = int(events["@coerced"].sum()) if "@coerced" in events.columns else 0
+        self._count(events.height, self._store_matching(events), coerced)
+
+    def _store_matching(self, events: pl.DataFrame) -> int:
         selected = self._function.select(events)
         if selected.height:
             self._store.insert(selected)
-        self._counters.append(count(pane=[0], events=[events.height], coerced=[coerced], matched=[selected.height]))
+        return selected.height
+
+    def _count(self, events: int, matched: int, coerced: int = 0) -> None:
+        self._counters.append(count(pane=[0], events=[events], coerced=[coerced], matched=[matched]))
         if len(self._counters) > 256:
             self._counters = [add_counters(self._counters)]
 
@@ -127,14 +136,16 @@ class DrivenIntake:
         """Holds all that is gathered. O(n log n) in its groups."""
         frames = [frame for frame in self._store.flush() if frame is not None]
         counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
-        self._held[token] = Held(self._function, self._function.gather(frames), counters)
+        self._held[token] = Held(
+            self._function, self._function.gather(frames), counters, self._lacks_some or bool(self._lacking)
+        )
         while len(self._held) > HELD_MAX:
             del self._held[next(iter(self._held))]
 
     def empty(self) -> None:
         """Begins from nothing."""
         self._store.empty()
-        self._counters, self._malformed = [], 0
+        self._counters, self._malformed, self._lacks_some = [], 0, False
 
     def rows(self, token: int) -> list[dict[str, Any]] | None:
         """The groups of what was flushed, as the query shows them; None where it is not held any more."""
@@ -155,7 +166,7 @@ class DrivenIntake:
         state, counters = (
             frame.with_columns(pl.lit(pane, pl.Int64).alias("pane")) for frame in (held.state, held.counters)
         )
-        run = Run(self.frontier, pane, SELF, state, counters, SELF if self._lacking else 0)
+        run = Run(self.frontier, pane, SELF, state, counters, SELF if held.is_partial else 0)
         self._sealed.append(run)
         self._fresh.append(run)
         self.frontier = pane

@@ -113,6 +113,7 @@ def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
     names, values = list(events.columns), list(events.columns.values())
     for origin in range(len(events.times)):
         event = {name: column[origin] for name, column in zip(names, values, strict=True)}
+        event["@time"] = events.times[origin]
         made = job.map(event)
         if made is None:
             continue
