@@ -103,9 +103,7 @@ class Shop:
     server cannot start. After the block no server is left and all logs are complete.
     """
 
-    def __init__(
-        self, directory: Path | str, *, servers: int = 8, shown: Callable[[int], Path] | None = None
-    ) -> None:
+    def __init__(self, directory: Path | str, *, servers: int = 8, shown: Callable[[int], Path] | None = None) -> None:
         if not 1 <= servers <= SERVERS_MAX:
             raise DemoError(f"a shop has between 1 and {SERVERS_MAX} servers, not {servers}")
         self.directory = Path(directory)

@@ -45,9 +45,7 @@ class ShopServer(ThreadingHTTPServer):
 
     request_queue_size = 128
 
-    def __init__(
-        self, journal: Journal, snowflakes: Snowflakes, failures: random.Random, discounts: Discounts
-    ) -> None:
+    def __init__(self, journal: Journal, snowflakes: Snowflakes, failures: random.Random, discounts: Discounts) -> None:
         self.journal = journal
         self.discounts = discounts
         self.snowflakes = snowflakes

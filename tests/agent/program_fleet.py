@@ -158,7 +158,7 @@ class ProgramFleet(Fleet):
         code = textwrap.dedent(source).encode()
         described = about(load_code(code).kind)
         texts = {"query": described.query, **described.queries}
-        catalog = {"web": query.Schema({}, open=True)}
+        catalog = {stream: query.Schema({}, open=True) for stream in self.streams}
         functions = [
             Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
         ]
