@@ -50,7 +50,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     """The explanation of a query; its columns are checked when it is submitted."""
     try:
         parsed = query.parse(text)
-        stream = parsed.stream.name if parsed.stream else NOT_NAMED
+        stream = parsed.source.name if parsed.source else NOT_NAMED
         catalog = {stream: EVERY_COLUMN}
         plan = query.analyze(parsed, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
     except query.QueryError as error:
@@ -58,7 +58,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     parts = query.explain(plan)
     return Explained(
         query=query.format_query(parsed),
-        stream=parsed.stream.name if parsed.stream else None,
+        stream=plan.stream if parsed.source else None,
         runs="once" if once or plan.window_ms is None else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),

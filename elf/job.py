@@ -39,7 +39,10 @@ class Paos(Protocol):
     """Partial aggregates that the agent holds for the job: what `cbt.flush` gives and `on_recv` gets."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict a group, with the columns of the job's query; all groups, in no order."""
+        """One dict a group, with the columns of the job's query; all groups, in no order.
+
+        Raises NoAnswerError for PAOs that the agent holds no longer: it holds 16.
+        """
         ...
 
 
@@ -111,7 +114,7 @@ class Job:
         """The job's master has multicast a message."""
 
     def on_recv(self, node: str, paos: Paos) -> None:
-        """A child's PAOs, or at the root its own, are combined with all others of their pane."""
+        """A child in the job's tree has sent PAOs; the agent combines them with all others of their pane."""
 
     def on_result(self, window: Window) -> None:
         """At the root: a window is out, of this job or of one that it has subscribed to."""

@@ -89,6 +89,9 @@ class LocalRun:
         self.warnings: list[str] = []
         self._options = options
         parsed = query.parse(text)
+        if others := query.apps(parsed):
+            hint = 'submit this to a fleet: elf query "..."'
+            raise query.QueryError("elf local knows no other jobs", text, others[0].span, hint=hint)
         self._inputs = self._open(sources)
         catalog = self._catalog(sources)
         self.plan = query.analyze(parsed, catalog, max_groups=options.max_groups, beyond_groups=options.beyond_groups)

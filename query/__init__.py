@@ -1,13 +1,14 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.analysis import analyze
-from query.ast import Query
+from query.ast import App, Query, Stream, apps
 from query.errors import QueryError
 from query.explain import Explanation, explain
-from query.limits import GROUPS_DEFAULT, GROUPS_MAX
+from query.joining import JoinStage, TableError
+from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX
 from query.other import OtherStage
 from query.parser import parse
-from query.plan import Plan, output_names
+from query.plan import Plan, PlanJoin, output_names
 from query.printer import format_query
 from query.results import ResultStage
 from query.rows import Rows
@@ -19,18 +20,25 @@ from query.wire import BeyondGroups, PlanError
 __all__ = [
     "GROUPS_DEFAULT",
     "GROUPS_MAX",
+    "TABLE_BYTES_MAX",
+    "App",
     "BeyondGroups",
     "EventStage",
     "Explanation",
+    "JoinStage",
     "OtherStage",
     "Plan",
     "PlanError",
+    "PlanJoin",
     "Query",
     "QueryError",
     "ResultStage",
     "Rows",
     "Schema",
+    "Stream",
+    "TableError",
     "analyze",
+    "apps",
     "explain",
     "format_query",
     "format_timestamp",

@@ -9,11 +9,12 @@ from query import ast
 from query.errors import QueryError, Span, listed, nearest
 from query.expression import Call, Expression, Literal, Reference
 from query.inference import Inference
+from query.join_condition import join_keys
 from query.like import PatternError, check_pattern
 from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
-from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanKey, PlanOrder
+from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.printer import format_expression, format_name
-from query.scope import Scope, stream_schema
+from query.scope import Scope, sources_of
 from query.select import expand_stars, output_names, without_aliases
 from query.timestamps import parse_timestamp
 from query.types import AGGREGATES, aggregate_type, result_type
@@ -43,9 +44,10 @@ def analyze(
     >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
     (Column(name='hits', path=('hits',), type='number'),)
     """
-    stream, schema = stream_schema(query, catalog)
-    scope = Scope(stream, schema, query.text, windowed=query.window is not None)
-    plan = _Analysis(query, stream, scope).plan()
+    sources = sources_of(query, catalog)
+    scope = Scope(sources, query.text, windowed=query.window is not None)
+    from_app = isinstance(query.source, ast.App)
+    plan = _Analysis(query, sources[0].shown if from_app else sources[0].name, scope).plan()
     return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
@@ -56,7 +58,7 @@ class _Analysis:
         self._stream = stream
         self._scope = scope
         self._select = expand_stars(query, scope)
-        self._names = output_names(query, self._select)
+        self._names = output_names(query, self._select, scope)
         self._query = without_aliases(query, self._select)
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
@@ -71,9 +73,8 @@ class _Analysis:
         window_ms = self._window_ms()
         self._check_functions()
         self._infer()
-        self._columns = {
-            column.name: replace(column, type=self._inference.column_type(column.name)) for column in self._scope.used()
-        }
+        columns, joined = self._typed_columns(joined=False), self._typed_columns(joined=True)
+        self._columns = {column.name: column for column in (*columns, *joined)}
         grouped = bool(query.group_by) or any(map(ast.has_call, ast.expressions(query)))
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
@@ -84,7 +85,7 @@ class _Analysis:
             self._aggregate_over(None, "COUNT")
         return Plan(
             stream=self._stream,
-            columns=tuple(self._columns.values()),
+            columns=columns,
             window_ms=window_ms,
             kind="aggregate" if grouped else "rows",
             where=None if query.where is None else self._over_events(query.where),
@@ -94,7 +95,21 @@ class _Analysis:
             output=tuple(map(Output, self._names, outputs)),
             order=order,
             limit=self._limit(grouped=grouped),
+            app=query.source.name if isinstance(query.source, ast.App) else None,
+            join=self._join(joined),
         )
+
+    def _typed_columns(self, *, joined: bool) -> tuple[Column, ...]:
+        used = self._scope.used(joined=joined)
+        return tuple(replace(column, type=self._inference.column_type(column.name)) for column in used)
+
+    def _join(self, columns: tuple[Column, ...]) -> PlanJoin | None:
+        join = self._query.join
+        if join is None:
+            return None
+        pairs = join_keys(join, self._scope, self._query.text)
+        keys = tuple((self._scope.resolve(ours).name, self._scope.resolve(theirs).name) for ours, theirs in pairs)
+        return PlanJoin(join.app.name, join.app.qualifier, join.outer, columns, keys)
 
     def _window_ms(self) -> int | None:
         window = self._query.window
@@ -161,6 +176,9 @@ class _Analysis:
         query = self._query
         for item in self._select:
             self._inference.visit(item.expression)
+        if query.join is not None:
+            join_keys(query.join, self._scope, query.text)
+            self._inference.condition(query.join.on)
         if query.where is not None:
             self._inference.condition(query.where)
         for expression in (*query.group_by, *(item.expression for item in query.order_by)):

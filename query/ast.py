@@ -124,9 +124,34 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What FROM names; `*` is every stream."""
+    """A stream that FROM names; `*` is every one."""
 
     name: str
+    alias: str | None = None
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """`app('name')`: the results of another job."""
+
+    name: str
+    alias: str | None = None
+    span: Span = field(default=Span(), compare=False)
+
+    @property
+    def qualifier(self) -> str:
+        """What its columns can be addressed by."""
+        return self.name if self.alias is None else self.alias
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`[LEFT] JOIN app ON condition`; `outer` is a LEFT one, which keeps events without a match."""
+
+    app: App
+    on: Expression
+    outer: bool = False
     span: Span = field(default=Span(), compare=False)
 
 
@@ -144,12 +169,13 @@ class Query:
     """A whole query. `text` is what it was parsed from, kept for the excerpts of later errors."""
 
     select: tuple[SelectItem, ...]
-    stream: Stream | None = None
+    source: Stream | App | None = None
     where: Expression | None = None
     group_by: tuple[Expression, ...] = ()
     order_by: tuple[OrderItem, ...] = ()
     limit: int | None = None
     window: Window | None = None
+    join: Join | None = None
     text: str = field(default="", compare=False)
     limit_span: Span = field(default=Span(), compare=False)
 
@@ -214,7 +240,15 @@ def has_call(node: Expression | Star) -> bool:
 def expressions(query: Query) -> Iterator[Expression | Star]:
     """The expressions of a query, clause by clause as they are written."""
     yield from (item.expression for item in query.select)
+    if query.join is not None:
+        yield query.join.on
     if query.where is not None:
         yield query.where
     yield from query.group_by
     yield from (item.expression for item in query.order_by)
+
+
+def apps(query: Query) -> tuple[App, ...]:
+    """The other jobs whose results a query reads, as they are written: FROM's before JOIN's."""
+    joined = () if query.join is None else (query.join.app,)
+    return (query.source, *joined) if isinstance(query.source, App) else joined

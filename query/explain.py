@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from query import ast
 from query.expression import Call, Literal, Reference
-from query.printer import format_expression, format_name
+from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
+from query.printer import format_expression, format_name, format_source
 from query.timestamps import format_timestamp
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from query.expression import Expression
     from query.plan import Plan
 
+READ_BY_ONE = "nothing: what is read is with the master already"
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
@@ -49,7 +51,7 @@ def explain(plan: Plan) -> Explanation:
     >>> explained.agent
     ('read store, hits', 'keep events WHERE hits > 0', 'aggregate per window and store: SUM(hits)')
     """
-    events = _Spelling({column.name: _column(column.path) for column in plan.columns})
+    events = _Spelling(_event_columns(plan))
     groups = _groups(plan, events)
     keys = tuple(events(key.expression) for key in plan.keys)
     aggregates = tuple(groups(Reference(one.name, one.type)) for one in plan.aggregates)
@@ -58,22 +60,54 @@ def explain(plan: Plan) -> Explanation:
     steps = _aggregate_steps(plan, keys, aggregates) if plan.kind == "aggregate" else _rows_steps(plan, order)
     return Explanation(
         stream=plan.stream,
-        columns=tuple((column.name, column.type) for column in plan.columns),
+        columns=tuple((column.name, column.type) for column in plan.event_columns),
         keys=keys,
         aggregates=aggregates,
         window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
         agent=(
-            f"read {', '.join(column.name for column in plan.columns) or 'nothing but times'}",
+            _reading_step(plan),
+            *_join_steps(plan, events),
             *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
             steps[0],
         ),
-        tree=(steps[1], *_limit_steps(plan)),
+        tree=(steps[1] if plan.app is None else READ_BY_ONE, *_limit_steps(plan)),
         master=(
             f"SELECT {', '.join(_outputs(plan, shown))}",
             *([f"ORDER BY {', '.join(order)}"] if order else []),
             *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
             "publish each window" if plan.window_ms else "publish one result",
         ),
+    )
+
+
+def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
+    names = {column.name: _column(column.path) for column in plan.columns}
+    if (join := plan.join) is not None:
+        names |= {column.name: ast.Column((join.alias, *column.path)) for column in join.columns}
+    return names
+
+
+def _reading_step(plan: Plan) -> str:
+    columns = ", ".join(column.name for column in plan.columns) or "nothing but times"
+    if plan.app is None:
+        return f"read {columns}"
+    what = "each window once it is out" if plan.window_ms else "the windows that are out"
+    return f"only beside this job's master, which {plan.stream} sends {what}: read {columns}"
+
+
+def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+    join = plan.join
+    if join is None:
+        return ()
+    types = {column.name: column.type for column in plan.event_columns}
+    sides = [tuple(events(Reference(name, types[name])) for name in pair) for pair in join.keys]
+    equal = " AND ".join(f"{ours} = {theirs}" for ours, theirs in sides)
+    app = format_source(ast.App(join.app))
+    without = "with NULL where there is none" if join.outer else "without one they are dropped"
+    most = f"{TABLE_ROWS_MAX:,} rows, {TABLE_BYTES_MAX >> 20} MiB at most"
+    return (
+        f"ask {app} for its latest result whenever it has another: {most}",
+        f"join events with the rows of it that have {equal}: {without}",
     )
 
 

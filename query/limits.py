@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from query.ast import Expression, Query, Star
 
 QUERY_BYTES_MAX = 64 * 1024
+# With app('') around it, and its quotes doubled, it has to fit where a stream is named.
+APP_NAME_MAX = 248
 DEPTH_MAX = 100
 # A plan must get through to every agent: no list in it over 4,096 long, and no more than 65,536 values in all.
 NODES_MAX = 12_000
@@ -24,6 +26,9 @@ KEYS_MAX = 64
 ROWS_MAX = 1_000_000
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
+# What JOIN takes of another job: its latest result, if it is no larger.
+TABLE_ROWS_MAX = 100_000
+TABLE_BYTES_MAX = 8 << 20
 WINDOW_DAYS_MAX = 36_500
 DAY_MS = 86_400_000
 INTEGER_MAX = 2**63 - 1

@@ -10,12 +10,14 @@ from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
 from query.ast import (
+    App,
     Binary,
     Call,
     Column,
     Expression,
     In,
     IsNull,
+    Join,
     Like,
     Literal,
     Logical,
@@ -27,8 +29,8 @@ from query.ast import (
     Unary,
     Window,
 )
-from query.errors import QueryError, Span
-from query.limits import DEPTH_MAX, QUERY_BYTES_MAX, check_limits
+from query.errors import QueryError, Span, printable
+from query.limits import APP_NAME_MAX, DEPTH_MAX, QUERY_BYTES_MAX, check_limits
 from query.syntax import syntax_error
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 def parse(text: str) -> Query:
     """The tree of one query; raises QueryError for anything that is not one. Linear in the text's length.
 
-    >>> parse("SELECT COUNT(*) FROM web").stream.name
+    >>> parse("SELECT COUNT(*) FROM web").source.name
     'web'
     """
     _check_text(text)
@@ -87,8 +89,12 @@ def _word(token: Token) -> str:
     return _unquoted(token) if token.type == "QUOTED" else str(token)
 
 
+def _place(token: Token) -> Span:
+    return Span(token.start_pos or 0, token.end_pos or 0)
+
+
 def _literal(token: Token) -> Literal:
-    span = Span(token.start_pos or 0, token.end_pos or 0)
+    span = _place(token)
     match token.type:
         case "INTEGER":
             return Literal(_integer(token), "integer", span)
@@ -118,9 +124,12 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         self._parentheses: dict[int, int] = {}
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        select, stream, where, group_by, order_by, limit, window = parts
+        select, read, where, group_by, order_by, limit, window = parts
+        source, join = read or (None, None)
         rows, limit_span = limit or (None, Span())
-        return Query(tuple(select), stream, where, group_by or (), order_by or (), rows, window, self._text, limit_span)
+        return Query(
+            tuple(select), source, where, group_by or (), order_by or (), rows, window, join, self._text, limit_span
+        )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
         return parts
@@ -132,11 +141,36 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         expression, alias = parts
         return SelectItem(expression, None if alias is None else _word(alias), _span(meta))
 
-    def from_clause(self, _: Meta, parts: list[Stream]) -> Stream:
-        return parts[0]
+    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App, Join | None]:
+        source, *joins = parts
+        if len(joins) > 1:
+            hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
+            raise QueryError("a query has one JOIN at most", self._text, joins[1].span, hint=hint)
+        return source, joins[0] if joins else None
 
-    def stream(self, meta: Meta, parts: list[Token]) -> Stream:
-        return Stream(_word(parts[0]), _span(meta))
+    def stream(self, meta: Meta, parts: list[Any]) -> Stream:
+        name, alias = parts
+        return Stream(_word(name), None if alias is None else _word(alias), _span(meta))
+
+    def app(self, meta: Meta, parts: list[Any]) -> App:
+        function, string, _, alias = parts
+        if _word(function).lower() != "app":
+            hint = "the results of another job are app('its name')"
+            raise QueryError(
+                f"there is no {printable(_word(function))}() to read", self._text, _place(function), hint=hint
+            )
+        name = _unquoted(string)
+        if not name or len(name) + name.count("'") > APP_NAME_MAX:
+            message = f"the name of a job to read has 1 to {APP_NAME_MAX} characters"
+            raise QueryError(message, self._text, _place(string))
+        return App(name, None if alias is None else _word(alias), _span(meta))
+
+    def join(self, meta: Meta, parts: list[Any]) -> Join:
+        kind, app, on = parts
+        if isinstance(app, Stream):
+            hint = f"JOIN takes the results of a job, as in JOIN app('{app.name}')"
+            raise QueryError("a stream cannot be joined", self._text, app.span, hint=hint)
+        return Join(app, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta))
 
     def where_clause(self, _: Meta, parts: list[Expression]) -> Expression:
         return parts[0]
@@ -207,9 +241,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return Column(tuple(_word(part) for part in parts), _span(meta))
 
     def arguments(self, _: Meta, parts: list[Any]) -> list[Any]:
-        return [
-            Star(Span(part.start_pos or 0, part.end_pos or 0)) if isinstance(part, Token) else part for part in parts
-        ]
+        return [Star(_place(part)) if isinstance(part, Token) else part for part in parts]
 
     def literal(self, _: Meta, parts: list[Token]) -> Literal:
         return _literal(parts[0])

@@ -10,12 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from query.ast import App
 from query.expression import encode_expression
-from query.limits import GROUPS_DEFAULT, ROWS_MAX
-from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type
-from query.wire import WIRE_VERSION, BeyondGroups, ExpressionReader, PlanError, PlanMessage, read_message
+from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX
+from query.printer import format_source
+from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type, family
+from query.wire import (
+    WIRE_VERSION,
+    WIRE_VERSION_WITHOUT_APPS,
+    BeyondGroups,
+    ExpressionReader,
+    PlanError,
+    PlanMessage,
+    read_message,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from query.expression import Expression
 
 
@@ -89,8 +101,25 @@ class PlanOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanJoin:
+    """A look-up of each event in the rows of another job's latest result, before `where`.
+
+    `alias` is for people. `columns` are those needed of the rows; of each pair of `keys`, the first is a column of the
+    events, the second one of these. `outer` keeps events without a row, with NULL for these columns.
+    """
+
+    app: str
+    alias: str
+    outer: bool
+    columns: tuple[Column, ...]
+    keys: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything.
+
+    `app`: the name of the job whose results are its events; `stream` is what people write for it then.
 
     A window keeps at most `max_groups` groups. What happens `beyond_groups`: all others are one group together, OTHER,
     or it is an error.
@@ -109,13 +138,26 @@ class Plan:
     limit: int | None
     max_groups: int = GROUPS_DEFAULT
     beyond_groups: BeyondGroups = "other"
+    app: str | None = None
+    join: PlanJoin | None = None
+
+    @property
+    def event_columns(self) -> tuple[Column, ...]:
+        """The columns of events as expressions see them, the joined ones too."""
+        return self.columns if self.join is None else (*self.columns, *self.join.columns)
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        """The jobs whose results it needs."""
+        joined = None if self.join is None else self.join.app
+        return tuple(name for name in (self.app, joined) if name is not None)
 
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
-        return {
-            "version": WIRE_VERSION,
+        plan: dict[str, object] = {
+            "version": WIRE_VERSION if self.apps else WIRE_VERSION_WITHOUT_APPS,
             "stream": self.stream,
-            "columns": [[column.name, list(column.path), column.type] for column in self.columns],
+            "columns": _encode_columns(self.columns),
             "window_ms": self.window_ms,
             "kind": self.kind,
             "where": None if self.where is None else encode_expression(self.where),
@@ -128,6 +170,17 @@ class Plan:
             "max_groups": self.max_groups,
             "beyond_groups": self.beyond_groups,
         }
+        if self.app is not None:
+            plan["app"] = self.app
+        if (join := self.join) is not None:
+            plan["join"] = {
+                "app": join.app,
+                "alias": join.alias,
+                "outer": join.outer,
+                "columns": _encode_columns(join.columns),
+                "keys": [list(pair) for pair in join.keys],
+            }
+        return plan
 
     @staticmethod
     def from_wire(data: object) -> Plan:
@@ -140,6 +193,10 @@ def output_names(plan: Plan) -> list[str]:
     return [output.name for output in plan.output]
 
 
+def _encode_columns(columns: tuple[Column, ...]) -> list[list[object]]:
+    return [[column.name, list(column.path), column.type] for column in columns]
+
+
 class _PlanReader:
     """Builds the plan a checked message describes."""
 
@@ -150,9 +207,11 @@ class _PlanReader:
 
     def plan(self) -> Plan:
         message = self._message
-        columns = tuple(Column(name, tuple(path), type_) for name, path, type_ in message.columns)
-        events = self._window | {column.name: column.type for column in columns}
-        _require(len(events.keys() - self._window) == len(columns), "two columns have one name")
+        columns, join = _columns(message.columns), self._join()
+        every = columns if join is None else (*columns, *join.columns)
+        events = self._window | {column.name: column.type for column in every}
+        _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
+        _require(len(events.keys() - self._window) == len(every), "two columns have one name")
         _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
         keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
         arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
@@ -180,7 +239,24 @@ class _PlanReader:
             limit=message.limit,
             max_groups=message.max_groups,
             beyond_groups=message.beyond_groups,
+            app=message.app,
+            join=join,
         )
+
+    def _join(self) -> PlanJoin | None:
+        message = self._message
+        named = message.app is not None or message.join is not None
+        _require(message.version == WIRE_VERSION or not named, "its version knows no results of other jobs")
+        if message.app is not None:
+            _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
+        if message.join is None:
+            return None
+        join, types = message.join, {name: type_ for name, _, type_ in message.columns}
+        own = {name: type_ for name, _, type_ in join.columns}
+        for ours, theirs in join.keys:
+            _require(ours in types and theirs in own, "its JOIN compares a column that is not there")
+            _require(family(types[ours]) == family(own[theirs]), "its JOIN compares columns of different types")
+        return PlanJoin(join.app, join.alias, join.outer, _columns(join.columns), tuple(join.keys))
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:
         return self._expressions.read(data, scope)
@@ -215,6 +291,10 @@ class _PlanReader:
         _require(not (keys or arguments or aggregates), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
+
+
+def _columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[Column, ...]:
+    return tuple(Column(name, tuple(path), type_) for name, path, type_ in columns)
 
 
 def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from query.ast import (
+    App,
     Binary,
     Call,
     Column,
     Expression,
     In,
     IsNull,
+    Join,
     Like,
     Literal,
     Logical,
@@ -18,6 +20,7 @@ from query.ast import (
     Query,
     SelectItem,
     Star,
+    Stream,
     Unary,
 )
 
@@ -40,8 +43,10 @@ def format_query(query: Query) -> str:
     "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
     """
     clauses = ["SELECT " + ", ".join(map(_select_item, query.select))]
-    if query.stream is not None:
-        clauses.append("FROM " + ("*" if query.stream.name == "*" else format_name(query.stream.name)))
+    if query.source is not None:
+        clauses.append(f"FROM {format_source(query.source)}")
+    if query.join is not None:
+        clauses.append(format_join(query.join))
     if query.where is not None:
         clauses.append("WHERE " + format_expression(query.where))
     if query.group_by:
@@ -53,6 +58,24 @@ def format_query(query: Query) -> str:
     if query.window is not None:
         clauses.append(f"WINDOWING {query.window.amount} {query.window.unit}")
     return " ".join(clauses)
+
+
+def format_source(source: Stream | App) -> str:
+    """What FROM or JOIN names, with the other name it is given.
+
+    >>> format_source(App("top", "t"))
+    "app('top') AS t"
+    """
+    if isinstance(source, App):
+        text = f"app({_string(source.name)})"
+    else:
+        text = "*" if source.name == "*" else format_name(source.name)
+    return text if source.alias is None else f"{text} AS {format_name(source.alias)}"
+
+
+def format_join(join: Join) -> str:
+    """The JOIN clause."""
+    return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.app)} ON {format_expression(join.on)}"
 
 
 def format_expression(expression: Expression | Star) -> str:
@@ -130,11 +153,15 @@ def _list(expressions: tuple[Expression | Star, ...]) -> str:
 
 def _literal(literal: Literal) -> tuple[str, int]:
     if literal.type == "string":
-        return "'" + str(literal.value).replace("'", "''") + "'", _ATOM
+        return _string(str(literal.value)), _ATOM
     if literal.type in ("integer", "number"):
         text = repr(literal.value)
         return text, _FACTOR if text.startswith("-") else _ATOM
     return "NULL" if literal.type == "null" else str(literal.value).upper(), _ATOM
+
+
+def _string(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _negated(operand: Expression) -> str:

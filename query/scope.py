@@ -1,28 +1,73 @@
-"""Names of a query to columns of its stream."""
+"""Names of a query to columns of what it reads: a stream, or another job's results, and those it joins."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from query import ast
 from query.errors import QueryError, listed, nearest
 from query.limits import COLUMNS_MAX
 from query.plan import Column
-from query.printer import format_name
+from query.printer import format_name, format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from query import ast
+_RESULTS = Schema(dict.fromkeys(WINDOW_BOUNDS, "timestamp"), open=True)
+"""What is known of any job's results: which window each row is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something a query reads. `name`: as a plan has it, `shown`: as people do; `qualifier`: addresses its columns."""
+
+    name: str
+    shown: str
+    qualifier: str | None
+    schema: Schema
+
+    def has(self, node: ast.Column) -> bool:
+        """Whether this column is known; `*` among the known ones says that nobody knows which there are."""
+        columns = self.schema.columns
+        return node.parts[0] in columns or ".".join(node.parts) in columns or "*" in columns
+
+
+def sources_of(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[Source, ...]:
+    """What FROM names, and what is joined with it; raises QueryError if there is no such stream."""
+    first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, catalog)
+    if query.join is None:
+        return (first,)
+    joined = _app(query.join.app)
+    if joined.qualifier == first.qualifier:
+        hint = f"give one another name with AS, as in {format_source(ast.App(joined.name, 'other'))}"
+        message = f"both sides of JOIN are called {format_name(joined.qualifier or '')}"
+        raise QueryError(message, query.text, query.join.app.span, hint=hint)
+    return first, joined
+
+
+def _app(app: ast.App) -> Source:
+    return Source(app.name, format_source(ast.App(app.name)), app.qualifier, _RESULTS)
+
+
+def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> Source:
+    name, schema = stream_schema(query, catalog)
+    shown = "any stream" if name == "*" else format_name(name)
+    qualifier = None
+    if isinstance(query.source, ast.Stream):
+        # Without a JOIN nothing has to be told apart: there `web.hits` is the field hits of a column web.
+        qualifier = query.source.alias or (name if query.join is not None else None)
+    return Source(name, shown, qualifier, schema)
 
 
 def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str, Schema]:
     """The stream a query reads and what its events hold; raises QueryError if it names none there is."""
-    if query.stream is None:
+    if query.source is None:
         if len(catalog) == 1:
             return next(iter(catalog.items()))
         raise _stream_left_out(query, catalog)
-    name, span = query.stream.name, query.stream.span
+    name, span = query.source.name, query.source.span
     if name in catalog:
         return name, catalog[name]
     if name == "*" and catalog:
@@ -53,85 +98,113 @@ def _merged(schemas: list[Schema]) -> Schema:
 
 
 class Scope:
-    """The columns a query uses, under names that are unique in its plan."""
+    """The columns a query uses, under names that are unique in its plan. `sources`: what FROM names, what JOIN does."""
 
-    def __init__(self, stream: str, schema: Schema, text: str, *, windowed: bool) -> None:
-        self._stream = stream
-        self._schema = schema
+    def __init__(self, sources: tuple[Source, ...], text: str, *, windowed: bool) -> None:
+        self._sources = sources
         self._text = text
         self._windowed = windowed
-        self._by_path: dict[tuple[str, ...], Column] = {}
+        self._by_path: dict[tuple[int, tuple[str, ...]], Column] = {}
         self._by_name: dict[str, Column] = {}
 
     def resolve(self, node: ast.Column) -> Column:
         """The column a name stands for, with its declared type ("any" or "text" where its use decides)."""
         if self.is_window_bound(node):
             return Column(node.parts[0], node.parts, "timestamp")
-        path = self._path(node)
-        if path not in self._by_path:
-            self._add(path, node)
-        return self._by_path[path]
+        side, parts = self._side(node)
+        path = _path(self._sources[side].schema, parts)
+        if (side, path) not in self._by_path:
+            self._add(side, path, node)
+        return self._by_path[side, path]
 
     def is_window_bound(self, node: ast.Column) -> bool:
         """Whether this is window_start or window_end of a query with WINDOWING."""
         return self._windowed and len(node.parts) == 1 and node.parts[0] in WINDOW_BOUNDS
 
+    def is_joined(self, node: ast.Column) -> bool:
+        """Whether this is a column of the joined app."""
+        return self._side(node)[0] == 1
+
+    def without_qualifier(self, node: ast.Column) -> tuple[str, ...]:
+        """The parts of a column's name after what says whose it is."""
+        return node.parts if self.is_window_bound(node) else self._side(node)[1]
+
     def declared_type(self, name: str) -> str:
         """The type of a resolved column before its use."""
         return self._by_name[name].type
 
-    def used(self) -> list[Column]:
-        """Every resolved column, as first used."""
-        return list(self._by_name.values())
+    def used(self, *, joined: bool) -> list[Column]:
+        """Every resolved column of the joined app, or of what FROM names, as first used."""
+        return [column for (side, _), column in self._by_path.items() if side == joined]
 
-    def every_name(self) -> list[str]:
-        """The columns `SELECT *` stands for: not also the fields seen inside them."""
-        columns = self._schema.columns
-        return [name for name in columns if not (self._schema.open and _is_inside(name, columns))]
+    def every_name(self) -> list[str] | None:
+        """The columns `SELECT *` stands for: not also the fields seen inside them. None: an app's cannot be known."""
+        first, *joined = self._sources
+        if joined or first.schema is _RESULTS:
+            return None
+        columns = first.schema.columns
+        return [name for name in columns if not (first.schema.open and _is_inside(name, columns))]
 
-    def _path(self, node: ast.Column) -> tuple[str, ...]:
-        """The path to a field; a CSV header may hold the dots itself."""
-        joined = ".".join(node.parts)
-        if self._schema.open or joined not in self._schema.columns:
-            return node.parts
-        return (joined,)
+    def _side(self, node: ast.Column) -> tuple[int, tuple[str, ...]]:
+        """Whose column this is, by the place in `sources`, and what it is called there."""
+        for side, source in enumerate(self._sources):
+            if len(node.parts) > 1 and node.parts[0] == source.qualifier:
+                return side, node.parts[1:]
+        first, *joined = self._sources
+        if not joined or first.has(node):
+            return 0, node.parts
+        if not first.schema.open:
+            return 1, node.parts
+        shown = ".".join(map(format_name, node.parts))
+        hint = f"say whose it is, as in {format_name(joined[0].qualifier or '')}.{shown}"
+        message = f"{shown} may be a column of {first.shown} or of {joined[0].shown}"
+        raise QueryError(message, self._text, node.span, hint=hint)
 
-    def _add(self, path: tuple[str, ...], node: ast.Column) -> None:
+    def _add(self, side: int, path: tuple[str, ...], node: ast.Column) -> None:
         if len(self._by_path) >= COLUMNS_MAX:
             message = f"the query uses more than {COLUMNS_MAX:,} columns"
             raise QueryError(message, self._text, node.span)
-        column = Column(self._free_name(path), path, self._type(path, node))
-        self._by_path[path] = self._by_name[column.name] = column
+        source = self._sources[side]
+        named = (source.qualifier or source.name, *path) if side else path
+        column = Column(self._free_name(named), path, self._type(source, path, node))
+        self._by_path[side, path] = self._by_name[column.name] = column
 
     def _free_name(self, path: tuple[str, ...]) -> str:
         name = ".".join(path)
-        if name in RESERVED_COLUMNS or name in self._by_name:
-            return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+        is_bound = self._windowed and name in WINDOW_BOUNDS
+        if is_bound or name in RESERVED_COLUMNS or name in self._by_name:
+            name = ".".join('"' + part.replace('"', '""') + '"' for part in path)
+        while name in self._by_name:
+            name += "'"
         return name
 
-    def _type(self, path: tuple[str, ...], node: ast.Column) -> str:
-        declared = self._schema.columns.get(path[0])
+    def _type(self, source: Source, path: tuple[str, ...], node: ast.Column) -> str:
+        columns = source.schema.columns
+        declared = columns.get(path[0])
         if len(path) == 1 and declared is not None:
             return declared
         if path[0] in WINDOW_BOUNDS and len(path) == 1:
             hint = "add it, as in WINDOWING 1 MINUTE"
             raise QueryError(f"{path[0]} needs WINDOWING", self._text, node.span, hint=hint)
-        if self._schema.open:
+        if source.schema.open:
             return "any"
-        shown = ".".join(map(format_name, node.parts))
+        shown = ".".join(map(format_name, path))
         if declared is not None:
             message = f"{format_name(path[0])} has no fields: there is no {shown}"
             raise QueryError(message, self._text, node.span)
-        guess = nearest(".".join(path), self._schema.columns)
-        hint = f"did you mean {format_name(guess)}?" if guess else self._columns_hint()
-        raise QueryError(f"there is no column {shown} in {self._where()}", self._text, node.span, hint=hint)
+        guess = nearest(".".join(path), columns)
+        names = [format_name(name) for name in columns]
+        known = f"the columns are {listed(names)}" if names else "it has no columns"
+        hint = f"did you mean {format_name(guess)}?" if guess else known
+        raise QueryError(f"there is no column {shown} in {source.shown}", self._text, node.span, hint=hint)
 
-    def _columns_hint(self) -> str:
-        names = [format_name(name) for name in self._schema.columns]
-        return f"the columns are {listed(names)}" if names else "it has no columns"
 
-    def _where(self) -> str:
-        return "any stream" if self._stream == "*" else format_name(self._stream)
+def _path(schema: Schema, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The path to a field; a CSV header may hold the dots itself."""
+    joined = ".".join(parts)
+    if schema.open or joined not in schema.columns:
+        return parts
+    return (joined,)
 
 
 def _is_inside(name: str, columns: Mapping[str, str]) -> bool:

@@ -33,17 +33,22 @@ def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.S
         hint = "name the columns and aggregates to show"
         raise QueryError("SELECT * cannot be used with GROUP BY", query.text, star.span, hint=hint)
     names = scope.every_name()
+    if names is None:
+        hint = "name the columns to show"
+        raise QueryError(
+            "what columns another job's results have is not known before", query.text, star.span, hint=hint
+        )
     if not names:
         hint = "name the columns to show"
         raise QueryError("no column of this stream is known yet", query.text, star.span, hint=hint)
     return [ast.SelectItem(ast.Column((name,), star.span), None, star.span) for name in names]
 
 
-def output_names(query: ast.Query, items: Sequence[ast.SelectItem]) -> list[str]:
+def output_names(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> list[str]:
     """The names of the result's columns; raises QueryError if two are the same."""
     names: dict[str, None] = {}
     for item in items:
-        name = _output_name(item)
+        name = _output_name(item, scope)
         if name in names:
             hint = f"give one another name with AS, as in {format_expression(item.expression)} AS other"
             message = f"two columns of the result are named {format_name(name)}"
@@ -52,11 +57,11 @@ def output_names(query: ast.Query, items: Sequence[ast.SelectItem]) -> list[str]
     return list(names)
 
 
-def _output_name(item: ast.SelectItem) -> str:
+def _output_name(item: ast.SelectItem, scope: Scope) -> str:
     if item.alias is not None:
         return item.alias
     if isinstance(item.expression, ast.Column):
-        return ".".join(item.expression.parts)
+        return ".".join(scope.without_qualifier(item.expression))
     return format_expression(item.expression)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _KEYWORDS = {
     "_SELECT": "SELECT",
     "_FROM": "FROM",
+    "_JOIN": "JOIN",
+    "LEFT_OUTER": "LEFT JOIN",
+    "_ON": "ON",
     "_WHERE": "WHERE",
     "_GROUP": "GROUP BY",
     "_ORDER": "ORDER BY",
@@ -33,7 +36,7 @@ _KEYWORDS = {
     "ASC": "ASC",
     "DESC": "DESC",
 }
-_CLAUSES = ("_SELECT", "_FROM", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
+_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
@@ -41,12 +44,15 @@ _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 _FOREIGN = {
     "BETWEEN": "write it as two comparisons joined by AND",
     "CASE": "",
+    "CROSS": "there are JOIN and LEFT JOIN",
     "DISTINCT": "GROUP BY gives each combination of values once",
+    "FULL": "there are JOIN and LEFT JOIN",
     "HAVING": "",
-    "JOIN": "",
     "OFFSET": "",
     "OVER": "",
+    "RIGHT": "there are JOIN and LEFT JOIN",
     "UNION": "",
+    "USING": "write what has to be equal, as in ON web.product = b.product",
 }
 _FOREIGN_CHARACTERS = {"&": "AND", "|": "OR", "!": "NOT"}
 _NUMBER = re.compile(r"\.?\d[\w.]*")
@@ -114,6 +120,8 @@ class _Unexpected:
             guess = nearest(token, _UNITS)
             hint = f"did you mean {guess}?" if guess else _continuation(self._accepted)
             return self._error(f"WINDOWING needs a unit of time, not {_shown(token)}", hint)
+        if self._accepted == {"STRING"}:
+            return self._error("app() takes the name of a job in quotes", "as in app('top-products')")
         if token.upper() in _FOREIGN:
             return _foreign(self._text, token, self._span)
         if before in _FOREIGN:
@@ -134,7 +142,10 @@ class _Unexpected:
             return self._error(f"{shown} cannot stand here", f"the order of clauses is {order}")
         if token.type == "COMPARISON" and "PLUS" in accepted:
             return self._error("comparisons cannot be chained", "join two comparisons with AND")
-        return self._error(f"{shown} cannot stand here", self._guess() or _continuation(accepted))
+        guess = self._guess()
+        if not guess and token.type in ("IDENT", "QUOTED") and "_AS" in accepted and "PLUS" not in accepted:
+            guess = f"{_continuation(accepted)}; another name is given with AS, as in AS {shown}"
+        return self._error(f"{shown} cannot stand here", guess or _continuation(accepted))
 
     def _guess(self) -> str:
         """The keyword that was meant, by this word or by the one before it, which then read as a name."""
@@ -143,7 +154,7 @@ class _Unexpected:
             return f"did you mean {guess}?"
         clauses = [_KEYWORDS[clause] for clause in _CLAUSES]
         guess = nearest(self._before, clauses)
-        known = self._before.upper() in (*clauses, "")
+        known = self._before.upper() in (*clauses, "LEFT", "INNER", "")
         return f"did you mean {guess} instead of {self._before}?" if guess and not known else ""
 
     def _error(self, message: str, hint: str) -> QueryError:

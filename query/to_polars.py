@@ -60,7 +60,7 @@ class EventStage:
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns."""
-        physical = tuple(self._physical(frame, needed.name) for needed in self._plan.columns)
+        physical = tuple(self._physical(frame, needed.name) for needed in self._plan.event_columns)
         if physical not in self._compiled:
             if len(self._compiled) >= _COMPILED_MAX:
                 self._compiled.clear()
@@ -81,7 +81,7 @@ class _Compiled:
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
         values = _window_bounds(plan.window_ms)
-        for needed, (dtype, small) in zip(plan.columns, physical, strict=True):
+        for needed, (dtype, small) in zip(plan.event_columns, physical, strict=True):
             value = column(needed.name, dtype, needed.type)
             values[needed.name] = replace(value, low=-_SMALL_MAX, high=_SMALL_MAX) if small else value
         self._condition = Translator(values)

@@ -15,7 +15,7 @@ ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%"))
 AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.
-RESERVED_COLUMNS = frozenset(("@time", "@coerced", "pane"))
+RESERVED_COLUMNS = frozenset(("@time", "@coerced", "@dropped", "pane"))
 
 
 class TypeMismatchError(Exception):

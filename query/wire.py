@@ -16,6 +16,7 @@ from msgspec import Meta
 from query.expression import Call, Expression, Literal, Reference
 from query.like import PatternError, check_pattern
 from query.limits import (
+    APP_NAME_MAX,
     COLUMNS_MAX,
     DAY_MS,
     DEPTH_MAX,
@@ -34,8 +35,10 @@ from query.types import TypeMismatchError, result_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 """Plans of version 1, which say nothing of a limit of groups, have the default one."""
+WIRE_VERSION_WITHOUT_APPS = 2
+"""Of plans that need no other job's results: agents that cannot read those either still run them."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
 _DEPTH_MAX = 2 * DEPTH_MAX + 1
 
@@ -43,6 +46,8 @@ BeyondGroups: TypeAlias = OneOf["other", "error"]
 _Text = Annotated[str, Meta(max_length=QUERY_BYTES_MAX)]
 _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
+_Column = tuple[_Text, _Path, _Type]
+_App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
 _Function = OneOf["count", "sum", "min", "max", "avg"]
 
 
@@ -50,12 +55,22 @@ class PlanError(Exception):
     """What a peer sent as a plan is not one."""
 
 
+class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a JOIN."""
+
+    app: _App
+    alias: _Text
+    outer: bool
+    columns: Annotated[list[_Column], Meta(min_length=1, max_length=COLUMNS_MAX)]
+    keys: Annotated[list[tuple[_Text, _Text]], Meta(min_length=1, max_length=KEYS_MAX)]
+
+
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
-    version: OneOf[1, 2]
+    version: OneOf[1, 2, 3]
     stream: _Text
-    columns: Annotated[list[tuple[_Text, _Path, _Type]], Meta(max_length=COLUMNS_MAX)]
+    columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
     window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
     kind: OneOf["aggregate", "rows"]
     where: object
@@ -67,6 +82,8 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
     max_groups: Annotated[int, Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
     beyond_groups: BeyondGroups = "other"
+    app: _App | None = None
+    join: JoinMessage | None = None
 
 
 def read_message(data: object) -> PlanMessage:
@@ -76,7 +93,13 @@ def read_message(data: object) -> PlanMessage:
     except (msgspec.ValidationError, RecursionError) as error:
         raise PlanError(f"not a plan: {error}") from None
     names = [message.stream, *(name for name, _ in (*message.keys, *message.arguments, *message.output))]
-    names += [part for name, path, _ in message.columns for part in (name, *path)]
+    columns = [*message.columns]
+    if message.app is not None:
+        names.append(message.app)
+    if (join := message.join) is not None:
+        names += [join.app, join.alias, *(name for pair in join.keys for name in pair)]
+        columns += join.columns
+    names += [part for name, path, _ in columns for part in (name, *path)]
     for name in names:
         _check_text(name)
     return message

@@ -21,6 +21,8 @@ BANNED_TEXT = {
     "registry address": re.compile(r"pypi\.(?:org|io)|pythonhosted|registry\.npmjs|deb\.debian\.org"),
     "unsafe call": re.compile(r"\b(?:pickle|marshal)\b|\b(?:eval|exec)\("),
 }
+EXECUTES_JOBS = "elf/program/code.py"
+"""The one place that executes a file: in the process of a job's code, and where its creator submits it."""
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".lark", ".json", ".yml", ""}
 
 DEBTS: dict[str, int] = {}
@@ -66,7 +68,7 @@ def test_nothing_is_left_lying_about(what: str) -> None:
         for path in tracked_files()
         if path != Path(__file__) and path.name not in ("LICENSE", "constraints.txt")
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
-        if pattern.search(line)
+        if pattern.search(line) and not (what == "unsafe call" and path == ROOT / EXECUTES_JOBS)
     ]
     assert found == []
 

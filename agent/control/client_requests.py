@@ -18,8 +18,8 @@ from agent.control.server import Connection
 from agent.control.submissions import Submissions
 from agent.daemon.pump import Pump
 from agent.runtime.agent import Agent
+from agent.runtime.app_names import AmbiguousNameError, no_job
 from agent.runtime.bundle import Seal
-from agent.runtime.names import AmbiguousNameError, no_job
 from agent.runtime.notices import (
     Accepted,
     Acknowledged,
@@ -191,7 +191,7 @@ class ClientRequests:
             case StopAnswered(found=True, refusal=None):
                 return control.Stopped(name)
             case StopAnswered(found=True, refusal=refusal):
-                return control.Refused("usage", f"{name} is not stopped: {refusal}")
+                return control.Refused("owned", f"{name} is not stopped: {refusal}")
             case StopAnswered():
                 return control.Refused("unknown", no_job(name))
             case _:

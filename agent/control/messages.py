@@ -200,9 +200,11 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The request cannot be carried out: usage (as it was written), unknown (no such job), unavailable (not now)."""
+    """The request cannot be carried out: usage (as it was written), unknown (no such job), unavailable (not now), owned
+    (only the job's creator may ask for that).
+    """
 
-    kind: Literal["usage", "unknown", "unavailable"]
+    kind: Literal["usage", "unknown", "unavailable", "owned"]
     message: str
 
 

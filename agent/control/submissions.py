@@ -155,7 +155,7 @@ class Submissions:
         }
         if isinstance(request, control.Analyse) and request.mapped:
             catalog = dict.fromkeys(catalog, ql.Schema({}, open=True))
-        named = parsed.stream.name if parsed.stream is not None else None
+        named = parsed.source.name if isinstance(parsed.source, ql.Stream) else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
             catalog[named] = ql.Schema({}, open=True)
         plan = ql.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)

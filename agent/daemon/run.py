@@ -141,6 +141,7 @@ class Daemon:
         )
         agent.on_peer_gone = self._say_gone
         agent.on_epochs = self._note_epochs
+        agent.on_unjoinable = lambda app, why: log.warn("no other result is joined with", app=app, why=why)
         self._transport = Transport(
             identity,
             config.listen,

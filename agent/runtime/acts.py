@@ -92,6 +92,10 @@ class Acts:
             case calls.Show(json=json):
                 if program.shown.take(now):
                     self._notices.append(Shown(program.app, json))
+            case calls.Read(ticket=ticket, token=token):
+                rows = part.paos.rows(token)
+                refusal = "these PAOs are not held any more" if rows is None else None
+                self._programs.answer(program.key, calls.Answered(ticket, refusal, rows=rows or []))
             case calls.Multicast() | calls.Subscribe() | calls.Change():
                 self._as_master(program, part, act, now, wall_ms)
             case _:
@@ -128,8 +132,6 @@ class Acts:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
         intake = part.intake
         if intake is None:
-            if isinstance(act, calls.Read):
-                self._programs.answer(program.key, calls.Answered(act.ticket))
             return
         wrong: str | None = None
         match act:
@@ -145,15 +147,9 @@ class Acts:
                 intake.flush(token)
             case calls.Empty() if isinstance(intake, DrivenIntake):
                 intake.empty()
-            case calls.Read(ticket=ticket, token=token) if isinstance(intake, DrivenIntake):
-                rows = intake.rows(token)
-                refusal = "these PAOs are not held any more" if rows is None else None
-                self._programs.answer(program.key, calls.Answered(ticket, refusal, rows=rows or []))
             case calls.SendTo(token=token, pane=pane) if isinstance(intake, DrivenIntake):
                 wrong = intake.send(token, pane, wall_ms)
                 self._parts.sent(part, now)
-            case calls.Read(ticket=ticket):
-                self._programs.answer(program.key, calls.Answered(ticket, NOT_DRIVEN))
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:

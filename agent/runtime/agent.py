@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
-import query
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
 from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
+from agent.runtime.app_names import app_of
+from agent.runtime.app_readings import AppReadings
 from agent.runtime.bundle import Seal
 from agent.runtime.code import Code
 from agent.runtime.creators import Creators, NoCreators
@@ -28,10 +27,10 @@ from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
 from agent.runtime.following import Followings
 from agent.runtime.installations import Installations
 from agent.runtime.letters import Letters
+from agent.runtime.lookups import Lookups
 from agent.runtime.master import Master
 from agent.runtime.messages import Ask, Submit, Update
-from agent.runtime.names import app_of
-from agent.runtime.notices import Notice, SubmitRefused
+from agent.runtime.notices import Notice
 from agent.runtime.offices import Offices
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
@@ -108,6 +107,9 @@ class Agent:
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
         self._questions = Questions(post, self._announcements, self._notices)
+        self._readings = AppReadings(post, self._announcements, self._parts)
+        self.on_unjoinable: Callable[[str, str], None] | None = None
+        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
         self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs)
         self._acts = Acts(
@@ -131,6 +133,7 @@ class Agent:
             self._requests,
             self._announcements,
             self._acts,
+            self._readings,
         )
 
     def start(self, now: float) -> None:
@@ -142,19 +145,11 @@ class Agent:
 
     def submit(self, job: Submit, now: float, wall_ms: int) -> None:
         """Starts a job, wherever its master will be: `Accepted` or `SubmitRefused` follows."""
-        try:
-            plan = query.Plan.from_wire(job.plan)
-        except query.PlanError as error:
-            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
-            return
-        drives = job.bundle is not None and job.bundle.contents.drives
-        bounded = job.bounded or (plan.window_ms is None and not drives)
-        job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms))
-        self._requests.submit(job, tuple(query.output_names(plan)), now)
+        self._requests.submit(job, now, wall_ms)
 
     def update(self, update: Update, now: float, wall_ms: int) -> None:
         """Lets a job compute something else from a window on: `UpdateAnswered` or `UpdateRefused` follows."""
-        self._requests.update(msgspec.structs.replace(update, updated_ms=max(0, wall_ms)), now)
+        self._requests.update(update, now, wall_ms)
 
     def stop(self, app_id: int, now: float, seal: Seal | None = None) -> None:
         """Ends a job everywhere: `StopAnswered` follows. `seal`: its creator's word for that, if it has one."""
@@ -284,7 +279,7 @@ class Agent:
             return
         self._programs.wall_ms = wall_ms
         if now - due > STANDSTILL_S:
-            for waiting in (self._announcements, self._followings, self._succession):
+            for waiting in (self._announcements, self._followings, self._succession, self._readings):
                 waiting.excuse(now - due)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
@@ -297,6 +292,8 @@ class Agent:
             self._followings.drop_new(app_id)
         self._followings.tick(now)
         self._questions.tick(now)
+        self._lookups.tick(self._parts, now)
+        self._readings.tick(now, wall_ms)
         for app_id in self._announcements.silent(now):
             self._parts.drop(app_id, now)
             self._succession.forget(app_id)
@@ -323,12 +320,15 @@ class Agent:
         match event:
             case Delivered() | Requested() | MulticastReceived() | MessageReceived():
                 self._dispatch.receive(event, now, wall_ms)
+                self._readings.take(now, wall_ms)
             case Responded():
                 if not self._letters.responded(event):
                     self._questions.responded(event, now)
+                    self._lookups.responded(event, now)
             case RequestFailed(ticket=ticket):
                 if not self._letters.failed(ticket):
                     self._questions.failed(ticket)
+                    self._lookups.failed(ticket, now)
             case ChildAdded(group=group, child=child):
                 self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
@@ -340,6 +340,10 @@ class Agent:
                 self._offices.failed(peer, now)
             case _:
                 pass
+
+    def _say_unjoinable(self, app: str, why: str) -> None:
+        if self.on_unjoinable is not None:
+            self.on_unjoinable(app, why)
 
     def _advance(self, app_id: Id, now: float) -> None:
         self._offices.advance(app_id, now)
@@ -357,6 +361,8 @@ class Agent:
             self._succession,
             self._followings,
             self._questions,
+            self._readings,
+            self._lookups,
         )
         return sum(part.refused for part in (*parts, *self._parts))
 

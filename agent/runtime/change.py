@@ -17,19 +17,10 @@ from enum import Enum, auto
 
 import query
 from agent.runtime.master import Master, window_of
-from agent.runtime.messages import (
-    LAGGARDS_MAX,
-    VERSIONS_MAX,
-    Begin,
-    Prepared,
-    Propose,
-    Update,
-    Updated,
-    Version,
-    Withdraw,
-)
+from agent.runtime.messages import LAGGARDS_MAX, Update, Updated
 from agent.runtime.panes import FIRST_PANE, closed_ms
 from agent.runtime.post import Post
+from agent.runtime.version_messages import VERSIONS_MAX, Begin, Prepared, Propose, Version, Withdraw
 from agent.runtime.watermark import FUTURE_MS
 from overlay import Id, Peer
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.creators import STOP, Creators, NotTheirsError, creator_of
-from agent.runtime.messages import Version
 from agent.runtime.programs import Program, Programs
+from agent.runtime.version_messages import Version
 from overlay import Id
 
 NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is, see elf creator --help"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent.runtime.acts import Acts
 from agent.runtime.announcements import Announcements
+from agent.runtime.app_readings import AppReadings
 from agent.runtime.following import Followings
 from agent.runtime.installations import Installations
 from agent.runtime.message import Message
@@ -14,7 +15,6 @@ from agent.runtime.messages import (
     Acknowledgement,
     Announce,
     Ask,
-    Begin,
     Commit,
     Enrol,
     Enrolled,
@@ -23,8 +23,6 @@ from agent.runtime.messages import (
     Follow,
     Followed,
     NoJob,
-    Prepared,
-    Propose,
     Ready,
     Received,
     Replica,
@@ -39,7 +37,6 @@ from agent.runtime.messages import (
     Update,
     Updated,
     Window,
-    Withdraw,
 )
 from agent.runtime.offices import Offices
 from agent.runtime.parts import Parts
@@ -47,6 +44,7 @@ from agent.runtime.post import FLEET_GROUP
 from agent.runtime.program_messages import AskLog, Broken, Letter, Told, Unable, Word
 from agent.runtime.requests import Requests
 from agent.runtime.succession import Succession
+from agent.runtime.version_messages import Begin, Prepared, Propose, Withdraw
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
 
 
@@ -62,6 +60,7 @@ class Dispatch:
     requests: Requests
     announcements: Announcements
     acts: Acts
+    readings: AppReadings
     refused: int = 0
 
     def receive(
@@ -123,7 +122,7 @@ class Dispatch:
             case Follow():
                 self.offices.follow(message, sender, now)
             case Unfollow():
-                self.offices.unfollow(message.app_id, sender)
+                self.offices.unfollow(message, sender)
             case Stop():
                 self.offices.stop(message, sender, now)
             case Update():
@@ -161,20 +160,25 @@ class Dispatch:
         return self._to_follower(message, now)
 
     def _to_follower(self, message: Message, now: float) -> bool:
+        if isinstance(message, NoJob):
+            self.followings.no_job(message, now)
+            self.readings.no_job(message, now)
+            self.requests.no_job(message)
+            return True
+        if not isinstance(message, Followed | Acknowledgement | Window | Finished):
+            return False
+        followings = self.followings if message.reader is None else self.readings.of(message.reader)
         match message:
-            case Followed():
-                self.followings.followed(message, now)
-            case Acknowledgement():
-                self.followings.acknowledged(message, now)
-            case Window():
-                self.followings.window(message, now)
-            case Finished():
-                self.followings.finished(message, now)
-            case NoJob():
-                self.followings.no_job(message, now)
-                self.requests.no_job(message)
-            case _:
+            case _ if followings is None:
                 return False
+            case Followed():
+                followings.followed(message, now)
+            case Acknowledgement():
+                followings.acknowledged(message, now)
+            case Window():
+                followings.window(message, now)
+            case Finished():
+                followings.finished(message, now)
         return True
 
     def announced(self, message: Announce, now: float) -> bool:
@@ -185,6 +189,7 @@ class Dispatch:
         self.succession.heard(message.app_id, message.epoch, now)
         self.parts.hear(message, now)
         self.followings.announced(message.app_id, message.epoch, now)
+        self.readings.announced(message.app_id, message.epoch, now)
         return True
 
     def _stopped(self, message: Stopped, now: float) -> bool:

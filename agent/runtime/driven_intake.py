@@ -7,7 +7,7 @@ agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -16,6 +16,7 @@ from agent.runtime.feeds_wanted import Feed, as_named
 from agent.runtime.feeds_wanted import FeedKey as Key
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
+from agent.runtime.held_paos import HELD_MAX, Held, HeldPaos
 from agent.runtime.intake import believed, columns_of
 from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
 from agent.runtime.spill_room import SpillRoom
@@ -23,28 +24,24 @@ from agent.runtime.versions import Versions
 from agent.runtime.watermark import FUTURE_MS
 from agent.runtime.worker import KEPT_BYTES_MAX, SELF
 
-HELD_MAX = 16
-"""Flushed PAOs that are held for a program; of more, those that were flushed first are let go."""
 PANE_AHEAD_MS = 86_400_000
 """A pane may not be later than the agent's clock by more than this: none could follow it."""
 
 
-class Held(NamedTuple):
-    """What a program has flushed."""
-
-    function: JobFunction
-    state: pl.DataFrame
-    counters: pl.DataFrame
-    is_partial: bool
-
-
 class DrivenIntake:
-    """Plays the part of an `Intake`; sealing is the program's business."""
+    """Plays the part of an `Intake`; sealing is the program's business. What it flushes is `held` for it."""
 
     can_seal = False
+    is_ready = True
 
     def __init__(
-        self, versions: Versions, feeds: Iterable[Feed], begins: int, wall_ms: int, room: SpillRoom | None = None
+        self,
+        versions: Versions,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        room: SpillRoom | None,
+        held: HeldPaos,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -59,7 +56,7 @@ class DrivenIntake:
         self._lacking: set[Key] = set()
         self._lacks_some = False
         """Whether events of this batch were lost."""
-        self._held: dict[int, Held] = {}
+        self._held = held
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
 
@@ -136,21 +133,13 @@ class DrivenIntake:
         """Holds all that is gathered. O(n log n) in its groups."""
         frames = [frame for frame in self._store.flush() if frame is not None]
         counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
-        self._held[token] = Held(
-            self._function, self._function.gather(frames), counters, self._lacks_some or bool(self._lacking)
-        )
-        while len(self._held) > HELD_MAX:
-            del self._held[next(iter(self._held))]
+        is_partial = self._lacks_some or bool(self._lacking)
+        self._held.hold(token, Held(self._function, self._function.gather(frames), counters, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
         self._store.empty()
         self._counters, self._malformed, self._lacks_some = [], 0, False
-
-    def rows(self, token: int) -> list[dict[str, Any]] | None:
-        """The groups of what was flushed, as the query shows them; None where it is not held any more."""
-        held = self._held.get(token)
-        return None if held is None else held.function.rows(held.state)
 
     def send(self, token: int, pane: int, wall_ms: int) -> str | None:
         """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""

@@ -13,6 +13,7 @@ import polars as pl
 from agent.parsing import TIME, Parsed, parsed_rows
 from agent.runtime.driven_intake import DrivenIntake
 from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import believed, columns_of
 from agent.runtime.mapped_intake import BATCH_ROWS_MAX, WAITING_ROWS_MAX, Send
 from agent.runtime.spill_room import SpillRoom
@@ -24,14 +25,21 @@ class DrivenMappedIntake(DrivenIntake):
     """`send` has the code of a digest map some events."""
 
     def __init__(
-        self, versions: Versions, feeds: Iterable[Feed], begins: int, wall_ms: int, room: SpillRoom | None, send: Send
+        self,
+        versions: Versions,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        room: SpillRoom | None,
+        held: HeldPaos,
+        send: Send,
     ) -> None:
         self.unmapped = 0
         """Events that were dropped since the program did not keep up."""
         self._send_events = send
         self._asked: dict[int, tuple[bytes | None, list[int]]] = {}
         self._numbers = 0
-        super().__init__(versions, feeds, begins, wall_ms, room)
+        super().__init__(versions, feeds, begins, wall_ms, room, held)
 
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""

@@ -14,6 +14,8 @@ from typing import Literal
 import polars as pl
 
 from agent.parsing import COERCED, TIME, SourceColumn
+from agent.runtime.messages import Enrolled
+from agent.runtime.panes import FIRST_PANE
 
 Start = Literal["end", "beginning"]
 FeedKey = tuple[str, int | None]
@@ -31,7 +33,8 @@ class Feed:
     """One reading of a stream, while `Agent.feeds()` names it. `columns` may change from call to call.
 
     `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
-    stream's files ended when it was opened.
+    stream's files ended when it was opened. `app`: what it brings are another job's results, by this name: nothing to
+    be read from files.
     """
 
     stream: str
@@ -39,6 +42,7 @@ class Feed:
     start: Start
     bounded: bool
     columns: tuple[SourceColumn, ...]
+    app: str | None = None
 
     @property
     def key(self) -> FeedKey:
@@ -102,6 +106,23 @@ def feeds_of_job(
         feed = Feed(stream, None if shares else app_id, start, bounded, ())
         feeds.append(replace(feed, columns=placed(columns, columns_of_feed(feed.key, shared))))
     return feeds
+
+
+def feeds_of_worker(
+    message: Enrolled,
+    app: str | None,
+    columns: Iterable[SourceColumn],
+    streams: Mapping[str, StreamOptions],
+    shared: Iterable[Feed],
+) -> list[Feed]:
+    """The feeds of an agent that is to work on a job: of its streams, or of the `app` whose results the job reads."""
+    job = message.job
+    if app is not None:
+        return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns, ()), app)]
+    if message.begins > FIRST_PANE and not job.bounded:
+        # What is out already is out: whoever comes now reads what comes now.
+        streams = dict.fromkeys(streams, StreamOptions("end"))
+    return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
 
 
 def united(feeds: Iterable[Feed]) -> tuple[Feed, ...]:

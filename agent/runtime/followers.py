@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agent.runtime.master import Master
 from agent.runtime.message import Reason
-from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Window
-from agent.runtime.panes import FIRST_PANE
+from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, Reader, Window
+from agent.runtime.panes import FIRST_PANE, closed_ms
 from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog
 from overlay import Peer
@@ -21,6 +21,7 @@ LEASE_S = 10.0
 @dataclass(slots=True)
 class _Follower:
     peer: Peer
+    reader: Reader
     request: int
     heard_at: float
     sent: int
@@ -37,7 +38,7 @@ class Followers:
         self._master = master
         self._post = post
         self._name = name
-        self._followers: dict[int, _Follower] = {}
+        self._followers: dict[tuple[int, Reader], _Follower] = {}
         self._acknowledged = (-1, -1, -1)
 
     def __len__(self) -> int:
@@ -45,7 +46,7 @@ class Followers:
 
     def follow(self, peer: Peer, message: Follow, now: float) -> None:
         """Answers a request to follow, or to go on."""
-        follower = self._followers.get(peer.node_id)
+        follower = self._followers.get((peer.node_id, message.reader))
         if follower is None and len(self._followers) >= FOLLOWERS_MAX:
             self.refused += 1
             return
@@ -60,27 +61,28 @@ class Followers:
         after = self.frontier if message.after is None else message.after
         followed = Followed(
             job.app_id, master.epoch, message.request, after, job.name, master.text, job.stream, master.columns,
-            job.bounded, master.version,
+            job.bounded, master.version, self.log.lost, message.reader,
         )  # fmt: skip
         self._post.send(peer, followed, now)
-        self._followers[peer.node_id] = follower = _Follower(peer, message.request, now, after)
+        follower = _Follower(peer, message.reader, message.request, now, after)
+        self._followers[peer.node_id, message.reader] = follower
         for pane, json in self.log.after(after):
-            self._post.send(peer, self._window(follower.sent, pane, json), now)
+            self._post.send(peer, self._window(follower, pane, json), now)
             follower.sent = pane
         return follower
 
-    def unfollow(self, peer: Peer) -> None:
-        self._followers.pop(peer.node_id, None)
+    def unfollow(self, peer: Peer, reader: Reader) -> None:
+        self._followers.pop((peer.node_id, reader), None)
 
     def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
         """Sends new results to everyone; they go into the log."""
         for pane, json in results:
             self.log.append(pane, json)
-            alike: dict[int, list[_Follower]] = {}
+            alike: dict[tuple[int, Reader], list[_Follower]] = {}
             for follower in self._followers.values():
-                alike.setdefault(follower.sent, []).append(follower)
-            for sent, followers in alike.items():
-                self._post.send_all([one.peer for one in followers], self._window(sent, pane, json), now)
+                alike.setdefault((follower.sent, follower.reader), []).append(follower)
+            for followers in alike.values():
+                self._post.send_all([one.peer for one in followers], self._window(followers[0], pane, json), now)
                 for follower in followers:
                     follower.sent = pane
 
@@ -95,17 +97,18 @@ class Followers:
         """Tells everyone that there will be no further result."""
         job, epoch = self._master.job, self._master.epoch
         for follower in self._followers.values():
-            finished = Finished(job.app_id, epoch, follower.sent, reason, self._master.failure or "")
+            failure = self._master.failure or ""
+            finished = Finished(job.app_id, epoch, follower.sent, reason, failure, follower.reader)
             self._post.send(follower.peer, finished, now)
 
     def expire(self, now: float) -> None:
         """Forgets who has not asked for long."""
-        gone = [node_id for node_id, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
-        for node_id in gone:
-            del self._followers[node_id]
+        gone = [key for key, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
+        for key in gone:
+            del self._followers[key]
 
-    def _window(self, previous: int, pane: int, json: bytes) -> Window:
-        return Window(self._master.job.app_id, self._master.epoch, previous, pane, json)
+    def _window(self, follower: _Follower, pane: int, json: bytes) -> Window:
+        return Window(self._master.job.app_id, self._master.epoch, follower.sent, pane, json, follower.reader)
 
     def _counts(self) -> tuple[int, int, int]:
         master = self._master
@@ -114,4 +117,8 @@ class Followers:
     def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
         agents, expected, version = self._counts()
         job, epoch = self._master.job, self._master.epoch
-        return Acknowledgement(job.app_id, epoch, follower.sent, agents, expected, version, self._name)
+        window_ms = self._master.versions.at(self.frontier).function.plan.window_ms
+        return Acknowledgement(
+            job.app_id, epoch, follower.sent, agents, expected, version, self._name,
+            closed_ms(self.frontier, window_ms), follower.reader,
+        )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent.runtime.announcements import Announcements
 from agent.runtime.epochs import Epoch
-from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, NoJob, Unfollow, Window
+from agent.runtime.messages import Acknowledgement, Finished, Follow, Followed, NoJob, Reader, Unfollow, Window
 from agent.runtime.notices import Accepted, Acknowledged, Ended, Notice, Published
 from agent.runtime.post import Post
 from overlay import Id
@@ -27,7 +27,11 @@ NEWS_S = 10.0
 
 @dataclass(slots=True)
 class _Following:
-    """`oldest` and `request`: the first and the last request whose answer counts."""
+    """`oldest` and `request`: the first and the last request whose answer counts.
+
+    `closed_ms`: every window up to this instant has come; None: not yet told. `gap`: the first and the last instant of
+    windows that cannot be had any more.
+    """
 
     after: int | None
     oldest: int
@@ -38,13 +42,16 @@ class _Following:
     accepted: bool = False
     epoch: Epoch | None = None
     acknowledged: Acknowledged | None = None
+    closed_ms: int | None = None
+    gap: tuple[int, int] | None = None
 
 
 class Followings:
-    """`notices` is where what comes of it goes."""
+    """`notices` is where what comes of it goes. `reader`: the job that follows, if it is not this agent's clients."""
 
-    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
+    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice], reader: Reader = None) -> None:
         self.refused = 0
+        self._reader = reader
         self._post = post
         self._announcements = announcements
         self._notices = notices
@@ -72,7 +79,7 @@ class Followings:
     def unfollow(self, app_id: Id, now: float) -> None:
         """Follows a job no longer."""
         if self._followed.pop(app_id, None) is not None and (known := self._announcements.get(app_id)):
-            self._post.send(known.master, Unfollow(app_id), now)
+            self._post.send(known.master, Unfollow(app_id, self._reader), now)
 
     def tick(self, now: float) -> None:
         """Repeats requests; gives up what is lost."""
@@ -121,12 +128,25 @@ class Followings:
 
     def _ask(self, app_id: Id, following: _Following, now: float) -> None:
         following.asked_at = now
-        message = Follow(app_id, following.request, following.after)
+        message = Follow(app_id, following.request, following.after, self._reader)
         known = self._announcements.get(app_id)
         if known is not None and now - (self._announcements.heard_at(app_id) or 0.0) < NEWS_S:
             self._post.send(known.master, message, now)
         else:
             self._post.route(message, now)
+
+    def closed_ms(self, app_id: Id) -> int | None:
+        """Up to which instant every window has come, as far as the master has told; None: not yet."""
+        following = self._followed.get(app_id)
+        return following.closed_ms if following is not None else None
+
+    def take_gap(self, app_id: Id) -> tuple[int, int] | None:
+        """The first and the last instant of windows that cannot be had any more, if there are any; once."""
+        following = self._followed.get(app_id)
+        if following is None:
+            return None
+        gap, following.gap = following.gap, None
+        return gap
 
     # What masters answer.
 
@@ -139,6 +159,8 @@ class Followings:
         following.heard_at, following.epoch, following.settled = now, message.epoch, True
         if following.after is None:
             following.after = message.after
+        elif message.lost > following.after:
+            following.gap = (following.after + 1, message.lost)
         if not following.accepted:
             following.accepted = True
             columns = tuple(message.columns)
@@ -158,6 +180,7 @@ class Followings:
         """A master says how many agents run the job."""
         following = self._settled(message.app_id, message.epoch, now)
         if following is not None and self._is_complete(message.app_id, following, message.sent, now):
+            following.closed_ms = message.closed_ms
             told = Acknowledged(
                 message.app_id,
                 message.agents,

@@ -6,7 +6,7 @@ rows of each pane. Everything above (worker, combiner, master) sees only this sh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import polars as pl
 import cbt
 import query
 from agent.runtime.bundle import Bundle
+from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
 from cbt.group_limit import GroupLimit, is_other
@@ -29,8 +30,9 @@ PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 class JobFunction:
     """A plan made runnable.
 
-    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `code` is the
-    digest of the code that goes with it, None for none. One that `drives` cuts its panes itself, wherever it wants.
+    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `lookup`: the
+    rows that events are joined with, if they are. `code` is the digest of the code that goes with it, None for none.
+    One that `drives` cuts its panes itself, wherever it wants.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class JobFunction:
         self.pane_ms = 1 if drives else plan.window_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
         self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
+        self.lookup = None if plan.join is None else Lookup(plan, plan.join)
         self._since_ms = since_ms
         self._until_ms = until_ms
         self._events = query.EventStage(plan)
@@ -69,6 +72,8 @@ class JobFunction:
         contents = bundle.contents
         if contents.drives and read.window_ms is not None:
             raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
+        if contents.drives and read.apps:
+            raise query.PlanError("a job that drives itself reads streams, not other jobs: ask them by route or ask")
         code = contents.digest() if contents.source else None
         return cls(read, since_ms, until_ms, code=code, drives=contents.drives)
 
@@ -112,6 +117,20 @@ class JobFunction:
         if self._until_ms is not None:
             conditions.append(pl.col("@time") < self._until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has all that it needs beside events."""
+        return self.lookup is None or self.lookup.is_settled
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether what it joins events with now is not what it should be."""
+        return self.lookup is not None and self.lookup.lacks
+
+    def joined(self, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """The events with what they are joined with, in one frame or several; `@dropped` may be there then."""
+        return (events,) if self.lookup is None else self.lookup.joined(events)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
         """Matching events as keys and arguments (or rows), with their pane: what a store takes."""

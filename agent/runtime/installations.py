@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 import query
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.announcements import Announcements
 from agent.runtime.code import Code, NotAbleError
 from agent.runtime.creators import NotTheirsError
-from agent.runtime.feeds_wanted import Feed, StreamOptions, feeds_of_job
+from agent.runtime.feeds_wanted import Feed, feeds_of_worker
 from agent.runtime.intakes import columns_read
 from agent.runtime.jobs import JobPart
-from agent.runtime.messages import Begin, Enrolled, Prepared, Propose, Version, Withdraw
+from agent.runtime.messages import Enrolled
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Unable
 from agent.runtime.programs import Program, Programs
+from agent.runtime.version_messages import Begin, Prepared, Propose, Version, Withdraw
 from overlay import Node, Peer
 
 
@@ -49,25 +52,28 @@ class Installations:
         part = self._parts.get(message.app_id)
         if part is None or not part.is_needed or message.epoch != part.epoch or sender.node_id != part.epoch.master:
             return False
-        newest = message.versions[-1]
         try:
             self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
             is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
-        except NotTheirsError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return False
-        except NotAbleError as error:
-            self._tell_unable(part, message, str(error), now, wall_ms)
-            return True
+        except (NotTheirsError, NotAbleError) as error:
+            return self._install_without_working(part, message, sender, str(error), now, wall_ms)
         part.parked = None if is_there else (message, sender)
         if not is_there:
             return True
         self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
-        return self._install(part, message, newest, sender, now, wall_ms)
+        return self._install(part, message, sender, now, wall_ms)
 
-    def _install(
-        self, part: JobPart, message: Enrolled, newest: Version, sender: Peer, now: float, wall_ms: int
+    def _install_without_working(
+        self, part: JobPart, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int
     ) -> bool:
+        """What children send is still combined: plans do no harm, and no other way may lead to the root."""
+        self._tell_unable(part, message, reason, now, wall_ms)
+        self._parts.work_no_more(part, now)
+        if not part.is_needed or part.is_root:
+            return True
+        return self._install(part, msgspec.structs.replace(message, number=None), sender, now, wall_ms)
+
+    def _install(self, part: JobPart, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
         if not part.is_installed:
             try:
                 part.install(message)
@@ -78,22 +84,21 @@ class Installations:
         else:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None:
-            ready = part.start_working(message, self._feeds_of(part, message), wall_ms)
-            self._post.send(sender, ready, now)
+            # Where another job's results are read, not the clock, but that job says what it will be able to know.
+            begun_ms = FIRST_PANE if part.reads_app else wall_ms
+            self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
         if part.program is not None:
-            part.program.version = newest.number
+            part.program.version = message.versions[-1].number
         self._parts.pass_on(part, now)
         return True
 
     def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
         """What a new worker has to read."""
         assert part.versions is not None
+        about = part.program.about if part.program is not None else None
+        columns, app = columns_read(part.versions, about), part.versions.newest.function.plan.app
         streams = self._parts.streams_of(message.job.stream)
-        if message.begins > FIRST_PANE and not message.job.bounded:
-            # What is out already is out: whoever comes now reads what comes now.
-            streams = dict.fromkeys(streams, StreamOptions("end"))
-        columns = columns_read(part.versions, part.about)
-        return feeds_of_job(part.app_id, columns, streams, self._parts.all_feeds(), bounded=message.job.bounded)
+        return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
 
     def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
@@ -164,8 +169,9 @@ class Installations:
             self._parts.tell_master(part, message, now)
             return True
         if part.parked is not None and not part.is_root:
-            enrolled, _ = part.parked
-            self._tell_unable(part, enrolled, program.failure or "", now, self._programs.wall_ms)
+            enrolled, master = part.parked
+            reason = program.failure or ""
+            self._install_without_working(part, enrolled, master, reason, now, self._programs.wall_ms)
             return True
         return False
 

@@ -63,6 +63,7 @@ class Intake:
         self._ended: list[Worker] = []
         self._workers: list[Worker] = []
         self._proposed: _Proposed | None = None
+        self._was_ready = False
         self.change_to(versions)
         self._begin(begins, wall_ms)
 
@@ -70,6 +71,22 @@ class Intake:
     def worker(self) -> Worker:
         """The one that seals now."""
         return self._workers[0]
+
+    @property
+    def app_feed(self) -> Feed | None:
+        """The feed that brings another job's results, if there is one."""
+        return next((feed for feed in self.feeds.values() if feed.app is not None), None)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its feeds may be opened: what is there besides events has come."""
+        self._was_ready = self._was_ready or all(worker.function.is_ready for worker in self._workers)
+        return self._was_ready
+
+    def functions(self) -> list[JobFunction]:
+        """Those that events are given to, now or soon."""
+        proposed = [] if self._proposed is None else [self._proposed.worker]
+        return [worker.function for worker in (*self._workers, *proposed)]
 
     def _begin(self, earliest: int, wall_ms: int) -> None:
         """Begins to work, but not before the earliest pane. An event that is older than the window under way and the
@@ -98,7 +115,8 @@ class Intake:
         """Gathers what a further version needs, from now on."""
         before = dict(self.feeds)
         self._want_columns(function)
-        new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns}
+        # Rows of another job's results are only made when they come, with the columns that are wanted then.
+        new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.app is None}
         worker = Worker(function, self._room)
         worker.is_partial = bool(self._lacking)
         self._proposed = _Proposed(worker, self._opened(), new)
@@ -120,7 +138,7 @@ class Intake:
     @property
     def prepared_after(self) -> int | None:
         """The time (epoch ms) after which there are all events for the prepared version; None: not known yet."""
-        if self._proposed is None or self._proposed.unseen:
+        if self._proposed is None or self._proposed.unseen or not self._proposed.worker.function.is_ready:
             return None
         return self._proposed.opened
 
@@ -165,10 +183,7 @@ class Intake:
 
     def _drop_columns(self) -> None:
         """Wants nothing read that only versions before needed."""
-        functions = [worker.function for worker in self._workers]
-        if self._proposed is not None:
-            functions.append(self._proposed.worker.function)
-        needed = {(column.path, column.type) for function in functions for column in columns_of(function)}
+        needed = {(column.path, column.type) for function in self.functions() for column in columns_of(function)}
         for key, feed in self.feeds.items():
             kept = tuple(column for column in feed.columns if (column.path, column.type) in needed)
             self.feeds[key] = replace(feed, columns=kept)
@@ -213,18 +228,22 @@ class Intake:
         newest = events["@time"].max()
         assert isinstance(newest, int), "every event has a time"
         for worker in self._workers:
-            mine = as_named(self.feeds[key], columns_of(worker.function), events)
+            mine = self._as_named(key, worker.function, events)
             if mine is None:
                 worker.begin_at(worker.next_pane(newest))
             else:
                 worker.insert(mine)
         if self._proposed is not None:
-            mine = as_named(self.feeds[key], columns_of(self._proposed.worker.function), events)
+            mine = self._as_named(key, self._proposed.worker.function, events)
             if mine is None:
                 self._proposed.opened = max(self._proposed.opened, newest)
             else:
                 self._proposed.worker.insert(mine)
                 self._proposed.unseen.discard(key)
+
+    def _as_named(self, key: FeedKey, function: JobFunction, events: pl.DataFrame) -> pl.DataFrame | None:
+        """A feed's events as a function reads them; None where they, or the function, lack some."""
+        return as_named(self.feeds[key], columns_of(function), events) if function.is_ready else None
 
     def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
         """Takes rows of the job's own code as events of this moment."""
@@ -246,8 +265,13 @@ class Intake:
         for worker in (*self._workers, *([self._proposed.worker] if self._proposed else [])):
             worker.is_partial = bool(self._lacking)
 
+    def lacks_some_at(self, time_ms: int) -> None:
+        """Of what happened at an instant (epoch ms), not everything will come."""
+        for worker in (*self._workers, *([self._proposed.worker] if self._proposed else [])):
+            worker.lacks_some_at(time_ms)
+
     def end_of_feed(self, key: FeedKey) -> None:
-        """A bounded feed is over."""
+        """A feed that ends is over."""
         self._watermark.ended(key)
 
     # Sealing.
@@ -260,12 +284,14 @@ class Intake:
         if upto is None:
             upto = self._sealable_upto()
         if upto is not None and min(upto, worker.last_pane) > worker.frontier:
-            worker.start_sealing(min(upto, worker.last_pane))
+            worker.start_sealing(worker.alike_upto(min(upto, worker.last_pane)))
 
     def _sealable_upto(self) -> int | None:
         pane_ms = self.worker.pane_ms
+        if self._watermark.has_ended:
+            return END
         if self._job.bounded or pane_ms is None:
-            return END if self._watermark.has_ended else None
+            return None
         return self._watermark.sealable_upto(pane_ms, self._job.grace_ms)
 
     @property
@@ -286,7 +312,8 @@ class Intake:
         if self._job.bounded or self.worker.pane_ms is None or self.last_pane is not None:
             return
         last = [self.worker.frontier]
-        for worker in self._workers:
+        # Another job's results will be read again, by the agent that has the master next.
+        for worker in self._workers if self.app_feed is None else ():
             newest = worker.newest_pane()
             reached = worker.pane_at(self._watermark.value)
             last += [min(pane, worker.last_pane) for pane in (newest, reached) if pane is not None]

@@ -9,6 +9,7 @@ from agent.programs.calls import About
 from agent.runtime.driven_intake import DrivenIntake
 from agent.runtime.driven_mapped_intake import DrivenMappedIntake
 from agent.runtime.feeds_wanted import Feed, merged_columns
+from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import Intake, columns_of
 from agent.runtime.mapped_intake import MappedIntake, Send
 from agent.runtime.messages import Enrolled
@@ -26,12 +27,13 @@ def new_intake(
     room: SpillRoom | None,
     all_feeds: Callable[[], Iterable[Feed]],
     map_events: Send | None,
+    held: HeldPaos,
 ) -> AnyIntake:
     """`map_events` has the job's code map events, where it does."""
     if versions.newest.function.drives:
         if map_events is not None:
-            return DrivenMappedIntake(versions, feeds, message.begins, wall_ms, room, map_events)
-        return DrivenIntake(versions, feeds, message.begins, wall_ms, room)
+            return DrivenMappedIntake(versions, feeds, message.begins, wall_ms, room, held, map_events)
+        return DrivenIntake(versions, feeds, message.begins, wall_ms, room, held)
     if map_events is not None:
         return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, room, map_events)
     return Intake(versions, message.job, feeds, message.begins, wall_ms, room, all_feeds)

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agent.programs.calls import About
 from agent.runtime.combiner import Combiner, Span
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.held_paos import Held, HeldPaos
 from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intakes import AnyIntake, new_intake
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
-from agent.runtime.messages import Enrolled, Prepared, Propose, Ready, Received, Snapshot, Version
+from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.uplink import Uplink
+from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
 
@@ -57,6 +58,9 @@ class JobPart:
         """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
         """Has that code map events."""
+        self.paos = HeldPaos()
+        self.received: list[tuple[int, int]] = []
+        """Of children's PAOs that the job's code is to be told of: the child, and the token they are held under."""
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
@@ -85,9 +89,9 @@ class JobPart:
         return self.programs.get(code) if code is not None else None
 
     @property
-    def about(self) -> About | None:
-        """What that code says of itself."""
-        return self.program.about if self.program is not None else None
+    def reads_app(self) -> bool:
+        """Whether the job reads another one's results, and its master, which is to do so, is here."""
+        return self.master is not None and self.master.app is not None
 
     # Epochs.
 
@@ -127,8 +131,11 @@ class JobPart:
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
-            map_events = self.map_events if self.about is not None and self.about.maps else None
-            self.intake = new_intake(self.versions, message, feeds, wall_ms, self._room, self._all_feeds, map_events)
+            maps = self.program is not None and self.program.about is not None and self.program.about.maps
+            map_events = self.map_events if maps else None
+            self.intake = new_intake(
+                self.versions, message, feeds, wall_ms, self._room, self._all_feeds, map_events, self.paos
+            )
         self._combiner.add_source(self._node_id)
         for run in self.intake.after(message.frontier, self.number):
             self._take_loose(self._combiner.add(self._node_id, run))
@@ -309,11 +316,19 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
+        self._note_received(child, run)
         refused = self._combiner.refused
         late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
         self.refused += self._combiner.refused - refused
         self._take_loose(late)
         return True
+
+    def _note_received(self, child: int, run: Run | None) -> None:
+        about = self.program.about if self.program is not None else None
+        if run is not None and run.contributors and about is not None and about.receives:
+            assert self.versions is not None
+            function = self.versions.at(run.upto).function
+            self.received.append((child, self.paos.give(Held(function, run.state, run.counters))))
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)
@@ -350,11 +365,6 @@ class JobPart:
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
         return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
-
-    @property
-    def waiting_runs(self) -> int:
-        """Runs that wait here for those of other sources."""
-        return self._combiner.waiting_runs if self._combiner is not None else 0
 
     def excuse_stragglers(self, now: float) -> None:
         """Goes on without sources that stand still; of bounded input each takes its time to read."""

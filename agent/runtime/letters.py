@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from agent.programs import calls
 from agent.runtime.announcements import Announcements
+from agent.runtime.app_names import AmbiguousNameError, app_of, no_job
 from agent.runtime.message import Message
 from agent.runtime.messages import CODEC, Answer, Ask, NoJob
-from agent.runtime.names import AmbiguousNameError, app_of, no_job
 from agent.runtime.post import Post
 from agent.runtime.program_messages import Letter, LetterAnswer
 from agent.runtime.programs import Program, Programs

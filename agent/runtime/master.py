@@ -11,11 +11,12 @@ import query
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.function import JobFunction
-from agent.runtime.messages import Enrolled, Ready, Replica, Submit, Version
+from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
+from agent.runtime.version_messages import Version
 from agent.runtime.versions import InForce, Versions, first_version
 from overlay import Id
 
@@ -50,7 +51,7 @@ class Master:
         `before`: its number under the master before.
         """
         number, begins = None, FIRST_PANE
-        if works:
+        if works and (self.app is None or node_id == self.epoch.master):
             begins = self._earliest_pane(node_id)
             member = self.roster.enrol(node_id, name, before)
             if member is None:
@@ -87,6 +88,11 @@ class Master:
     def version(self) -> int:
         """The newest version in force."""
         return self.versions.newest.version.number
+
+    @property
+    def app(self) -> str | None:
+        """The job whose results it reads, if it reads any: then it does so here, and no other agent works on it."""
+        return self.versions.newest.function.plan.app
 
     @property
     def text(self) -> str:
@@ -150,7 +156,9 @@ class Master:
     def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
         """The next master, where the one before has come to. Raises `query.PlanError`."""
         master = cls(replica.job, epoch, replica.submitter, replica.versions)
-        master.roster = Roster.of(replica.members, replica.next_number)
+        # Another job's results are read by the agent of the master alone, so by another one from now on.
+        members = replica.members if master.app is None else ()
+        master.roster = Roster.of(members, replica.next_number)
         master.frontier = replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
         master.totals.update(zip(COUNTERS, replica.totals, strict=False))
@@ -182,7 +190,7 @@ class Master:
             late=counted["late"],
             malformed=counted["malformed"],
             coerced=counted["coerced"],
-            dropped=0 if version.function.aggregates else max(0, counted["matched"] - len(rows)),
+            dropped=counted["dropped"] + (0 if version.function.aggregates else max(0, counted["matched"] - len(rows))),
             other=other,
             error=None,
             version=version.version.number,

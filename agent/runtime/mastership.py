@@ -27,7 +27,6 @@ from agent.runtime.messages import (
     Farewell,
     Follow,
     NoJob,
-    Prepared,
     Ready,
     Replicated,
     Stopped,
@@ -41,6 +40,7 @@ from agent.runtime.programs import Programs
 from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
+from agent.runtime.version_messages import Prepared
 from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0
@@ -177,7 +177,7 @@ class Mastership:
     def broken(self, message: Broken, now: float) -> None:
         """The job's code has failed on an agent: that ends the job."""
         if self.ended is None:
-            for line in (message.text or message.reason).splitlines():
+            for line in (*message.text.splitlines(), f"this ends the job: {message.reason}"):
                 self._note(message.agent, line)
             self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
             self.stop(now, "failed")
@@ -206,7 +206,9 @@ class Mastership:
     def answer(self, message: Ask) -> Answer:
         """Tells the last results that are out."""
         job, log = self.master.job, self.followers.log
-        results = log.last_results(message.windows)
+        results = [
+            (pane, json if len(json) <= message.bytes_max else b"") for pane, json in log.last_results(message.windows)
+        ]
         return Answer(job.app_id, job.name, self.master.text, self.master.columns, results)
 
     def stop(self, now: float, reason: Reason = "stopped") -> None:

@@ -14,31 +14,15 @@ from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.epochs import Epoch
 from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
+from agent.runtime.version_messages import Begin, Prepared, Propose, VersionList, Withdraw
 from overlay import Codec, Id, Peer
 
+Reader = Id | None
+"""The job on a follower's agent that reads the results; None: clients of that agent do."""
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
-VERSIONS_MAX = 8
-"""Versions of a job that still have windows open; no further one is begun meanwhile."""
 LAGGARDS_MAX = 20
-
-
-class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One version of a job's function; `number` counts from 1 in the job's life.
-
-    It computes the panes after `after`, the last one of the version before, and has windows from `starts` on.
-    """
-
-    number: Count
-    after: Time
-    starts: Time
-    plan: dict[str, Any]
-    text: Text
-    bundle: Bundle | None = None
-
-
-VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -223,10 +207,13 @@ class Follow(Message, frozen=True, tag=True):
 
     request: Count
     after: Time | None
+    reader: Reader = None
 
 
 class Unfollow(Message, frozen=True, tag=True):
     """Agent → master: send no more results here."""
+
+    reader: Reader = None
 
 
 class NoJob(Message, frozen=True, tag=True):
@@ -234,7 +221,10 @@ class NoJob(Message, frozen=True, tag=True):
 
 
 class Followed(Message, frozen=True, tag=True):
-    """Master → follower, in answer to a new request: what the job is; windows after `after` come next."""
+    """Master → follower, in answer to a new request: what the job is; windows after `after` come next.
+
+    `lost`: the newest pane whose result is not kept any more.
+    """
 
     epoch: Epoch
     request: Count
@@ -245,12 +235,15 @@ class Followed(Message, frozen=True, tag=True):
     columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
     bounded: bool
     version: Count = 1
+    lost: Time = -(2**63)
+    reader: Reader = None
 
 
 class Acknowledgement(Message, frozen=True, tag=True):
     """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
 
-    `sent`: the pane of the last window that was sent, so that its loss shows.
+    `sent`: the pane of the last window that was sent, so that its loss shows. `closed_ms`: up to this instant, every
+    window is out, also those without a result.
     """
 
     epoch: Epoch
@@ -259,6 +252,8 @@ class Acknowledgement(Message, frozen=True, tag=True):
     expected: Count
     version: Count
     master_name: Name
+    closed_ms: Time = -(2**63)
+    reader: Reader = None
 
 
 class Window(Message, frozen=True, tag=True):
@@ -268,6 +263,7 @@ class Window(Message, frozen=True, tag=True):
     previous: Time
     pane: Time
     json: bytes
+    reader: Reader = None
 
 
 class Finished(Message, frozen=True, tag=True):
@@ -277,12 +273,17 @@ class Finished(Message, frozen=True, tag=True):
     sent: Time
     reason: Reason
     failure: Text = ""
+    reader: Reader = None
 
 
 class Ask(Message, frozen=True, tag=True):
-    """Agent → master, as a request to the appId: the last results of this job, up to so many."""
+    """Agent → master, as a request to the appId: the last results of this job, up to so many.
+
+    In place of one that is larger than `bytes_max` comes an empty one.
+    """
 
     windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
+    bytes_max: Count = 2**63 - 1
 
 
 class Answer(Message, frozen=True, tag=True):
@@ -320,40 +321,6 @@ class Updated(Message, frozen=True, tag=True):
     agents: Count = 0
     expected: Count = 0
     laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []  # noqa: RUF012
-
-
-class Propose(Message, frozen=True, tag=True):
-    """Master → all, multicast: be ready to compute this too, and say so."""
-
-    epoch: Epoch
-    version: Count
-    plan: dict[str, Any]
-    text: Text = ""
-    bundle: Bundle | None = None
-
-
-class Prepared(Message, frozen=True, tag=True):
-    """Worker → master: I have all events later than `opened` (epoch ms) for this version, or why I cannot run it."""
-
-    epoch: Epoch
-    number: Number
-    version: Count
-    opened: Time
-    refusal: Text | None = None
-
-
-class Begin(Message, frozen=True, tag=True):
-    """Master → all, multicast: these versions are in force. Who is not told asks: it enrols again."""
-
-    epoch: Epoch
-    versions: VersionList
-
-
-class Withdraw(Message, frozen=True, tag=True):
-    """Master → all, multicast: this version will not be."""
-
-    epoch: Epoch
-    version: Count
 
 
 class Stop(Message, frozen=True, tag=True):

@@ -19,13 +19,13 @@ from agent.runtime.messages import (
     Farewell,
     Follow,
     NoJob,
-    Prepared,
     Ready,
     Replicated,
     Stop,
     StopAnswer,
     Submit,
     Submitted,
+    Unfollow,
     Update,
     Updated,
 )
@@ -36,6 +36,7 @@ from agent.runtime.programs import Programs
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
 from agent.runtime.succession import Inheritance
+from agent.runtime.version_messages import Prepared
 from overlay import Id, Node, Peer, Requested
 
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
@@ -255,9 +256,9 @@ class Offices:
         office.update(self._node.peer, update, now)
         return None
 
-    def unfollow(self, app_id: Id, sender: Peer) -> None:
-        if (office := self._offices.get(app_id)) is not None:
-            office.followers.unfollow(sender)
+    def unfollow(self, message: Unfollow, sender: Peer) -> None:
+        if (office := self._offices.get(message.app_id)) is not None:
+            office.followers.unfollow(sender, message.reader)
 
     def update(self, message: Update, sender: Peer, now: float) -> None:
         """Somebody wants a job to compute something else."""

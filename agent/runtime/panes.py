@@ -16,7 +16,7 @@ FIRST_PANE = -(2**63)
 END = 2**63 - 1
 """After every pane: how far a source has come when its input is over. Also the pane of counts that have no time."""
 
-COUNTERS = ("events", "matched", "late", "malformed", "coerced")
+COUNTERS = ("events", "matched", "late", "malformed", "coerced", "dropped")
 COUNTERS_SCHEMA = pl.Schema({"pane": pl.Int64(), **{name: pl.Int64() for name in COUNTERS}})
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from agent.parsing import Parsed
 from agent.programs.calls import Events, Heard
+from agent.programs.calls import Received as CodeReceived
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
 from agent.runtime.code import Code
+from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, united
 from agent.runtime.intakes import AnyIntake
 from agent.runtime.jobs import JobPart
@@ -26,7 +28,7 @@ from agent.runtime.post import Post
 from agent.runtime.program_messages import Word
 from agent.runtime.programs import Programs
 from agent.runtime.spill_room import SpillRoom
-from overlay import Id, Node, Peer
+from overlay import Id, Node, Peer, format_id
 
 EVERY_STREAM = "*"
 
@@ -59,6 +61,7 @@ class Parts:
         self._code = code
         self._parts: dict[Id, JobPart] = {}
         self._unannounced: dict[Id, float] = {}
+        self._unable: dict[Id, Epoch] = {}
 
     def __iter__(self) -> Iterator[JobPart]:
         return iter(list(self._parts.values()))
@@ -74,9 +77,9 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        works = bool(self.streams_of(announce.stream)) and (
-            self.takes_work or (part is not None and part.intake is not None)
-        )
+        has_events = bool(self.streams_of(announce.stream)) or (part is not None and part.reads_app)
+        works = has_events and (self.takes_work or (part is not None and part.intake is not None))
+        works = works and self._unable.get(announce.app_id) != announce.epoch
         if part is None and not works and not self._node.children(announce.app_id):
             return
         part = part or self._make(announce.app_id)
@@ -88,6 +91,8 @@ class Parts:
             part.begin_epoch(announce.epoch, announce.master)
         part.commit(announce.frontier)
         part.works = works
+        if not works:
+            part.intake = None
         part.forwards = part.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
@@ -106,6 +111,16 @@ class Parts:
         for program in part.programs.values():
             program.is_root = True
         return part
+
+    def work_no_more(self, part: JobPart, now: float) -> None:
+        """This agent cannot run the job in this epoch: it is no worker, and has no part in it unless others need it."""
+        assert part.epoch is not None
+        self._unable[part.app_id] = part.epoch
+        if len(self._unable) > JOBS_MAX:
+            del self._unable[next(iter(self._unable))]
+        part.works = False
+        if not part.is_needed:
+            self.drop(part.app_id, now)
 
     def depose(self, app_id: Id) -> None:
         """The job's master is here no longer."""
@@ -205,8 +220,16 @@ class Parts:
                 self._post.send(sender, _receipt(message), now)
             if part.is_behind:
                 self._ask(part, now, behind=True)
+            self._call_back(part)
             self.pass_on(part, now)
         return taken
+
+    def _call_back(self, part: JobPart) -> None:
+        """Tells the job's code of what children have sent."""
+        received, part.received = part.received, []
+        if (program := part.program) is not None:
+            for child, token in received:
+                self._programs.call(program, CodeReceived(self._programs.place(program), format_id(child), token))
 
     def _is_child(self, app_id: Id, sender: Peer) -> bool:
         return any(child.node_id == sender.node_id for child in self._node.children(app_id))
@@ -280,8 +303,9 @@ class Parts:
     # Events and sealing.
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read for all jobs together."""
-        return united(self.all_feeds())
+        """What has to be read of files for all jobs together."""
+        intakes = (part.intake for part in self._parts.values() if part.intake is not None and part.intake.is_ready)
+        return united(feed for intake in intakes for feed in intake.feeds.values() if feed.app is None)
 
     def all_feeds(self) -> list[Feed]:
         intakes = (part.intake for part in self._parts.values() if part.intake is not None)
@@ -297,6 +321,11 @@ class Parts:
             intake.caught_up(key, wall_ms)
             intake.start_sealing()
 
+    def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
+        """Another job's results come from now on: those of windows after this instant."""
+        for _ in self._reading(key, now, closed_ms):
+            pass
+
     def lacks(self, key: FeedKey, some: bool) -> None:
         for part in self:
             if part.intake is not None and key in part.intake.feeds:
@@ -310,7 +339,7 @@ class Parts:
     def _reading(self, key: FeedKey, now: float, wall_ms: int) -> Iterator[AnyIntake]:
         """The jobs that read a feed; that it has something to say means that it is open."""
         for part in self:
-            if part.intake is not None and key in part.intake.feeds:
+            if part.intake is not None and key in part.intake.feeds and part.intake.is_ready:
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self.tell_master(part, ready, now)

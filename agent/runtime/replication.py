@@ -17,7 +17,7 @@ from agent.runtime.result_log import ResultLog
 from overlay import Node, Peer, distance
 
 RESULT_BYTES_MAX = 256 << 10
-"""Results larger than this are not replicated: the next master cannot send them again."""
+"""Results larger than this are not replicated: the next master cannot send them again, and knows it."""
 RESULTS_BYTES_MAX = 1 << 20
 """So much of results goes with one message, the newest."""
 
@@ -112,7 +112,10 @@ class Replication:
         )
 
     def _results_after(self, upto: int) -> list[tuple[int, bytes]]:
-        results = [result for result in self._results.after(upto) if len(result[1]) <= RESULT_BYTES_MAX]
+        """Those that fit; an empty one stands for the newest of those before it that do not."""
+        lost, results = self._results.lost, []
+        for pane, json in self._results.after(upto):
+            results.append((pane, json if len(json) <= RESULT_BYTES_MAX else b""))
         while sum(len(json) for _, json in results) > RESULTS_BYTES_MAX:
-            results.pop(0)
-        return results
+            lost, _ = results.pop(0)
+        return [(lost, b""), *results] if lost > upto else results

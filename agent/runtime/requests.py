@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
+import query
 from agent.runtime.announcements import Announcements
+from agent.runtime.app_names import unreadable
 from agent.runtime.bundle import Seal
 from agent.runtime.messages import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
 from agent.runtime.notices import Accepted, Notice, StopAnswered, SubmitRefused, UpdateAnswered, UpdateRefused
@@ -39,16 +43,39 @@ class Requests:
         self._updating: dict[Id, _Open] = {}
         self._stopping: dict[Id, _Open] = {}
 
-    def submit(self, job: Submit, columns: tuple[str, ...], now: float) -> None:
+    def submit(self, job: Submit, now: float, wall_ms: int) -> None:
         """Asks for a job to be started."""
+        try:
+            plan = query.Plan.from_wire(job.plan)
+            self._check_apps(plan, job.name)
+        except query.PlanError as error:
+            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
+            return
+        drives = job.bundle is not None and job.bundle.contents.drives
+        bounded = job.bounded or (plan.window_ms is None and not drives)
+        # A window of another job that is out is out: nothing of it comes late.
+        grace_ms = job.grace_ms if plan.app is None else 0
+        job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms), grace_ms=grace_ms)
+        columns = tuple(query.output_names(plan))
         if len(self._submitted) >= OPEN_MAX:
             self._notices.append(SubmitRefused(job.app_id, TOO_MANY, unavailable=True))
             return
         self._submitted[job.app_id] = _Open(job, columns, now, now)
         self._post.route(job, now)
 
-    def update(self, update: Update, now: float) -> None:
+    def _check_apps(self, plan: query.Plan, own_name: str | None) -> None:
+        if (refusal := unreadable(plan, own_name, self._announcements.all())) is not None:
+            raise query.PlanError(refusal)
+
+    def update(self, update: Update, now: float, wall_ms: int) -> None:
         """Asks for a job to compute something else; one such request of a job at a time."""
+        update = msgspec.structs.replace(update, updated_ms=max(0, wall_ms))
+        known = self._announcements.get(update.app_id)
+        try:
+            self._check_apps(query.Plan.from_wire(update.plan), known.name if known else None)
+        except query.PlanError as error:
+            self._notices.append(UpdateRefused(update.app_id, str(error), "usage"))
+            return
         if len(self._updating) >= OPEN_MAX or update.app_id in self._updating:
             busy = TOO_MANY if update.app_id not in self._updating else UPDATING
             self._notices.append(UpdateRefused(update.app_id, busy, "unavailable"))

@@ -12,27 +12,36 @@ BYTES_MAX = 8 << 20
 
 
 class ResultLog:
-    """Results by pane, ascending, as JSON; the oldest go when there are too many or too large ones."""
+    """Results by pane, ascending, as JSON; the oldest go when there are too many or too large ones.
+
+    `lost` is the pane of the newest one that was there and is not kept; nothing stands for it.
+    """
 
     def __init__(self, results: Iterable[tuple[int, bytes]] = ()) -> None:
+        self.lost = FIRST_PANE
         self._results: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         for pane, json in results:
             self.append(pane, json)
 
     def append(self, pane: int, json: bytes) -> None:
-        """Adds the newest result; one that is not newer than the last is passed over."""
-        if self._results and pane <= self._results[-1][0]:
+        """Adds the newest result; one that is not newer than the last is passed over. An empty one is lost."""
+        if pane <= self.last:
+            return
+        if not json:
+            self.lost = pane
             return
         self._results.append((pane, json))
         self._bytes += len(json)
         while len(self._results) > RESULTS_MAX or (self._bytes > BYTES_MAX and len(self._results) > 1):
-            self._bytes -= len(self._results.popleft()[1])
+            lost, dropped = self._results.popleft()
+            self._bytes -= len(dropped)
+            self.lost = max(self.lost, lost)
 
     @property
     def last(self) -> int:
-        """The pane of the newest result."""
-        return self._results[-1][0] if self._results else FIRST_PANE
+        """The pane of the newest result, also if it is lost."""
+        return max(self._results[-1][0], self.lost) if self._results else self.lost
 
     def after(self, pane: int) -> Iterator[tuple[int, bytes]]:
         """The results after a pane, in order."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from agent.programs.calls import Published as PublishedCall
 from agent.runtime.announcements import Announcements
+from agent.runtime.app_names import AmbiguousNameError, app_of
 from agent.runtime.following import Followings
-from agent.runtime.names import AmbiguousNameError, app_of
 from agent.runtime.notices import Accepted, Ended, Notice, Published
 from agent.runtime.programs import Program, Programs
 from overlay import Id

@@ -16,8 +16,9 @@ import polars as pl
 import query
 from agent.runtime.bundle import Bundle
 from agent.runtime.function import JobFunction
-from agent.runtime.messages import Submit, Version
+from agent.runtime.messages import Submit
 from agent.runtime.panes import END, FIRST_PANE
+from agent.runtime.version_messages import Version
 
 
 @dataclass(frozen=True, slots=True)

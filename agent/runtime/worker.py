@@ -45,6 +45,7 @@ class Worker:
         self._first_pane = self._late_from = FIRST_PANE if after == FIRST_PANE else after + 1
         self._unexpected_before = FIRST_PANE
         self._given_up = (END, FIRST_PANE)
+        self._lacking: set[int] = set()
         self._closed = after
         self._store = GuardedStore(function, room)
         self._counters: list[pl.DataFrame] = []
@@ -163,12 +164,20 @@ class Worker:
         events = self._still_open(self.function.in_range(events))
         coerced = pl.col("@coerced").sum() if "@coerced" in events.columns else pl.lit(0)
         by_pane = events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
+        self._count(by_pane)
+        if self.function.lacks_rows:
+            self._lacking.update(by_pane["pane"])
+        for joined in self.function.joined(events):
+            self._insert_joined(joined)
+
+    def _insert_joined(self, events: pl.DataFrame) -> None:
         selected = self.function.select(events)
         if selected.height:
             self._store.insert(selected)
-        self._count(by_pane)
         if not self.function.aggregates:
             self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
+        if "@dropped" in events.columns:
+            self._count(events.group_by("pane").agg(pl.col("@dropped").sum().alias("dropped")))
 
     def _still_open(self, events: pl.DataFrame) -> pl.DataFrame:
         """Without events of panes that are sealed: they count as late. What is another version's goes too.
@@ -193,6 +202,19 @@ class Worker:
     def count_malformed(self, lines: int) -> None:
         """Lines that are no events have no time: they count in the newest pane of the next run."""
         self._malformed += lines
+
+    def lacks_some_at(self, time_ms: int) -> None:
+        """Knows that it lacks something of the pane that an instant lies in: sealed, that will be partial."""
+        pane = 0 if self.pane_ms is None else self.pane_at(time_ms)
+        if pane is not None and self.frontier < pane <= self.last_pane:
+            self._lacking.add(pane)
+
+    def alike_upto(self, upto: int) -> int:
+        """How far panes, up to this one, can be sealed at once, so that only those are partial that lack something."""
+        lacking = min((pane for pane in self._lacking if self.frontier < pane <= upto), default=None)
+        if lacking is None or self.pane_ms is None:
+            return upto
+        return lacking - self.pane_ms if lacking - self.pane_ms > self.frontier else lacking
 
     def start_sealing(self, upto: int) -> None:
         """Every pane up to this one can be sealed, run by run."""
@@ -302,7 +324,9 @@ class Worker:
 
     def _seal(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame, *, is_partial: bool = False) -> Run:
         inside = pl.col("pane").is_between(self.frontier, upto, closed="right")
-        partial = SELF if is_partial or self.is_partial else 0
+        lacking = any(self.frontier < pane <= upto for pane in self._lacking)
+        self._lacking = {pane for pane in self._lacking if pane > upto}
+        partial = SELF if is_partial or self.is_partial or lacking else 0
         return Run(self.frontier, upto, SELF, state, counters.filter(inside), partial)
 
     def _keep(self, run: Run) -> None:

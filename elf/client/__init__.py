@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ClientError,
         ConnectionLostError,
         JobEndedError,
+        OwnedJobError,
         ProtocolError,
         QueryRefusedError,
         RefusedError,
@@ -31,6 +32,7 @@ else:
         "elf.client.attachment": ("Disconnected", "Reconnected", "Update"),
         "elf.client.errors": (
             "AgentUnreachableError", "AnswerTimeoutError", "ClientError", "ConnectionLostError", "JobEndedError",
+            "OwnedJobError",
             "ProtocolError", "QueryRefusedError", "RefusedError", "UnknownJobError",
         ),
         "elf.client.result": ("LastWindows", "Result"),
@@ -57,6 +59,7 @@ __all__ = [
     "Job",
     "JobEndedError",
     "LastWindows",
+    "OwnedJobError",
     "ProtocolError",
     "QueryRefusedError",
     "Reconnected",

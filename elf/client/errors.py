@@ -34,6 +34,10 @@ class QueryRefusedError(RefusedError, UsageError):
     """The request can never be carried out as it was written; the text names the place in a query."""
 
 
+class OwnedJobError(QueryRefusedError):
+    """Only the job's creator may ask for that."""
+
+
 class UnknownJobError(RefusedError):
     """The fleet runs no job of that name, as far as the agent has heard."""
 
@@ -58,5 +62,9 @@ class JobEndedError(ClientError):
 
 def refusal(refused: Refused) -> RefusedError:
     """The exception that stands for an agent's refusal."""
-    kinds: dict[str, type[RefusedError]] = {"usage": QueryRefusedError, "unknown": UnknownJobError}
+    kinds: dict[str, type[RefusedError]] = {
+        "usage": QueryRefusedError,
+        "unknown": UnknownJobError,
+        "owned": OwnedJobError,
+    }
     return kinds.get(refused.kind, RefusedError)(refused.message)

@@ -17,28 +17,40 @@ Examples:
   elf ask errors
   elf ask errors --windows 12 --output csv
   elf ask errors --output json | jq .rows
+  elf ask errors --windows 12 "SELECT path, SUM(n) AS n FROM windows GROUP BY path ORDER BY n DESC LIMIT 3"
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="Ask a running job for its last windows.")
 @click.argument("app", metavar="APP")
+@click.argument("query_text", metavar="[QUERY]", required=False)
 @click.option(
     "--windows", metavar="N", type=click.IntRange(1, ASKED_WINDOWS_MAX), default=1, show_default=True,
     help=f"Its last N windows, oldest first; a job keeps {ASKED_WINDOWS_MAX}.",
 )  # fmt: skip
 @output_option("table", "json", "csv")
 @socket_option
-def ask(app: str, windows: int, output: str, socket: Path | None) -> None:
-    """Print the last windows of the running job APP, and end.
+def ask(app: str, query_text: str | None, windows: int, output: str, socket: Path | None) -> None:
+    """Print the last windows of the running job APP, or what a QUERY makes of their rows, and end.
 
     The question is routed to the job's master, whichever agent is asked. Before the first window has closed there is
-    nothing to print, which is said on standard error.
+    nothing to print, which is said on standard error. A QUERY reads the rows as the stream `windows`, each with the
+    window_start and window_end of its window.
     """
     from elf.output import result_writer
 
     answer = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).ask(app, windows=windows)
     if not answer.windows:
         tell(f"{printable(answer.app)}: no window is out yet: elf follow waits for the next one")
+        return
+    if query_text is not None:
+        from elf.window_query import answer_over  # it needs the query engine, which asking does not
+
+        columns, results = answer_over(answer.windows, query_text)
+        writer = result_writer(output, columns)
+        for result in results:
+            writer.write(result)
+        return
     writer = result_writer(output, answer.columns)
     for window in answer.windows:
         writer.write(window)

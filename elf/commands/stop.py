@@ -10,6 +10,7 @@ import msgspec
 from agent.control.messages import Stopped
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
+from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
 from elf.creator_options import creator_option
 from elf.ownership import owned_job, word_to_stop
@@ -33,9 +34,10 @@ def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None
     Anybody may stop a query. A job that is somebody's (`elf jobs` says whose) is stopped with their key alone.
     """
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
-    owned = owned_job(client, app)
-    if owned is None:
+    try:
         client.stop(app)
-    else:
+    except OwnedJobError:
+        if (owned := owned_job(client, app)) is None:
+            raise
         client.stop(owned.app, app_id=owned.app_id, seal=word_to_stop(owned, creator_folder))
     click.echo(msgspec.json.encode(Stopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")

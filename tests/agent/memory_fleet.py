@@ -103,7 +103,7 @@ class Fleet:
         **options: Any,
     ) -> Id:
         """A bounded job, unless the options say otherwise; its master need not wait for anybody to enrol."""
-        catalog = {"web": query.Schema({}, open=True)}
+        catalog = {"web": query.Schema({}, open=True)} | dict.fromkeys(self.streams, query.Schema({}, open=True))
         plan = query.analyze(query.parse(text), catalog, max_groups=max_groups, beyond_groups=beyond_groups)
         key = app_id(name, b"")
         job = Submit(key, name, plan.stream, plan.to_wire(), text, **options)

@@ -6,30 +6,31 @@ something, and only until it waits for the next.
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from creator_world import as_der, trust_in
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from memory_fleet import WALL_MS, WEB, Fleet
+from memory_fleet import WALL_MS, Fleet, events
 
 import query
-from agent import Agent, StreamOptions, Submit
+from agent import Agent, Ended, StreamOptions, Submit
 from agent.creators.fleet_creators import FleetCreators
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.bundle import Bundle, Contents, Function
-from elf.job import app_name
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
 from elf.sealing import sealed
 from overlay import Authority, CreatorTrust, Id
 
 FLEET = "shop"
+Make = Callable[..., "ProgramFleet"]
 
 
 class Gone(BaseException):
@@ -84,7 +85,7 @@ class Person:
     """A creator as `elf.sealing` knows them."""
 
     def __init__(self, authority: Authority, name: str, fleet: str = FLEET) -> None:
-        self._key = Ed25519PrivateKey.generate()
+        self._key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
         self.name, self.fleet = name, fleet
         self.public_key = self._key.public_key().public_bytes_raw()
         # Fleets in memory live in 2023.
@@ -184,4 +185,70 @@ class ProgramFleet(Fleet):
         return [(line.agent, line.text) for line in answer.lines]  # type: ignore[union-attr]
 
 
-__all__ = ["WALL_MS", "WEB", "Person", "ProgramFleet", "Turns", "app_name"]
+TEN_LINES = """
+    import elf
+
+    class Counts(elf.Job):
+        query = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
+
+        def on_result(self, window):
+            for row in window.rows:
+                self.log(f"{row['product']}: {row['n']}")
+"""
+
+
+FIGURE_7 = """
+    from dataclasses import dataclass
+    import elf
+
+    @elf.message
+    @dataclass(frozen=True)
+    class TopK:
+        products: list[str]
+
+    @elf.message
+    @dataclass(frozen=True)
+    class Update:
+        pane: int
+
+    class MicroPromotion(elf.Job):
+        query = "SELECT product, COUNT(*) AS clicks FROM web GROUP BY product ORDER BY clicks DESC LIMIT 2"
+        drives = True
+        timer_s = 2.0
+
+        def __init__(self):
+            self.topk = []
+            self.products = set()
+
+        def on_timer(self):
+            if self.is_root:
+                self.multicast(TopK(self.topk))
+                self.multicast(Update(self.now_ms))
+
+        def on_multicast(self, app, message):
+            if isinstance(message, TopK):
+                for product in message.products:
+                    if product in self.products:
+                        self.log(f"discount on {product}")
+            elif isinstance(message, Update):
+                paos = self.cbt.flush()
+                self.products = {row["product"] for row in paos.rows()}
+                self.send_to(self.parent, paos, message.pane)
+                self.cbt.empty()
+
+        def on_result(self, window):
+            self.topk = [row["product"] for row in window.rows]
+"""
+
+
+def feed(fleet: ProgramFleet, second: float, *products: str) -> None:
+    for number in range(len(fleet.agents)):
+        fleet.insert(number, events(*products, at_ms=WALL_MS + int(second * 1000)))
+    fleet.settle()
+
+
+def ended(fleet: ProgramFleet, key: Id) -> tuple[str, str]:
+    """Why the followed job is over, and what people are told."""
+    (one,) = [notice for notice in fleet.notices(0) if isinstance(notice, Ended)]
+    assert one.app_id == key
+    return one.reason, one.failure

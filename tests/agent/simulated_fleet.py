@@ -21,7 +21,7 @@ from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit,
 from agent.parsing import Parsed
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.master import Master
-from agent.runtime.messages import Version
+from agent.runtime.version_messages import Version
 from overlay import Event, Id, Node, Simulator, app_id
 
 PANE_MS = 2000

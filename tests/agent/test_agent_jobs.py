@@ -19,7 +19,6 @@ from agent.runtime.messages import (
     CODEC,
     Acknowledgement,
     Announce,
-    Begin,
     Commit,
     Enrol,
     Enrolled,
@@ -28,8 +27,6 @@ from agent.runtime.messages import (
     Follow,
     Followed,
     NoJob,
-    Prepared,
-    Propose,
     Ready,
     Received,
     Replica,
@@ -42,11 +39,10 @@ from agent.runtime.messages import (
     Unfollow,
     Update,
     Updated,
-    Version,
     Window,
-    Withdraw,
 )
 from agent.runtime.panes import END, FIRST_PANE
+from agent.runtime.version_messages import Begin, Prepared, Propose, Version, Withdraw
 from overlay import Id, Node, Peer, app_id, group_id
 
 

@@ -229,7 +229,8 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counters=counters([0], events=[7]), again=True)
-    assert root.part.waiting_runs <= 3
+    assert root.part._combiner is not None
+    assert root.part._combiner.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
 

@@ -16,10 +16,11 @@ from agent.runtime import announcements, followers, following, requests, roster,
 from agent.runtime.combiner import Combiner
 from agent.runtime.epochs import Epoch
 from agent.runtime.message import Message
-from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped, Version
+from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped
 from agent.runtime.notices import Ended, StopAnswered, SubmitRefused
 from agent.runtime.panes import END, FIRST_PANE
 from agent.runtime.roster import Roster
+from agent.runtime.version_messages import Version
 from overlay import Id, Node, Peer
 
 

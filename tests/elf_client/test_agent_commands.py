@@ -79,7 +79,7 @@ def test_jobs_are_a_table_for_people(socket_path: Path, monkeypatch: pytest.Monk
         finished = ask("jobs", socket=socket_path)
     assert (finished.code, finished.err) == (0, "")
     title, _, live, once = (line.split() for line in finished.out.splitlines() if line.strip())
-    assert title == ["APP", "STREAM", "KIND", "AGENTS", "UP", "TO", "MASTER", "QUERY"]
+    assert title == ["APP", "STREAM", "KIND", "AGENTS", "UP", "TO", "MASTER", "OWNER", "QUERY"]
     assert live[:4] + live[6:8] == ["shop", "web", "live", "7", "2026-01-02T03:04:00Z", "agent-3"]
     assert once[:3] == ["once-1", "*", "once"]
     assert server.requests == [GetJobs()]
@@ -201,6 +201,17 @@ def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
     ]
     assert "2 of 2 agents" in table.out
     assert server.requests == [Ask("shop", 2), Ask("shop"), Ask("shop")]
+
+
+def test_ask_answers_a_query_over_the_last_windows(socket_path: Path) -> None:
+    windows = [window(1000), window(2000)]
+    text = "SELECT product, SUM(clicks) AS clicks, MAX(window_end) AS until FROM windows GROUP BY product"
+    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, windows)):
+        finished = ask("ask", "shop", "--windows", "2", "--output", "csv", text, socket=socket_path)
+        wrong = ask("ask", "shop", "SELECT product FROM shop", socket=socket_path)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out.splitlines()[-1].split(",")[-3:] == ["Chess", "3000", "2026-01-02T03:04:12Z"]
+    assert wrong.code == 2
 
 
 def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import polars as pl
 
 import cbt
-from query import EventStage, Plan, ResultStage, Schema, analyze, parse
+from query import EventStage, JoinStage, Plan, ResultStage, Schema, analyze, parse
 
 OPEN = {"web": Schema({}, open=True)}
 _DTYPES = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, type(None): pl.Null}
 _FITTING = {"number": (int, float), "string": (str,), "boolean": (bool,)}
 
 
-def run(text, events, catalog=OPEN, frames=None):
-    """The rows of every window, in order of time. Events are dicts; `@time` is 0 where it is left out."""
+def run(text, events, catalog=OPEN, frames=None, table=()):
+    """The rows of every window, in order of time. Events are dicts; `@time` is 0 where it is left out.
+
+    `table` are the rows of the job that is joined.
+    """
     plan = Plan.from_wire(analyze(parse(text), catalog).to_wire())
     stage, results = EventStage(plan), ResultStage(plan)
     store, states = new_store(plan, stage), []
-    for frame in frames(plan, events) if frames else homogeneous_frames(plan, events):
+    for frame in joined(plan, frames(plan, events) if frames else homogeneous_frames(plan, events), table):
         store.insert(stage.apply(frame).with_columns(pane=cbt.pane_of(pl.col("@time"), plan.window_ms)))
     states = list(store.flush())
     panes = sorted({pane for state in states for pane in state["pane"]}) if states else [0]
@@ -32,6 +35,16 @@ def run(text, events, catalog=OPEN, frames=None):
     return [row for pane in panes for row in windows[pane]]
 
 
+def joined(plan, frames, table):
+    if plan.join is None:
+        yield from frames
+        return
+    join = JoinStage(plan, plan.join)
+    join.hold(list(homogeneous_frames(plan.join, [{**row, "@time": place} for place, row in enumerate(table)])))
+    for frame in frames:
+        yield from join.apply(frame)
+
+
 def new_store(plan, stage):
     keys = [cbt.Key(name, type_) for name, type_ in stage.keys()]  # noqa: SIM118 (not a dict)
     if plan.kind == "aggregate":
@@ -40,7 +53,7 @@ def new_store(plan, stage):
 
 
 def homogeneous_frames(plan, events):
-    """Frames of events with the same Python types in the same columns, as parsers make them."""
+    """Frames of events with the same Python types in the columns of a plan, or of a JOIN, as parsers make them."""
     by_types = {}
     for event in events:
         row = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,7 @@ def test_figure_4_parses_as_printed():
     clicks = ast.Call("SUM", (ast.Column(("clicks_count",)),))
     assert parse(FIGURE_4) == ast.Query(
         select=(ast.SelectItem(ast.Column(("product",))), ast.SelectItem(clicks)),
-        stream=ast.Stream("*"),
+        source=ast.Stream("*"),
         where=ast.Binary("=", ast.Column(("store",)), ast.Literal("video_games", "string")),
         group_by=(ast.Column(("product",)),),
         order_by=(ast.OrderItem(clicks, descending=True),),
@@ -145,16 +146,30 @@ EXPRESSIONS = st.recursive(st.one_of(LITERALS, COLUMNS), compound, max_leaves=8)
 ITEMS = st.one_of(
     st.just(ast.SelectItem(ast.Star())), st.builds(ast.SelectItem, EXPRESSIONS, st.one_of(st.none(), NAMES))
 )
-QUERIES = st.builds(
+ALIASES = st.one_of(st.none(), NAMES)
+APPS = st.builds(ast.App, st.one_of(NAMES, st.just("it's")), ALIASES)
+SOURCES = st.one_of(st.builds(ast.Stream, st.one_of(NAMES, st.just("*")), ALIASES), APPS)
+JOINS = st.builds(ast.Join, APPS, EXPRESSIONS, st.booleans())
+
+
+@st.composite
+def queries(draw):
+    """JOIN needs a FROM."""
+    query = draw(UNJOINED)
+    return query if query.source is None else replace(query, join=draw(st.one_of(st.none(), JOINS)))
+
+
+UNJOINED = st.builds(
     ast.Query,
     select=st.lists(ITEMS, min_size=1, max_size=3).map(tuple),
-    stream=st.one_of(st.none(), st.builds(ast.Stream, st.one_of(NAMES, st.just("*")))),
+    source=st.one_of(st.none(), SOURCES),
     where=st.one_of(st.none(), EXPRESSIONS),
     group_by=st.lists(EXPRESSIONS, max_size=2).map(tuple),
     order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans()), max_size=2).map(tuple),
     limit=st.one_of(st.none(), st.integers(0, 10**12)),
     window=st.one_of(st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))),
 )
+QUERIES = queries()
 
 
 @given(QUERIES)
@@ -168,10 +183,11 @@ SEEDS = [
     "SELECT path, COUNT(*) n FROM web WHERE status >= 500 AND path NOT LIKE '/x%' GROUP BY path ORDER BY n",
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
+    "SELECT t.path, SUM(t.n) FROM app('top') AS t LEFT JOIN app('b') ON t.path = b.path AND t.a = b.a GROUP BY t.path",
 ]
 WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC
 DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999
-SECONDS path status time n COUNT( SUM(
+SECONDS path status time n COUNT( SUM( app( app('b') JOIN LEFT INNER ON b.path ON
 -- é @"""
 FRAGMENTS = st.sampled_from([*WORDS.split(), "\n", "\x00", " "])
 

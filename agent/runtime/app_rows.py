@@ -1,0 +1,81 @@
+"""Another job's results as what its readers take: rows as events, and rows as the table of a JOIN.
+
+A result is what a peer sent: it may hold anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
+from agent.parsing.columns import Column, column_of_values, parsed, same_times
+from query import TABLE_BYTES_MAX
+
+RESULT_BYTES_MAX = TABLE_BYTES_MAX
+"""No larger result is read."""
+
+
+class ResultError(Exception):
+    """What came as a result cannot be read, and why."""
+
+
+class AppResult(msgspec.Struct, frozen=True):
+    """What matters of a result's JSON line (see `Result`) to those who read it."""
+
+    window_start: str | None
+    window_end: str | None
+    rows: list[dict[str, Any]]
+    contributors: int
+    expected: int
+    missing: list[str]
+    partial: list[str]
+    leaped: int = 0
+    other: Any = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody and no group is missing in it."""
+        nobody_missing = self.contributors >= self.expected and not (self.missing or self.partial or self.leaped)
+        return nobody_missing and self.other is None
+
+    def closed_ms(self) -> int:
+        """The end of its window (epoch ms): what comes next is not older."""
+        end = None if self.window_end is None else parse_time(self.window_end)
+        return NO_WATERMARK_MS if end is None else end
+
+    def events(self, pane: int, columns: Iterable[SourceColumn]) -> Parsed:
+        """Each row as an event at the start of the window. O(rows · columns)."""
+        return parsed(same_times(pane, len(self.rows)), self._columns(columns), 0)
+
+    def table(self, columns: Iterable[SourceColumn]) -> Sequence[pl.DataFrame]:
+        """The rows with their places as `@time`, in frames whose columns have one physical type each."""
+        places = pl.Series(TIME, range(len(self.rows)), dtype=pl.Int64)
+        return parsed(places, self._columns(columns), 0).frames
+
+    def _columns(self, columns: Iterable[SourceColumn]) -> list[Column]:
+        bounds = {"window_start": self.window_start, "window_end": self.window_end}
+        found = []
+        for column in columns:
+            field = column.field
+            values = [bounds[field]] * len(self.rows) if field in bounds else [row.get(field) for row in self.rows]
+            found.append(column_of_values(column.name, column.type, values))
+        return found
+
+
+_DECODER = msgspec.json.Decoder(AppResult)
+
+
+def read_result(json: bytes) -> AppResult:
+    """The result in a JSON line; ResultError if it is too large, or none."""
+    if not json:
+        raise ResultError(f"its result is larger than {RESULT_BYTES_MAX >> 20} MiB")
+    if len(json) > RESULT_BYTES_MAX:
+        raise ResultError(f"its result has {len(json):,} bytes: at most {RESULT_BYTES_MAX:,} are read")
+    try:
+        return _DECODER.decode(json)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ResultError(f"what came as its result is none: {error}"[:200]) from None

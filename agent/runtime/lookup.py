@@ -1,0 +1,41 @@
+"""What one version of a job on one agent knows of the job that it joins: its latest result, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import polars as pl
+
+import query
+from agent.parsing import SourceColumn
+from agent.runtime.app_rows import ResultError, read_result
+
+
+class Lookup:
+    """Of one version. `app` is the name of the job that is joined.
+
+    `is_settled`: events can be joined; before, their rows may be on the way. `lacks`: what it has is not the latest
+    result; `is_refused`: because that one cannot be joined with.
+    """
+
+    def __init__(self, plan: query.Plan, join: query.PlanJoin) -> None:
+        self.app = join.app
+        self.is_settled = False
+        self.lacks = True
+        self.is_refused = False
+        self.revision = 0
+        """Of what it has been given last."""
+        self._columns = [SourceColumn(column.name, column.path, column.type) for column in join.columns]
+        self._stage = query.JoinStage(plan, join)
+
+    def joined(self, events: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """See `query.JoinStage`."""
+        return self._stage.apply(events)
+
+    def hold(self, json: bytes | None) -> None:
+        """Takes a result; None: the job has none so far. Raises ResultError, and keeps the one before."""
+        frames: Iterable[pl.DataFrame] = () if json is None else read_result(json).table(self._columns)
+        try:
+            self._stage.hold(list(frames))
+        except query.TableError as error:
+            raise ResultError(str(error)) from None

@@ -1,0 +1,156 @@
+"""Jobs in Python on agents in earnest: submitted, read, changed, stopped; hostile ones beside good ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from agent.programs.confinement import refusal
+from elf.client import SyncClient
+from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}"),
+]
+AGENTS = 3
+GOOD = """
+    import elf
+
+    class Good(elf.Job):
+        query = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
+
+        def on_result(self, window):
+            self.log(f"{sum(row['n'] for row in window.rows)} of {window.events}")
+"""
+HOSTILE = """
+    import os, socket, elf
+
+    class Hostile(elf.Job):
+        query = "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND"
+        timer_s = 0.5
+
+        def on_timer(self):
+            {deed}
+"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentFleet]:
+    """Agents whose servers log all the time."""
+    folder = tmp_path_factory.mktemp("jobs")
+    logs = [folder / f"web-{number}.json" for number in range(1, AGENTS + 1)]
+    for log in logs:
+        log.write_text('{"time": "2026-01-01T00:00:00Z", "product": "apple"}\n')
+    specs = [AgentSpec(f"agent-{n}", (StreamFiles("web", (str(log),)),)) for n, log in enumerate(logs, 1)]
+    is_over = threading.Event()
+
+    def write() -> None:
+        while not is_over.wait(0.02):
+            for log in logs:
+                with log.open("a") as file:
+                    event = {"time": datetime.now(UTC).isoformat(), "product": "apple"}
+                    file.write(json.dumps(event) + "\n")
+
+    with AgentFleet(folder / "agents", specs) as agents:
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            yield agents
+        finally:
+            is_over.set()
+            writer.join()
+        assert agents.faults() == []
+
+
+def elf(fleet: AgentFleet, *words: str, agent: str = "agent-1") -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"ELF_SOCKET": str(fleet.socket(agent)), "ELF_CREATOR": str(fleet.creator)}
+    return subprocess.run(
+        [sys.executable, "-m", "elf", *words], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def done(fleet: AgentFleet, *words: str) -> str:
+    finished = elf(fleet, *words)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def job_file(folder: Path, source: str) -> str:
+    folder.mkdir(exist_ok=True)
+    path = folder / "job.py"
+    path.write_text(textwrap.dedent(source))
+    return str(path)
+
+
+def lines(fleet: AgentFleet, app: str) -> list[str]:
+    """What a job has said, by way of an agent that has not been asked for it."""
+    return [line.text for line in SyncClient(str(fleet.socket("agent-2")), 15.0).log(app).lines]
+
+
+def until(condition: object, what: str, deadline_s: float = 30.0) -> None:
+    deadline = time.monotonic() + deadline_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.1)
+
+
+def test_a_job_is_submitted_read_changed_and_stopped(fleet: AgentFleet, tmp_path: Path) -> None:
+    submitted = done(fleet, "submit", job_file(tmp_path, GOOD), "--output", "json")
+    assert json.loads(submitted) | {"app_id": ""} == {"app": "good", "app_id": "", "agents": 3, "expected": 3}
+    until(lambda: len(lines(fleet, "good")) > 2, "windows at the master")
+    assert all(line.split(" of ")[0] == line.split(" of ")[1] for line in lines(fleet, "good"))
+    assert "demo" in done(fleet, "jobs")
+    assert " of " in done(fleet, "logs", "good")
+    new = job_file(tmp_path, GOOD.replace("{window.events}", "them"))
+    assert "version 2" in done(fleet, "update", "good", "--code", new)
+    until(lambda: lines(fleet, "good")[-1].endswith("of them"), "windows of the new code")
+    again = elf(fleet, "submit", new)
+    assert (again.returncode, "is running already" in again.stderr) == (2, True)
+    stranger = elf(fleet, "stop", "good", "--creator", str(tmp_path))
+    assert (stranger.returncode, "elf creator init" in stranger.stderr) == (1, True)
+    assert done(fleet, "stop", "good") == "good: stopped\n"
+    assert lines(fleet, "good")[-1].endswith("of them"), "what it said can still be read"
+
+
+DEEDS = {
+    "raises": ("raise ValueError('no')", "ValueError: no (job.py:9)"),
+    "exits": ("os._exit(7)", "exit code 7"),
+    "crashes": ("import ctypes; ctypes.string_at(0)", "signal 11"),
+    "memory": ("self.hoard = bytes(10**9)", "256 MiB"),
+    "forks": ("os.fork()", "PermissionError"),
+    "network": ("socket.create_connection(('127.0.0.1', 1))", "PermissionError"),
+    "files": ("open('/etc/passwd').read()", "PermissionError"),
+}
+
+
+def test_hostile_jobs_end_alone(fleet: AgentFleet, tmp_path: Path) -> None:
+    """Each is over with its reason, and the good job beside them does not miss a window."""
+    client = SyncClient(str(fleet.socket("agent-1")), 15.0)
+    good = "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND"
+    with client.query(good, app="beside") as beside:
+        with ThreadPoolExecutor(2) as pool:
+            for name, (deed, _) in DEEDS.items():
+                file = job_file(tmp_path / name, HOSTILE.format(deed=deed))
+                pool.submit(elf, fleet, "submit", file, "--app", name)
+        until(lambda: [job.app for job in client.jobs()] == ["beside"], "all of them are over")
+        for name, (_, reason) in DEEDS.items():
+            said = [line.text for line in client.log(name).lines]
+            assert reason in said[-1], f"{name}: {said}"
+        windows = list(islice(beside, 4))
+    panes = [window.pane for window in windows]
+    assert panes == list(range(panes[0], panes[-1] + 1000, 1000))
+    assert {(window.contributors, window.expected) for window in windows} == {(AGENTS, AGENTS)}
+    assert [fleet.is_running(name) for name in fleet.names] == [True] * AGENTS
