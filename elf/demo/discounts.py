@@ -1,4 +1,4 @@
-"""What the agent beside a web server has for it: the products with a discount, as the job micro-promotion shows them."""
+"""What the agent beside a web server has for it: the products with a discount, as micro-promotion shows them."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ _BYTES_MAX = 1 << 20
 
 
 class Discounts:
-    """Reads `shown/micro-promotion.json` of the agent's data directory, at most every `LOOK_S`; from several threads."""
+    """Reads `shown/micro-promotion.json` of the agent's data directory, at most every `LOOK_S`; for all threads."""
 
     def __init__(self, directory: Path | None) -> None:
         self._path = directory / FILE if directory is not None else None

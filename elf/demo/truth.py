@@ -66,7 +66,7 @@ def deeds(events: Iterable[Event], product: str) -> tuple[int, int, int]:
 
 
 def sales(events: Iterable[Event], query: str) -> list[tuple[Any, ...]]:
-    """The rows of spam-campaign's queries: who, or where, publishes most sales; or in one place, who with few followers.
+    """The rows of spam-campaign's queries: who publishes most sales, or where; in one place, who with few followers.
 
     `query` is "account", "place" or the place.
     """

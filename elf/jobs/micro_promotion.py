@@ -42,25 +42,25 @@ class MicroPromotion(elf.Job):
     drives = True
     timer_s = 5.0
 
-    def __init__(self):
-        self.products = set()
+    def __init__(self) -> None:
+        self.products: set[str] = set()
         self.pane = 0
 
-    def on_timer(self):
+    def on_timer(self) -> None:
         if self.is_root:
             self.multicast(Update(max(self.now_ms, self.pane + 1)))
 
-    def on_multicast(self, app, message):
+    def on_multicast(self, app: str, message: TopK | Update) -> None:
         if isinstance(message, TopK):
             self.show({"discounts": [product for product in message.products if product in self.products]})
-        elif isinstance(message, Update):
+        else:
             self.pane = message.pane
             paos = self.cbt.flush()
             self.products = {row["product"] for row in paos.rows()}
             self.send_to(self.parent, paos, message.pane)
             self.cbt.empty()
 
-    def on_result(self, window):
+    def on_result(self, window: elf.Window) -> None:
         topk = [row["product"] for row in window.rows[:LEADERS]]
         self.multicast(TopK(topk))
         if topk:

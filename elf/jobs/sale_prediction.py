@@ -1,11 +1,11 @@
 """Sale prediction (paper §1, Figure 1): will a product sell? A job that asks two others, at run time, by their names.
 
-On its timer the master routes the product's name to product-bundling, whose master answers with the products that go with
-it, and asks micro-promotion for its last batch. If most of the bundle are among the most clicked, it will sell. Meanwhile
-its own query follows what the product itself does. Other jobs may ask for the last prediction by `Predict`.
+On its timer the master routes the product's name to product-bundling, whose master answers with the products that go
+with it, and asks micro-promotion for its last batch. If most of the bundle are among the most clicked, it will sell.
+Meanwhile its own query follows what the product itself does. Other jobs may ask for the last prediction by `Predict`.
 
-Where one of the others does not run or does not answer, there is no prediction, and the next one is made 5 seconds later:
-the master keeps nothing that its successor would miss.
+Where one of the others does not run or does not answer, there is no prediction, and the next one is made 5 seconds
+later: the master keeps nothing that its successor would miss.
 """
 
 from dataclasses import asdict, dataclass
@@ -69,10 +69,10 @@ class SalePrediction(elf.Job):
     """
     timer_s = 5.0
 
-    def __init__(self):
-        self.prediction = None
+    def __init__(self) -> None:
+        self.prediction: Prediction | None = None
 
-    def on_timer(self):
+    def on_timer(self) -> None:
         if not self.is_root:
             return
         try:
@@ -86,17 +86,17 @@ class SalePrediction(elf.Job):
             return
         self.predict(answer, batches[-1])
 
-    def predict(self, answer, batch):
+    def predict(self, answer: Bundles, batch: elf.Window) -> None:
         together = answer.bundles[0].products if answer.bundles else [PRODUCT]
         most_clicked = [row["product"] for row in batch.rows[:POPULAR]]
         popular = [product for product in most_clicked if product in together]
         sells = 2 * len(popular) > len(together)
-        self.prediction = Prediction(PRODUCT, together, answer.as_of, popular, batch.window_end, sells)
+        self.prediction = Prediction(PRODUCT, together, answer.as_of, popular, batch.window_end or "", sells)
         self.show(asdict(self.prediction))
         will = "will sell" if sells else "will not sell"
         self.log(f"{PRODUCT} {will}: {len(popular)} of the {len(together)} that go together are popular")
 
-    def deliver(self, app, message):
+    def deliver(self, app: str, message: Predict) -> Prediction:
         if self.prediction is None:
             raise elf.JobError("has made no prediction yet")
         return self.prediction

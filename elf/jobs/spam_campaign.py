@@ -5,11 +5,12 @@
 3. Accounts there with few followers. That is the campaign: the web servers are shown its accounts, `{"spam": [...]}` in
    `shown/spam-campaign.json`. When they are quiet, the job begins again.
 
-The queries that a master may change to are written down here, and signed with the code. Each window is computed by one of
-them, so what its rows are tells how far the search has come: a new master goes on from the next window.
+The queries that a master may change to are written down here, and signed with the code. Each window is computed by one
+of them, so its rows tell how far the search has come: a new master goes on from the next window.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import elf
 
@@ -53,12 +54,12 @@ class SpamCampaign(elf.Job):
         for place in PLACES
     }
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.query_now = ""  # which one was chosen last, as far as is known here
         self.changed = 0  # the version in whose window that was
         self.waited = 0
 
-    def on_result(self, window):
+    def on_result(self, window: elf.Window) -> None:
         if window.version == self.changed and self.waited < PATIENCE:
             self.waited += 1
             return
@@ -73,23 +74,23 @@ class SpamCampaign(elf.Job):
         elif window.version > 1 and self.query_now != "query":
             self.zoom("query", "it is quiet here", window)
 
-    def look_at_accounts(self, rows, window):
+    def look_at_accounts(self, rows: list[dict[str, Any]], window: elf.Window) -> None:
         self.query_now = "query"
         suspects = [row["account"] for row in rows if row["posts"] >= SUSPICIOUS]
         if suspects:
             self.zoom("places", f"suspects: {', '.join(suspects)}", window)
 
-    def look_at_places(self, rows, window):
+    def look_at_places(self, rows: list[dict[str, Any]], window: elf.Window) -> None:
         place, posts = rows[0]["place"], rows[0]["posts"]
         if place in self.queries and 2 * posts > sum(row["posts"] for row in rows):
             self.zoom(place, f"{posts} sales come from {place}", window)
         else:
             self.zoom("query", "sales come from everywhere", window)
 
-    def zoom(self, query, reason, window):
+    def zoom(self, query: str, reason: str, window: elf.Window) -> None:
         self.log(f"{reason}; on to {query}")
         self.query_now, self.changed, self.waited = query, window.version, 0
         self.update(query)
 
-    def on_multicast(self, app, message):
+    def on_multicast(self, app: str, message: Campaign) -> None:
         self.show({"spam": message.accounts})

@@ -51,7 +51,7 @@ def test_micro_promotion_shows_the_leading_products_where_they_are_clicked(shop_
     for window in windows:
         end = instant(window.window_end or "")
         batch = [[one for one in events if begin <= one.at_ms < end] for events in fleet.servers]
-        counted = truth.clicks(sum(batch, []))
+        counted = truth.clicks(one for events in batch for one in events)
         assert [(row["product"], row["clicks"]) for row in window.rows] == truth.leaders(counted)
         assert window.events == sum(map(len, batch))
         begin = end
