@@ -78,7 +78,7 @@ class Conduct:
             return None
         if self._is_starting:
             return f"did not start within {self._limits.start_s:g} s"
-        return f"a callback took longer than {self._limits.call_s:g} s"
+        return f"took longer than {self._limits.call_s:g} s for a callback"
 
     def _begin_call(self, now: float) -> None:
         self._deadline = now + self._limits.call_s

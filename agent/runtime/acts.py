@@ -147,6 +147,8 @@ class Acts:
                 intake.flush(token)
             case calls.Empty() if isinstance(intake, DrivenIntake):
                 intake.empty()
+            case calls.Returned() if isinstance(intake, DrivenIntake):
+                intake.gather_waiting()
             case calls.SendTo(token=token, pane=pane) if isinstance(intake, DrivenIntake):
                 wrong = intake.send(token, pane, wall_ms)
                 self._parts.sent(part, now)
@@ -182,6 +184,7 @@ class Acts:
         self, program: Program | None, requested: Requested, sender: str, message: calls.Typed, now: float
     ) -> None:
         """A message of another job; its answer goes back as soon as there is one."""
+        self._forget_the_dead()
         about = program.about if program is not None else None
         refusal = None
         if program is None or about is None or not program.is_ready:
@@ -202,7 +205,7 @@ class Acts:
         if requested is not None:
             self._post.respond(requested, LetterAnswer(requested.key, reply.message, reply.refusal), now)
 
-    def forget(self) -> None:
-        """Drops messages to programs that are over."""
+    def _forget_the_dead(self) -> None:
+        """Messages to programs that are over have no answer."""
         for key, ticket in [which for which in self._delivered if self._programs.get(which[0]) is None]:
             del self._delivered[key, ticket]

@@ -122,8 +122,8 @@ class AppReadings:
     def take(self, now: float, wall_ms: int) -> None:
         """Takes what has come."""
         for reading in list(self._readings.values()):
-            if reading.app_id is None:
-                continue
+            if reading.app_id is None or reading.key not in reading.intake.feeds:
+                continue  # an agent that leaves reads nothing any more
             if (gap := reading.followings.take_gap(reading.app_id)) is not None:
                 for instant in gap:
                     reading.intake.lacks_some_at(instant)

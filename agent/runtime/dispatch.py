@@ -155,7 +155,8 @@ class Dispatch:
                 self.requests.stopped(message)
                 return True
             case Updated():
-                self.requests.updated(message)
+                if not self.requests.updated(message):
+                    self.offices.updated(message)
                 return True
         return self._to_follower(message, now)
 

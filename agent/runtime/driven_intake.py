@@ -2,6 +2,7 @@
 
 What is read is gathered in one tree. `flush` holds what is in it, under a token of the program's; `send` makes that the
 agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it again, and more.
+What is read between a flush and the end of the callback that has flushed waits: `empty` takes nothing but was flushed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from agent.runtime.versions import Versions
 from agent.runtime.watermark import FUTURE_MS
 from agent.runtime.worker import KEPT_BYTES_MAX, SELF
 
+WAITING_ROWS_MAX = 200_000
+"""Events that wait; further ones are dropped, and the next batch says that it is partial."""
 PANE_AHEAD_MS = 86_400_000
 """A pane may not be later than the agent's clock by more than this: none could follow it."""
 
@@ -57,6 +60,8 @@ class DrivenIntake:
         self._lacks_some = False
         """Whether events of this batch were lost."""
         self._held = held
+        self._waiting: list[tuple[Key, Parsed, int]] | None = None
+        self._waiting_rows = 0
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
 
@@ -87,7 +92,23 @@ class DrivenIntake:
         return False
 
     def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
-        """Gathers a parsed block."""
+        """Gathers a parsed block, now or when the callback that has flushed is over."""
+        if self._waiting is None:
+            self._take(key, parsed, wall_ms)
+            return
+        self._waiting_rows += sum(frame.height for frame in parsed.frames)
+        if self._waiting_rows <= WAITING_ROWS_MAX:
+            self._waiting.append((key, parsed, wall_ms))
+
+    def gather_waiting(self) -> None:
+        """The callback that has flushed is over."""
+        waiting, self._waiting = self._waiting, None
+        self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
+        self._waiting_rows = 0
+        for key, parsed, wall_ms in waiting or ():
+            self._take(key, parsed, wall_ms)
+
+    def _take(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
         self._malformed += parsed.malformed
         for frame in parsed.frames:
             events, _ = believed(frame, wall_ms + FUTURE_MS)
@@ -134,6 +155,7 @@ class DrivenIntake:
         frames = [frame for frame in self._store.flush() if frame is not None]
         counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
         is_partial = self._lacks_some or bool(self._lacking)
+        self._waiting = self._waiting or []
         self._held.hold(token, Held(self._function, self._function.gather(frames), counters, is_partial))
 
     def empty(self) -> None:

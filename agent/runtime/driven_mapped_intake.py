@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import polars as pl
 
 from agent.parsing import TIME, Parsed, parsed_rows
-from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.driven_intake import WAITING_ROWS_MAX, DrivenIntake
 from agent.runtime.feeds_wanted import Feed, FeedKey
 from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import believed, columns_of
-from agent.runtime.mapped_intake import BATCH_ROWS_MAX, WAITING_ROWS_MAX, Send
+from agent.runtime.mapped_intake import BATCH_ROWS_MAX, Send
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.versions import Versions
 from agent.runtime.watermark import FUTURE_MS
@@ -41,7 +41,7 @@ class DrivenMappedIntake(DrivenIntake):
         self._numbers = 0
         super().__init__(versions, feeds, begins, wall_ms, room, held)
 
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+    def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""
         self._malformed += parsed.malformed
         fields = {column.name: column.field for column in self.feeds[key].columns}

@@ -158,9 +158,16 @@ class Mastership:
 
     # What the job's code says.
 
-    def told(self, message: Told) -> None:
+    def told(self, sender: Peer, message: Told) -> bool:
         """Lines for the job's log."""
+        if not self._runs_code(sender):
+            return False
         self.log.add(message.lines)
+        return True
+
+    def _runs_code(self, sender: Peer) -> bool:
+        """Whether the job's code can run there: beside workers, and here."""
+        return sender.node_id == self._node.peer.node_id or bool(self.master.roster.numbers_of(sender.node_id))
 
     def unable(self, sender: Peer, message: Unable) -> bool:
         """Notes that an agent cannot run the job's code: it is expected, and missing."""
@@ -174,13 +181,20 @@ class Mastership:
         self.master.given_up = self._patience.given_up
         return True
 
-    def broken(self, message: Broken, now: float) -> None:
+    def broken(self, sender: Peer, message: Broken, now: float) -> bool:
         """The job's code has failed on an agent: that ends the job."""
+        if not self._runs_code(sender):
+            return False
         if self.ended is None:
             for line in (*message.text.splitlines(), f"this ends the job: {message.reason}"):
                 self._note(message.agent, line)
             self.master.failure = f"its code has failed on {message.agent}: {message.reason}"
             self.stop(now, "failed")
+        return True
+
+    def note(self, text: str) -> None:
+        """A line of the master's own for the job's log."""
+        self._note(self._name, text)
 
     def _note(self, agent: str, text: str) -> None:
         self.log.add([Line(self._programs.wall_ms, agent, text)])

@@ -236,12 +236,11 @@ class Offices:
             return False
         match message:
             case Told():
-                office.told(message)
+                return office.told(sender, message)
             case Unable():
                 return office.unable(sender, message)
             case Broken():
-                office.broken(message, now)
-        return True
+                return office.broken(sender, message, now)
 
     def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
         """The job's own code wants another of its functions; what is wrong with that, if anything."""
@@ -255,6 +254,12 @@ class Offices:
         update = Update(app_id, function.plan, function.text, reset, wall_ms, bundle)
         office.update(self._node.peer, update, now)
         return None
+
+    def updated(self, message: Updated) -> None:
+        """What came of an update that the job's own code wanted."""
+        office = self._offices.get(message.app_id)
+        if office is not None and message.refusal is not None:
+            office.note(f"update: {message.refusal}")
 
     def unfollow(self, message: Unfollow, sender: Peer) -> None:
         if (office := self._offices.get(message.app_id)) is not None:

@@ -114,19 +114,20 @@ class Requests:
         self._notices.append(Accepted(job.app_id, job.name, job.text, job.stream, request.columns, job.bounded))
         return True
 
-    def updated(self, message: Updated) -> None:
-        """A master answers an update."""
+    def updated(self, message: Updated) -> bool:
+        """A master answers an update; whether it was asked for by a client."""
         request = self._updating.get(message.app_id)
         if request is None or not isinstance(request.message, Update):
-            return
+            return False
         if request.message.updated_ms != message.updated_ms:
-            return
+            return False
         del self._updating[message.app_id]
         if message.refusal is not None:
             self._notices.append(UpdateRefused(message.app_id, message.refusal, "usage"))
-            return
+            return True
         counts = (message.agents, message.expected, tuple(message.laggards))
         self._notices.append(UpdateAnswered(message.app_id, message.version, message.starts, *counts))
+        return True
 
     def no_job(self, message: NoJob) -> None:
         """The node that is closest to the appId has never heard of the job."""

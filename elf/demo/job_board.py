@@ -22,11 +22,10 @@ _LATEST_CHARACTERS = 60
 
 @dataclass(slots=True)
 class JobBoard:
-    """Everything on the screen. `masters` and `seen` are by app; `asked` counts answers got, by who asked whom."""
+    """Everything on the screen. `masters` and `seen` are by app."""
 
     roles: Sequence[Role]
     seconds: float
-    elapsed_s: float = 0.0
     load: LoadReport | None = None
     masters: dict[str, str] = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
@@ -37,7 +36,8 @@ class JobBoard:
         return Group(self._head(), Text(), self._jobs(), Text(), *map(happening, self.timeline[-TIMELINE_ROWS:]))
 
     def _head(self) -> Text:
-        head = Text(f"{minutes(min(self.elapsed_s, self.seconds))} of {minutes(self.seconds)}", style="bold")
+        elapsed_s = min(self.load.elapsed_s, self.seconds) if self.load is not None else 0.0
+        head = Text(f"{minutes(elapsed_s)} of {minutes(self.seconds)}", style="bold")
         if self.load is not None:
             head.append(f" · {self.load.requests:,} requests answered", style="dim")
             if FLASH_BEGIN <= self.load.elapsed_s / self.load.seconds < FLASH_END:

@@ -159,8 +159,8 @@ def spam_campaign(seen: Mapping[str, Seen], servers: Logs) -> Finding:
     if not accounts:
         wrong.append("it has not found the campaign")
     words = (
-        f"{len(mine.windows)} windows, each by the one query of its version ({len(queries)} of them); {len(accounts)} of {len(SPAMMERS)}"
-        " accounts of the campaign were found, and nobody else"
+        f"{len(mine.windows)} windows, each by the one query of its version ({len(queries)} of them);"
+        f" {len(accounts)} of {len(SPAMMERS)} accounts of the campaign were found, and nobody else"
     )
     return Finding(len(mine.windows), words, tuple(wrong))
 

@@ -25,7 +25,7 @@ from .job_plays import Role
 from .live import everyone
 from .load import LoadReport
 from .screen import Screen
-from .truth import WINDOW_MS, read_events
+from .truth import WINDOW_MS, instant, read_events
 
 RATE = 400
 """Visitors' requests a second: programs of jobs share the machine with web servers and agents."""
@@ -36,6 +36,7 @@ _ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = GRACE_S + 12.0
 """How long after the last visitor the last results are waited for."""
 _SETTLED_S = 0.6
+_GRACE_MS = 1000 * GRACE_S + 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,6 @@ class JobPerformance:
                 one.windows.clear()
             self._happened("the first visitors come")
             nursery.start_soon(self._look)
-            self._began = trio.current_time()
             await trio.to_thread.run_sync(self._visit)
             self._happened("the visitors have gone; the last results come")
             await trio.to_thread.run_sync(self.shop.stop)
@@ -132,8 +132,9 @@ class JobPerformance:
             return sum(window.events for window in windows) >= events
         if app == "kmeans":
             return any(line.startswith(f"{events} points") for line in self.seen[app].said)
-        last_ms = max((log[-1].window for log in servers if log), default=0)
-        return any(window.pane >= last_ms for window in windows)
+        last_ms = max((log[-1].at_ms for log in servers if log), default=0)
+        is_over = _wall_ms() > last_ms + WINDOW_MS + _GRACE_MS  # a window without results is not shown
+        return is_over or any(instant(window.window_end or "") > last_ms for window in windows)
 
     # What there is to see besides windows.
 
@@ -173,7 +174,6 @@ class JobPerformance:
 
     async def _redraw(self) -> None:
         while True:
-            self.board.elapsed_s = trio.current_time() - self._began
             self.screen.draw()
             await trio.sleep(_DRAW_S)
 
@@ -185,4 +185,8 @@ class JobPerformance:
 
 def _to_next_window_s() -> float:
     """Until a window begins, and a little: the first visitors are in a window that every agent has as a whole."""
-    return (WINDOW_MS - time.time_ns() // 1_000_000 % WINDOW_MS) / 1000 + 0.3
+    return (WINDOW_MS - _wall_ms() % WINDOW_MS) / 1000 + 0.3
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

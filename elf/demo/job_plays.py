@@ -13,6 +13,8 @@ class Role:
     name: str
     works: str
     asks: tuple[str, ...] = ()
+    seconds_min: float = 15.0
+    """So long there have to be visitors for it to find what there is to find."""
 
     @property
     def app(self) -> str:
@@ -26,7 +28,7 @@ ROLES: Mapping[str, Role] = {
         Role("micro_promotion", "batches: flush, send up, empty; its leaders get discounts"),
         Role("product_bundling", "a window of 30 s that slides by 5; bundles are fed back"),
         Role("sale_prediction", "asks the other two, by name", ("product-bundling", "micro-promotion")),
-        Role("spam_campaign", "changes its filter in flight: who, where, how few followers"),
+        Role("spam_campaign", "changes its filter in flight: who, where, how few followers", seconds_min=30.0),
         Role("kmeans", "iterates: centroids down, sums up, until nothing moves"),
     )
 }

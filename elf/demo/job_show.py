@@ -8,7 +8,7 @@ from rich.console import Console
 
 from elf.client import SyncClient
 from elf.creator import load_creator
-from elf.errors import ElfError
+from elf.errors import ElfError, UsageError
 from elf.shipped import shipped
 from elf.submission import contents_of, read_job, signed
 
@@ -28,6 +28,9 @@ _ANSWER_TIMEOUT_S = 20.0
 
 def show_jobs(console: Console, roles: Sequence[Role], seconds: float, keep: Path | None) -> None:
     """Raises DemoError and ElfError in one line, also where jobs and logs do not agree; nothing is left then."""
+    needed_s = max(role.seconds_min for role in roles)
+    if seconds < needed_s:
+        raise UsageError(f"--seconds {seconds:g} is too short for these jobs: {needed_s:g} at least")
     with ExitStack() as stage:
         logs = kept(keep) if keep is not None else None
         directory = stage.enter_context(temporary_directory())

@@ -94,7 +94,7 @@ class SalePrediction(elf.Job):
         self.prediction = Prediction(PRODUCT, together, answer.as_of, popular, batch.window_end or "", sells)
         self.show(asdict(self.prediction))
         will = "will sell" if sells else "will not sell"
-        self.log(f"{PRODUCT} {will}: {len(popular)} of the {len(together)} that go together are popular")
+        self.log(f"{PRODUCT} {will}: popular are {len(popular)} of {len(together)}, itself and what goes with it")
 
     def deliver(self, app: str, message: Predict) -> Prediction:
         if self.prediction is None:

@@ -38,18 +38,18 @@ class SpamCampaign(elf.Job):
 
     query = """
         SELECT user.name AS account, COUNT(*) AS posts FROM events WHERE sale
-        GROUP BY user.name ORDER BY posts DESC LIMIT 10 WINDOWING 5 SECONDS
+        GROUP BY user.name ORDER BY posts DESC LIMIT 10 WINDOWING 3 SECONDS
     """
     queries = {
         "places": """
             SELECT user.location AS place, COUNT(*) AS posts FROM events WHERE sale
-            GROUP BY user.location ORDER BY posts DESC LIMIT 10 WINDOWING 5 SECONDS
+            GROUP BY user.location ORDER BY posts DESC LIMIT 10 WINDOWING 3 SECONDS
         """
     } | {
         place: f"""
             SELECT user.name AS account, user.followers AS followers, COUNT(*) AS posts FROM events
             WHERE sale AND user.location == '{place}' AND user.followers < {FOLLOWERS_FEW}
-            GROUP BY user.name, user.followers ORDER BY posts DESC LIMIT 10 WINDOWING 5 SECONDS
+            GROUP BY user.name, user.followers ORDER BY posts DESC LIMIT 10 WINDOWING 3 SECONDS
         """
         for place in PLACES
     }

@@ -88,6 +88,7 @@ class Runner:
                     job.on_recv(node, side.held(token))
                 case calls.Delivered():
                     self._deliver(job, side, call)
+        side.returned()
 
     def _hear(self, job: Job, side: AgentsSide, app: str, typed: calls.Typed) -> None:
         try:

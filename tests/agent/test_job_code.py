@@ -8,6 +8,8 @@ from program_fleet import FIGURE_7, TEN_LINES, Make, Person, ended, feed
 
 from agent import StopAnswered, Submit, SubmitRefused, Update, UpdateRefused
 from agent.runtime.app_names import AmbiguousNameError
+from agent.runtime.messages import CODEC
+from agent.runtime.program_messages import Broken, Line, Told, Unable
 from elf.sealing import stopping
 
 
@@ -67,6 +69,9 @@ FAILING = """
         ("self.route('counts', Unknown())", "NameError: name 'Unknown' is not defined (job.py:8)"),
         ("raise SystemExit(3)", "SystemExit: 3 (job.py:8)"),
         ("self.cbt.insert({'product': object()})", "JobError: this cannot be sent to the agent: "),
+        ("self.ask('counts', windows=65)", "JobError: this cannot be sent to the agent: Expected `int` <= 64"),
+        ("self.ask('counts', deadline_s=61)", "JobError: this cannot be sent to the agent: Expected `float` <= 60.0"),
+        ("self.cbt.insert({7: 'a'})", "JobError: this cannot be sent to the agent: Expected `str`, got `int`"),
     ],
 )
 def test_what_a_callback_raises_ends_the_job_and_no_other(fleet_of: Make, body: str, said: str) -> None:
@@ -175,3 +180,23 @@ def test_only_its_creator_stops_and_updates_a_job(fleet_of: Make) -> None:
     fleet.settle()
     assert fleet.notices(0) == [StopAnswered(key, True, None)]
     assert not fleet.turns
+
+
+def test_who_has_no_part_in_a_job_neither_ends_it_nor_writes_its_log(fleet_of: Make) -> None:
+    fleet = fleet_of(5, bystanders=2)
+    key = fleet.submit_code(TEN_LINES)
+    (master,) = [agent for agent in fleet.agents if agent.master(key) is not None]
+    epoch = next(part.epoch for part in master._parts)
+    assert epoch is not None
+    stranger = next(agent for agent in fleet.agents[3:] if agent is not master)
+    for message in (
+        Broken(key, epoch, "agent-3", "because", "I say so"),
+        Told(key, epoch, [Line(0, "agent-3", "lies")]),
+        Unable(key, epoch, "agent-0", 0, 0, "no"),
+    ):
+        refused = master.refused
+        stranger.node.send(master.node.peer, CODEC.encode(message), fleet.now)
+        fleet.settle()
+        assert master.refused == refused + 1
+    assert fleet.log(key) == []
+    assert len(fleet.agents[0].jobs()) == 1

@@ -95,6 +95,20 @@ def test_a_master_changes_to_another_of_its_jobs_queries(fleet_of: Make) -> None
         assert [row["n"] for row in result.rows] == ([3, 3, 3] if result.version == 1 else [3])
 
 
+def test_an_update_that_is_refused_is_told_in_the_log(fleet_of: Make) -> None:
+    fleet = fleet_of()
+    other = ZOOMING.replace("COUNT(*) AS n FROM web WHERE product = 'a'", "COUNT(*) AS n FROM other")
+    key = fleet.submit_code(other)
+    fleet.catch_up()
+    feed(fleet, 1.2, "a")
+    feed(fleet, 8.5, "a")
+    fleet.work()
+    fleet.wait_long(1.0)
+    said = [text for _, text in fleet.log(key)]
+    assert "update: an update keeps the job's stream, web: to read other, submit another job" in said
+    assert fleet.agents[0].jobs()[0].version == 1
+
+
 def test_code_is_updated_by_its_creator_and_stays_where_it_cannot_be_loaded(fleet_of: Make) -> None:
     fleet = fleet_of()
     key = fleet.submit_code(TEN_LINES)
