@@ -1,5 +1,6 @@
 """Holds what shipped jobs have found against what the shop's own logs say (`truth.py`)."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from .catalogue import CAMPAIGN, SPAMMERS
 from .truth import Event, instant
 
 LEADERS = 10
+_START = [(-15.0, 0.0), (-5.0, 0.0), (5.0, 0.0), (15.0, 0.0)]
+_POINTS_MAX = 20_000
 _TOLERANCE = 1e-6
 _WRONG_MAX = 5
 
@@ -173,22 +176,26 @@ def _query_of(row: Mapping[str, Any]) -> str:
 
 
 def kmeans(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """The last run over all points comes to rest where Lloyd's iteration does."""
-    mine, cloud = seen["kmeans"], [point for events in servers for point in truth.points(events[-20_000:])]
-    steps = [window for window in mine.windows if sum(row["points"] for row in window.rows) == len(cloud)]
-    if not steps:
-        return Finding(0, "", (f"no step over all {len(cloud):,} points",))
-    first, last = (_centroids(window) for window in (steps[0], steps[-1]))
-    expected = truth.lloyd(cloud, first)
-    far = [k for k, (x, y) in enumerate(expected) if max(abs(last[k][0] - x), abs(last[k][1] - y)) > _TOLERANCE]
-    wrong = [f"cluster {k} is at {last[k]}, by the logs at {expected[k]}" for k in far]
-    words = f"{len(mine.windows)} steps; over all {len(cloud):,} points it rests where Lloyd's iteration does"
-    return Finding(len(steps), words, tuple(wrong))
-
-
-def _centroids(window: Result) -> list[truth.Point]:
-    """What the next step begins from."""
-    return [(row["x"] / row["points"], row["y"] / row["points"]) for row in window.rows]
+    """The last run over all points comes to rest where Lloyd's iteration does, after as many steps."""
+    mine, cloud = seen["kmeans"], [point for events in servers for point in truth.points(events[-_POINTS_MAX:])]
+    steps = truth.lloyd(cloud, _START)
+    whole = [window for window in mine.windows if sum(row["points"] for row in window.rows) == len(cloud)]
+    runs = [line for line in mine.said if line.startswith(f"{len(cloud)} points, ")]
+    if not whole or not runs:
+        return Finding(0, "", (f"no run over all {len(cloud):,} points",))
+    wrong = []
+    for row in whole[-1].rows:
+        x, y = steps[-1][row["cluster"]]
+        found = (row["x"] / row["points"], row["y"] / row["points"])
+        if math.dist(found, (x, y)) > _TOLERANCE:
+            wrong.append(f"cluster {row['cluster']} is at {found}, by the logs at {(x, y)}")
+    if not runs[-1].startswith(f"{len(cloud)} points, {len(steps) - 1} steps "):
+        wrong.append(f"Lloyd's iteration takes {len(steps) - 1} steps, and not: {runs[-1]}")
+    words = (
+        f"{len(mine.windows)} steps in all; the last run over all {len(cloud):,} points rests where Lloyd's iteration"
+        f" does, after {len(steps) - 1}"
+    )
+    return Finding(len(whole), words, tuple(wrong))
 
 
 CHECKS: Mapping[str, Check] = {

@@ -128,18 +128,17 @@ def points(events: Iterable[Event]) -> list[Point]:
     return [(fields["user"]["longitude"], fields["user"]["latitude"]) for _, fields in events]
 
 
-def lloyd(cloud: Sequence[Point], centroids: Sequence[Sequence[float]]) -> list[Point]:
-    """The centroids at which Lloyd's iteration comes to rest. A cluster without points stays where it is."""
-    before: list[Point] = []
-    after: list[Point] = [(x, y) for x, y in centroids]
+def lloyd(cloud: Sequence[Point], centroids: Sequence[Point]) -> list[list[Point]]:
+    """The centroids after each step of Lloyd's iteration, until it rests. A cluster without points stays in place."""
+    steps = [list(centroids)]
     weights = Counter(cloud)
-    while after != before:
-        before = after
+    while len(steps) < 2 or steps[-1] != steps[-2]:
+        before = steps[-1]
         clusters: list[list[Point]] = [[] for _ in before]
         for point in weights:
             clusters[min(range(len(before)), key=lambda k: math.dist(point, before[k]))].append(point)
-        after = [_mean(cluster, weights, old) for cluster, old in zip(clusters, before, strict=True)]
-    return after
+        steps.append([_mean(cluster, weights, old) for cluster, old in zip(clusters, before, strict=True)])
+    return steps[:-1]
 
 
 def _mean(cluster: Sequence[Point], weights: Counter[Point], otherwise: Point) -> Point:

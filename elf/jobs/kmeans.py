@@ -3,10 +3,10 @@
 Points stay where they are. In each step of Lloyd's iteration the master multicasts the centroids; every agent assigns
 its own points to the nearest one, and sums of coordinates come up the tree: a row for each cluster. From them the
 master makes the next centroids, and multicasts them, until none of them moves any more. So a step takes as long as a
-multicast and a snapshot, not as long as a window. Every 5 seconds a new run begins from the last centroids, over the
-points that agents have by then: the last `POINTS_MAX` of each.
+multicast and a snapshot, not as long as a window. Every 5 seconds a new run begins, over the points that agents have
+by then: the last `POINTS_MAX` of each.
 
-Whoever becomes the master has heard the last step, and begins the next run from there.
+Whoever becomes the master has heard the last step, and begins the next run.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Any
 import elf
 
 Point = tuple[float, float]
-START: list[Point] = [(-120.0, 40.0), (-60.0, -20.0), (15.0, 50.0), (120.0, 20.0)]
+START: list[Point] = [(-15.0, 0.0), (-5.0, 0.0), (5.0, 0.0), (15.0, 0.0)]
 """Longitude and latitude of the first centroids."""
 POINTS_MAX = 20_000
 STEPS_MAX = 100
@@ -57,7 +57,7 @@ class KMeans(elf.Job):
 
     def on_timer(self) -> None:
         if self.is_root and not (self.is_running and self.now_ms - self.last.pane < LOST_MS):
-            self.step(self.last.run + 1, 0, self.last.centroids)
+            self.step(self.last.run + 1, 0, START)
 
     def step(self, run: int, number: int, centroids: list[Point]) -> None:
         self.is_running = True
