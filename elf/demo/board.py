@@ -39,7 +39,7 @@ class ShownWindow:
 
     @property
     def title(self) -> str:
-        return f"{clock(self.start_ms)} … {clock(self.end_ms)}"
+        return f"{_clock(self.start_ms)} … {_clock(self.end_ms)}"
 
     @property
     def events_per_s(self) -> float:
@@ -146,8 +146,7 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "NULL" if value is None else str(value)
 
 
-def clock(moment_ms: int) -> str:
-    """The time of day."""
+def _clock(moment_ms: int) -> str:
     return datetime.fromtimestamp(moment_ms / 1000).strftime("%H:%M:%S")
 
 

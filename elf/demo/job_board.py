@@ -2,22 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elf.client import Result
 from elf.terminal import printable
 
-from .board import clock, happening, minutes
+from .board import happening, minutes
 from .job_checks import Seen
 from .job_plays import Role
 from .load import LoadReport
 from .shopper import FLASH_BEGIN, FLASH_END
 
-TIMELINE_ROWS = 12
-_LATEST_CHARACTERS = 60
+TIMELINE_ROWS = 6
 
 
 @dataclass(slots=True)
@@ -32,7 +31,7 @@ class JobBoard:
     timeline: list[tuple[float, str]] = field(default_factory=list)
 
     def render(self) -> RenderableType:
-        """The whole picture."""
+        """The whole picture, 20 lines at most with three jobs."""
         return Group(self._head(), Text(), self._jobs(), Text(), *map(happening, self.timeline[-TIMELINE_ROWS:]))
 
     def _head(self) -> Text:
@@ -46,24 +45,43 @@ class JobBoard:
 
     def _jobs(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("job", "how it works", "master", "results", "the last one"):
-            table.add_column(name, justify="right" if name == "results" else "left")
+        table.add_column("job", no_wrap=True)
+        table.add_column("what it does, says, shows", ratio=1)
+        table.add_column("results", justify="right", no_wrap=True)
+        table.add_column("master", no_wrap=True)
         for role in self.roles:
-            windows = self.seen[role.app].windows
-            asks = f"\n  ──▶ {', '.join(role.asks)}" if role.asks else ""
+            seen = self.seen[role.app]
             table.add_row(
                 Text(role.app, style="bold cyan"),
-                Text(role.works + asks),
+                _deeds(role, seen),
+                f"{len(seen.windows):,}",
                 self.masters.get(role.app, "..."),
-                f"{len(windows):,}",
-                Text(latest(windows[-1]) if windows else "...", style="green"),
             )
         return table
 
 
-def latest(window: Result) -> str:
-    """A window in a few words: when, how complete, how many rows, and the first."""
-    first = ", ".join(printable(str(value)) for value in window.rows[0].values()) if window.rows else "no rows"
-    return (f"{clock(window.pane)}  {window.contributors} of {window.expected}  {len(window.rows)} rows: {first}")[
-        :_LATEST_CHARACTERS
-    ]
+def _deeds(role: Role, seen: Seen) -> Text:
+    lines = [Text(role.works, style="dim")]
+    if seen.said:
+        lines.append(Text(printable(seen.said[-1])))
+    if role.asks:
+        lines.append(Text(f"{len(seen.shown)} × ──▶ {', '.join(role.asks)}", style="yellow"))
+    elif seen.shown:
+        lines.append(Text(printable(f"shows {in_words(seen.shown[-1])}"), style="green"))
+    return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
+
+
+def in_words(value: Any) -> str:
+    """What a job has shown, the first of it.
+
+    >>> in_words({"discounts": ["a", "b"], "as_of": "..."})
+    'discounts: a, b'
+    >>> in_words({"bundles": [["a", "b"], ["c"]]})
+    'bundles: a + b, c'
+    """
+    if isinstance(value, dict) and value:
+        name, first = next(iter(value.items()))
+        return f"{name}: {in_words(first)}"
+    if isinstance(value, list):
+        return ", ".join(" + ".join(map(str, one)) if isinstance(one, list) else str(one) for one in value) or "none"
+    return str(value)

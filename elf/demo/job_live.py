@@ -108,9 +108,8 @@ class JobPerformance:
             acknowledged = await everyone(job, len(self.fleet.names))
             self.board.masters[app] = acknowledged.master
             took_s = trio.current_time() - asked_at
-            self._happened(
-                f"{acknowledged.agents} agents run {app} after {took_s:.1f} s, {acknowledged.master} is its master"
-            )
+            agents = f"{acknowledged.agents} of {acknowledged.expected} agents"
+            self._happened(f"{agents} run {app} after {took_s:.1f} s, {acknowledged.master} is its master")
             task_status.started()
             await self._take(app, job)
 

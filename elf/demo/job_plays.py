@@ -25,9 +25,13 @@ FIGURE_1 = "figure1"
 ROLES: Mapping[str, Role] = {
     role.name: role
     for role in (
-        Role("micro_promotion", "batches: flush, send up, empty; its leaders get discounts"),
-        Role("product_bundling", "a window of 30 s that slides by 5; bundles are fed back"),
-        Role("sale_prediction", "asks the other two, by name", ("product-bundling", "micro-promotion")),
+        Role("micro_promotion", "clicks in batches (flush, send up, empty); the leaders get discounts"),
+        Role("product_bundling", "likes and buys in a window that slides; bundles of products are fed back"),
+        Role(
+            "sale_prediction",
+            "one product, its bundle, and how popular they are: it asks the other two",
+            ("product-bundling", "micro-promotion"),
+        ),
         Role("spam_campaign", "changes its filter in flight: who, where, how few followers", seconds_min=30.0),
         Role("kmeans", "iterates: centroids down, sums up, until nothing moves"),
     )
