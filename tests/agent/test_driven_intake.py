@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 from memory_fleet import WALL_MS, events
 from program_fleet import ProgramFleet
 
 from agent import Agent
+from agent.parsing import Parsed
 from agent.programs import calls
 
 BATCHES = """
@@ -105,3 +107,22 @@ def test_code_that_drives_itself_can_map_events_too(fleet: ProgramFleet) -> None
     first = [{"length": 1, "n": 4, "at": WALL_MS + 5}, {"length": 2, "n": 2, "at": WALL_MS + 5}, own]
     assert rows(fleet) == [first, [{"length": 3, "n": 1, "at": WALL_MS + 7}, own]]
     assert [result.contributors for result in fleet.results] == [2, 2]
+
+
+@pytest.mark.parametrize("drives", [True, False])
+def test_what_was_read_before_the_columns_were_wanted_is_not_mapped(fleet: ProgramFleet, drives: bool) -> None:
+    """As where another job has been reading the stream: its last block comes without them."""
+    windowed = MAPPED.replace("drives = True", "").replace("GROUP BY length", "GROUP BY length WINDOWING 1 SECOND")
+    key = fleet.submit_code(MAPPED if drives else windowed.replace("timer_s = 2.0", ""))
+    fleet.catch_up()
+    before = Parsed((pl.DataFrame({"@time": [WALL_MS + 1200], "another": ["a"]}),), malformed=0)
+    fleet.insert(0, before)
+    fleet.settle()
+    for number in range(2):
+        fleet.insert(number, events("bb", at_ms=WALL_MS + 2200))
+    fleet.wait_long(2.5)
+    for number in range(2):
+        fleet.insert(number, events("last", at_ms=WALL_MS + 9500))
+    fleet.work()
+    assert fleet.log(key) == []
+    assert [row["n"] for row in rows(fleet)[0] if row["length"] == 2] == [2]
