@@ -15,11 +15,12 @@ OWN_TOKENS = 1 << 62
 
 
 class Held(NamedTuple):
-    """Some groups of one pane, and what was counted."""
+    """Some groups of one pane, and what was counted. `is_partial`: events of it were lost."""
 
     function: JobFunction
     state: pl.DataFrame
     counters: pl.DataFrame
+    is_partial: bool = False
 
 
 class HeldPaos:

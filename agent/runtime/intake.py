@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, Parsed, SourceColumn, parsed_rows
-from agent.runtime.feeds_wanted import Feed, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.feeds_wanted import Feed, FeedKey, as_named, columns_of_feed, merged_columns, placed
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Submit
 from agent.runtime.panes import END, FIRST_PANE, Run
@@ -224,7 +224,7 @@ class Intake:
         self._watermark.saw(key, newest)
 
     def _give(self, key: FeedKey, events: pl.DataFrame) -> None:
-        """To every version. What is read of a shared feed while its columns are on their way is of no use to one."""
+        """To every version. One that lacks columns of them begins later."""
         newest = events["@time"].max()
         assert isinstance(newest, int), "every event has a time"
         for worker in self._workers:
@@ -242,17 +242,8 @@ class Intake:
                 self._proposed.unseen.discard(key)
 
     def _as_named(self, key: FeedKey, function: JobFunction, events: pl.DataFrame) -> pl.DataFrame | None:
-        """A feed's events with the columns under the function's names; None where it, or the function, lacks some."""
-        if not function.is_ready:
-            return None
-        yielded = {(column.path, column.type): column.name for column in self.feeds[key].columns}
-        names = [(yielded[column.path, column.type], column.name) for column in columns_of(function)]
-        if any(name not in events.columns for name, _ in names):
-            return None
-        if all(name == wanted for name, wanted in names):
-            return events
-        kept = [name for name in ("@time", "@coerced") if name in events.columns]
-        return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+        """A feed's events as a function reads them; None where they, or the function, lack some."""
+        return as_named(self.feeds[key], columns_of(function), events) if function.is_ready else None
 
     def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
         """Takes rows of the job's own code as events of this moment."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from agent.parsing import SourceColumn
 from agent.programs.calls import About
 from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.driven_mapped_intake import DrivenMappedIntake
 from agent.runtime.feeds_wanted import Feed, merged_columns
 from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import Intake, columns_of
@@ -30,6 +31,8 @@ def new_intake(
 ) -> AnyIntake:
     """`map_events` has the job's code map events, where it does."""
     if versions.newest.function.drives:
+        if map_events is not None:
+            return DrivenMappedIntake(versions, feeds, message.begins, wall_ms, room, held, map_events)
         return DrivenIntake(versions, feeds, message.begins, wall_ms, room, held)
     if map_events is not None:
         return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, room, map_events)

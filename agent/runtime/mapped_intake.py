@@ -88,13 +88,16 @@ class MappedIntake(Intake):
 
     def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, wall_ms: int) -> None:
         times = chunk[TIME].to_list()
+        fields = {column.name: column.field for column in self.feeds[key].columns}
+        if any(name not in chunk.columns for name in fields):
+            self._later(lambda: self._pass_over(key, max(times), watermark_ms, wall_ms))
+            return
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
             self._note_losses()
             return
-        fields = {column.name: column.field for column in self.feeds[key].columns}
-        columns = {fields[name]: chunk[name].to_list() for name in chunk.columns if name in fields}
+        columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
         made: dict[bytes, Parsed | None] = {}
         for code in dict.fromkeys(worker.function.code for worker in self._all_workers()):
@@ -103,6 +106,12 @@ class MappedIntake(Intake):
         self._line.append(_Batch(self._numbers, key, times, watermark_ms, wall_ms, made))
         self._rows += len(times)
         self._go_through()
+
+    def _pass_over(self, key: FeedKey, newest: int, watermark_ms: int | None, wall_ms: int) -> None:
+        """Events that were read while the columns that the code wants were on their way: it begins after them."""
+        for worker in self._workers:
+            worker.begin_at(worker.next_pane(min(newest, wall_ms + FUTURE_MS)))
+        self._saw(key, watermark_ms, min(newest, wall_ms + FUTURE_MS), wall_ms)
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[Any]]) -> str | None:
         """A program has answered; what is wrong with that, if anything."""
