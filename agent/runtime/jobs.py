@@ -305,7 +305,7 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
-        if run is not None and self.program is not None and self.program.listens:
+        if run is not None and run.contributors and self.program is not None and self.program.listens:
             self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
         refused = self._combiner.refused
         late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
