@@ -13,6 +13,7 @@ from program_fleet import ProgramFleet
 from agent import Agent
 from agent.parsing import Parsed
 from agent.programs import calls
+from agent.runtime.patience import PATIENCE_S
 
 BATCHES = """
     from dataclasses import dataclass
@@ -123,6 +124,10 @@ def test_what_was_read_before_the_columns_were_wanted_is_not_mapped(fleet: Progr
     fleet.wait_long(2.5)
     for number in range(2):
         fleet.insert(number, events("last", at_ms=WALL_MS + 9500))
+    fleet.settle()
+    fleet.work()
+    # The master waits for what the first agent does not know of the window in which that was.
+    fleet.wait_long(2 * PATIENCE_S + 1)
     fleet.work()
     assert fleet.log(key) == []
     assert [row["n"] for row in rows(fleet)[0] if row["length"] == 2] == [2]
