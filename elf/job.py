@@ -124,7 +124,7 @@ class Job:
         raise JobError("takes no messages")
 
     def map(self, event: dict[str, Any]) -> Mapping[str, Any] | Iterable[Mapping[str, Any]] | None:
-        """What to count of one event: a row, several, or none."""
+        """What to count of one event: a row, several, or none. `event["@time"]` is when it happened (epoch ms)."""
 
     # Calls.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -27,6 +28,25 @@ class Window(msgspec.Struct, frozen=True):
     def is_complete(self) -> bool:
         """Whether every agent of the job is in it, with all of its events."""
         return self.contributors == self.expected and not self.partial
+
+    @property
+    def start_ms(self) -> int:
+        """When it begins (epoch ms). Raises ValueError where the job has no windows, or cuts its batches itself."""
+        return _epoch_ms(self.window_start)
+
+    @property
+    def end_ms(self) -> int:
+        """When it ends (epoch ms); of a job that drives itself, the pane. Raises ValueError where there is none."""
+        return _epoch_ms(self.window_end)
+
+
+def _epoch_ms(instant: str | None) -> int:
+    """Epoch ms of an RFC 3339 time.
+
+    >>> _epoch_ms("1970-01-01T00:00:01.500Z")
+    1500
+    """
+    return round(datetime.fromisoformat(instant or "").timestamp() * 1000)
 
 
 def read_window(json: bytes) -> Window:

@@ -15,6 +15,7 @@ from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
 from elf.sealing import sealed
+from elf.shipped import JOBS, shipped
 from elf.terminal import printable, tell
 from overlay import format_id
 
@@ -42,11 +43,14 @@ class JobFile:
 
 
 def read_job(path: Path) -> JobFile:
-    """Reads and executes a job's file, with the rights of whoever does it. Raises JobFileError."""
+    """Reads and executes a job's file, with the rights of whoever does it. Raises JobFileError.
+
+    Where there is no such file, the path may be the name of a job that comes with ELF.
+    """
     try:
-        source = path.read_bytes()
+        source = (path if path.exists() else shipped(str(path)) or path).read_bytes()
     except OSError as error:
-        raise UsageError(f"{printable(str(path))}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{printable(str(path))}: {(error.strerror or str(error)).lower()}{_hint(path)}") from None
     if len(source) > SOURCE_BYTES_MAX:
         raise JobFileError(
             f"{printable(str(path))}: has {len(source):,} bytes, a job's code may have {SOURCE_BYTES_MAX:,}"
@@ -60,6 +64,11 @@ def read_job(path: Path) -> JobFile:
             f"{printable(str(path))}: queries has at most {FUNCTIONS_MAX - 1} names, none of them {FIRST}"
         )
     return JobFile(source, described)
+
+
+def _hint(path: Path) -> str:
+    """What a plain word may have been meant for."""
+    return f"; jobs that come with ELF are {', '.join(JOBS)}" if path.suffix == "" and len(path.parts) == 1 else ""
 
 
 def job_file(path: Path) -> JobFile:

@@ -212,6 +212,10 @@ class Empty(msgspec.Struct, frozen=True, tag=True):
     """cbt.empty."""
 
 
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """The callback that has flushed is over: what came meanwhile may be gathered."""
+
+
 class Read(msgspec.Struct, frozen=True, tag=True):
     """The rows of PAOs are waited for."""
 
@@ -241,7 +245,7 @@ class Change(msgspec.Struct, frozen=True, tag=True):
 
 FromProgram = (
     Loaded | Failed | Said | Multicast | Route | Ask | Reply | Subscribe | Insert | Mapped
-    | Flush | Empty | Read | SendTo | Show | Change
+    | Flush | Empty | Returned | Read | SendTo | Show | Change
 )  # fmt: skip
 
 _to_program: msgspec.msgpack.Decoder[ToProgram] = msgspec.msgpack.Decoder(ToProgram)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
 from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.driven_mapped_intake import DrivenMappedIntake
 from agent.runtime.installations import Installations
 from agent.runtime.jobs import JobPart
 from agent.runtime.letters import Letters
@@ -137,7 +138,7 @@ class Acts:
             case calls.Insert(columns=columns):
                 if len(set(map(len, columns.values()))) == 1:
                     intake.put(columns, wall_ms)
-            case calls.Mapped() if isinstance(intake, MappedIntake):
+            case calls.Mapped() if isinstance(intake, MappedIntake | DrivenMappedIntake):
                 fault = intake.mapped(program.digest, act.batch, act.origins, act.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
@@ -145,6 +146,8 @@ class Acts:
                 intake.flush(token)
             case calls.Empty() if isinstance(intake, DrivenIntake):
                 intake.empty()
+            case calls.Returned() if isinstance(intake, DrivenIntake):
+                intake.gather_waiting()
             case calls.SendTo(token=token, pane=pane) if isinstance(intake, DrivenIntake):
                 wrong = intake.send(token, pane, wall_ms)
                 self._parts.sent(part, now)

@@ -6,11 +6,11 @@ Code is looked at by everyone who takes part in a job, and runs where the job wo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.creators import STOP, Creators, NotTheirsError, creator_of
-from agent.runtime.programs import Program, Programs
+from agent.runtime.jobs import JobPart
+from agent.runtime.programs import Programs
 from agent.runtime.version_messages import Version
 from overlay import Id
 
@@ -19,17 +19,6 @@ NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is,
 
 class NotAbleError(Exception):
     """This agent cannot run a job's code, and why, in one line."""
-
-
-class NeedsCode(Protocol):
-    """A part in a job. `programs` are those of its versions, by the digest of their code."""
-
-    app_id: Id
-    works: bool
-    programs: dict[bytes, Program]
-
-    @property
-    def is_root(self) -> bool: ...
 
 
 class Code:
@@ -60,20 +49,20 @@ class Code:
             raise NotTheirsError(NOT_STOPPED)
         self.creators.check(app_id, name, seal, STOP, self._programs.wall_ms)
 
-    def is_there(self, part: NeedsCode, name: str, bundle: Bundle | None) -> bool:
+    def is_there(self, part: JobPart, name: str, bundle: Bundle | None) -> bool:
         """Whether nothing more is needed to run this version; else its code is being loaded. Raises NotAbleError."""
-        if bundle is None or not bundle.source or not (part.works or part.is_root):
+        if bundle is None or not bundle.source or not (part.works or part.master is not None):
             return True
         digest = bundle.contents.digest()
         program = part.programs.get(digest)
         if program is None:
             program = part.programs[digest] = self._programs.start(part.app_id, name, bundle.source, digest)
-            program.is_root = part.is_root
+            program.is_root = part.master is not None
         if program.failure is not None:
             raise NotAbleError(program.failure)
         return program.is_ready
 
-    def keep(self, part: NeedsCode, versions: Iterable[Version], proposed: bytes | None = None) -> None:
+    def keep(self, part: JobPart, versions: Iterable[Version], proposed: bytes | None = None) -> None:
         """Ends the programs of a part that neither these versions nor a proposed one need."""
         needed = {one.bundle.contents.digest() for one in versions if one.bundle is not None} | {proposed}
         for digest in [digest for digest in part.programs if digest not in needed]:

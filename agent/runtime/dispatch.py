@@ -92,7 +92,7 @@ class Dispatch:
                 self.offices.tell_log(message, event, now)
             case Letter(sender=sender, message=typed):
                 part = self.parts.get(message.app_id)
-                if part is None or not part.is_root:
+                if part is None or part.master is None:
                     self.offices.no_job(message.app_id, event, now)
                 else:
                     self.acts.deliver(part.program, event, sender, typed, now)

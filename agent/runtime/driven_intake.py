@@ -2,6 +2,7 @@
 
 What is read is gathered in one tree. `flush` holds what is in it, under a token of the program's; `send` makes that the
 agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it again, and more.
+What is read between a flush and the end of the callback that has flushed waits: `empty` takes nothing but was flushed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from agent.parsing import Parsed, parsed_rows
-from agent.runtime.feeds_wanted import Feed, WantedFeeds
+from agent.runtime.feeds_wanted import Feed, WantedFeeds, as_named
 from agent.runtime.feeds_wanted import FeedKey as Key
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
@@ -25,6 +26,8 @@ from agent.runtime.watermark import FUTURE_MS, believed
 from agent.runtime.worker import KEPT_BYTES_MAX, SELF
 from overlay import Id
 
+WAITING_ROWS_MAX = 200_000
+"""Events that wait; further ones are dropped, and the next batch says that it is partial."""
 PANE_AHEAD_MS = 86_400_000
 """A pane may not be later than the agent's clock by more than this: none could follow it."""
 
@@ -58,7 +61,11 @@ class DrivenIntake:
         self._counters: list[pl.DataFrame] = []
         self._malformed = 0
         self._lacking: set[Key] = set()
+        self._lacks_some = False
+        """Whether events of this batch were lost."""
         self._held = held
+        self._waiting: list[tuple[Key, Parsed, int]] | None = None
+        self._waiting_rows = 0
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
         wanted.want(app_id, self.feeds.values(), now=True)
@@ -99,22 +106,44 @@ class DrivenIntake:
         """It has no windows that a feed could be too late for."""
         return False
 
-    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:  # noqa: ARG002
-        """Gathers a parsed block."""
+    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
+        """Gathers a parsed block, now or when the callback that has flushed is over."""
+        if self._waiting is None:
+            self._take(key, parsed, wall_ms)
+            return
+        self._waiting_rows += sum(frame.height for frame in parsed.frames)
+        if self._waiting_rows <= WAITING_ROWS_MAX:
+            self._waiting.append((key, parsed, wall_ms))
+
+    def gather_waiting(self) -> None:
+        """The callback that has flushed is over."""
+        waiting, self._waiting = self._waiting, None
+        self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
+        self._waiting_rows = 0
+        for key, parsed, wall_ms in waiting or ():
+            self._take(key, parsed, wall_ms)
+
+    def _take(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
         self._malformed += parsed.malformed
-        wanted = [column.name for column in columns_of(self._function)]
         for frame in parsed.frames:
             events, _ = believed(frame, wall_ms + FUTURE_MS)
-            if events.height and all(name in events.columns for name in wanted):
-                self._gather(events)
+            mine = as_named(self.feeds[key], columns_of(self._function), events)
+            if mine is not None and mine.height:
+                self._gather(mine)
 
     def _gather(self, events: pl.DataFrame) -> None:
         events = self._function.in_range(events)
         coerced = int(events["@coerced"].sum()) if "@coerced" in events.columns else 0
+        self._count(events.height, self._store_matching(events), coerced)
+
+    def _store_matching(self, events: pl.DataFrame) -> int:
         selected = self._function.select(events)
         if selected.height:
             self._store.insert(selected)
-        self._counters.append(count(pane=[0], events=[events.height], coerced=[coerced], matched=[selected.height]))
+        return selected.height
+
+    def _count(self, events: int, matched: int, coerced: int = 0) -> None:
+        self._counters.append(count(pane=[0], events=[events], coerced=[coerced], matched=[matched]))
         if len(self._counters) > 256:
             self._counters = [add_counters(self._counters)]
 
@@ -140,12 +169,14 @@ class DrivenIntake:
         """Holds all that is gathered. O(n log n) in its groups."""
         frames = [frame for frame in self._store.flush() if frame is not None]
         counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
-        self._held.hold(token, Held(self._function, self._function.gather(frames), counters))
+        is_partial = self._lacks_some or bool(self._lacking)
+        self._waiting = self._waiting or []
+        self._held.hold(token, Held(self._function, self._function.gather(frames), counters, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
         self._store.empty()
-        self._counters, self._malformed = [], 0
+        self._counters, self._malformed, self._lacks_some = [], 0, False
 
     def send(self, token: int, pane: int, wall_ms: int) -> str | None:
         """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""
@@ -161,7 +192,7 @@ class DrivenIntake:
         state, counters = (
             frame.with_columns(pl.lit(pane, pl.Int64).alias("pane")) for frame in (held.state, held.counters)
         )
-        run = Run(self.frontier, pane, SELF, state, counters, SELF if self._lacking else 0)
+        run = Run(self.frontier, pane, SELF, state, counters, SELF if held.is_partial else 0)
         self._sealed.append(run)
         self._fresh.append(run)
         self.frontier = pane

@@ -7,11 +7,13 @@ comes twice, under two names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from agent.parsing import SourceColumn
+import polars as pl
+
+from agent.parsing import COERCED, TIME, SourceColumn
 from agent.runtime.messages import Enrolled
 from agent.runtime.panes import FIRST_PANE
 
@@ -70,6 +72,24 @@ def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tu
 def columns_of_feed(key: FeedKey, feeds: Iterable[Feed]) -> tuple[SourceColumn, ...]:
     """All that is read of a feed already."""
     return merged_columns(feed.columns for feed in feeds if feed.key == key)
+
+
+def as_named(feed: Feed, columns: Iterable[SourceColumn], events: pl.DataFrame) -> pl.DataFrame | None:
+    """A feed's events with these of its columns under their own names; None where the events lack some.
+
+    What is read of a shared feed while further columns are on their way is of no use to the job that wants those.
+    """
+    yielded = {(column.path, column.type): column.name for column in feed.columns}
+    names = [(yielded[column.path, column.type], column.name) for column in columns]
+    return renamed(events, names) if all(name in events.columns for name, _ in names) else None
+
+
+def renamed(events: pl.DataFrame, names: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Events with these columns only, and those that all have: `names` says what each is called, and is to be."""
+    if all(name == wanted for name, wanted in names):
+        return events
+    kept = [name for name in (TIME, COERCED) if name in events.columns]
+    return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
 
 
 def feeds_of_job(

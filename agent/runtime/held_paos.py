@@ -15,11 +15,12 @@ OWN_TOKENS = 1 << 62
 
 
 class Held(NamedTuple):
-    """Some groups of one pane, and what was counted."""
+    """Some groups of one pane, and what was counted. `is_partial`: events of it were lost."""
 
     function: JobFunction
     state: pl.DataFrame
     counters: pl.DataFrame
+    is_partial: bool = False
 
 
 class HeldPaos:
@@ -28,6 +29,7 @@ class HeldPaos:
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}
         self._given = 0
+        self._received: list[tuple[int, int]] = []
 
     def hold(self, token: int, held: Held) -> None:
         """Holds PAOs under a token of the program's."""
@@ -35,11 +37,16 @@ class HeldPaos:
         while len(self._held) > HELD_MAX:
             del self._held[next(iter(self._held))]
 
-    def give(self, held: Held) -> int:
-        """Holds PAOs under a token that it gives."""
+    def receive(self, child: int, held: Held) -> None:
+        """Holds PAOs of a child, of which the program is to be told."""
         self._given += 1
         self.hold(OWN_TOKENS + self._given, held)
-        return OWN_TOKENS + self._given
+        self._received.append((child, OWN_TOKENS + self._given))
+
+    def received(self) -> list[tuple[int, int]]:
+        """Whose PAOs have come, and the tokens they are held under, since the last call."""
+        received, self._received = self._received, []
+        return received
 
     def get(self, token: int) -> Held | None:
         return self._held.get(token)

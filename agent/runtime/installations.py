@@ -14,6 +14,7 @@ from agent.runtime.creators import NotTheirsError
 from agent.runtime.feeds_wanted import Feed, feeds_of_worker
 from agent.runtime.intakes import columns_read
 from agent.runtime.jobs import JobPart
+from agent.runtime.master import reads_app
 from agent.runtime.messages import Enrolled
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.parts import Parts
@@ -69,7 +70,7 @@ class Installations:
         """What children send is still combined: plans do no harm, and no other way may lead to the root."""
         self._tell_unable(part, message, reason, now, wall_ms)
         self._parts.work_no_more(part, now)
-        if not part.is_needed or part.is_root:
+        if not part.is_needed or part.master is not None:
             return True
         return self._install(part, msgspec.structs.replace(message, number=None), sender, now, wall_ms)
 
@@ -85,7 +86,7 @@ class Installations:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None:
             # Where another job's results are read, not the clock, but that job says what it will be able to know.
-            begun_ms = FIRST_PANE if part.reads_app else wall_ms
+            begun_ms = FIRST_PANE if reads_app(part.master) else wall_ms
             self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
             self._parts.await_feeds(part)
         if part.program is not None:
@@ -170,7 +171,7 @@ class Installations:
             message = Prepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
             self._parts.tell_master(part, message, now)
             return True
-        if part.parked is not None and not part.is_root:
+        if part.parked is not None and part.master is None:
             enrolled, master = part.parked
             reason = program.failure or ""
             self._install_without_working(part, enrolled, master, reason, now, self._programs.wall_ms)

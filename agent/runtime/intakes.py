@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from agent.parsing import SourceColumn
 from agent.programs.calls import About
 from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.driven_mapped_intake import DrivenMappedIntake
 from agent.runtime.feeds_wanted import Feed, WantedFeeds, merged_columns
 from agent.runtime.held_paos import HeldPaos
 from agent.runtime.intake import Intake, columns_of
@@ -30,7 +31,8 @@ def new_intake(
 ) -> AnyIntake:
     """`map_events` has the job's code map events, where it does."""
     if versions.newest.function.drives:
-        return DrivenIntake(message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted, held)
+        about_it = (message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted, held)
+        return DrivenIntake(*about_it) if map_events is None else DrivenMappedIntake(*about_it, map_events)
     if map_events is not None:
         return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted, map_events)
     return Intake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)

@@ -53,8 +53,6 @@ class JobPart:
         self.map_events: Send | None = None
         """Has that code map events."""
         self.paos = HeldPaos()
-        self.received: list[tuple[int, int]] = []
-        """Of children's PAOs that the job's code is to be told of: the child, and the token they are held under."""
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
@@ -73,19 +71,10 @@ class JobPart:
         return self.works or self.forwards or self.master is not None
 
     @property
-    def is_root(self) -> bool:
-        return self.master is not None
-
-    @property
     def program(self) -> Program | None:
         """The code of the newest version in force."""
         code = self.versions.newest.function.code if self.versions is not None else None
         return self.programs.get(code) if code is not None else None
-
-    @property
-    def reads_app(self) -> bool:
-        """Whether the job reads another one's results, and its master, which is to do so, is here."""
-        return self.master is not None and self.master.app is not None
 
     def close(self) -> None:
         """This agent does not work on the job any more, or another job begins in its place."""
@@ -300,19 +289,13 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
-        self._note_received(child, run)
+        if run is not None and run.contributors and self.program is not None and self.program.listens:
+            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
         refused = self._combiner.refused
         late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
         self.refused += self._combiner.refused - refused
         self._take_loose(late)
         return True
-
-    def _note_received(self, child: int, run: Run | None) -> None:
-        about = self.program.about if self.program is not None else None
-        if run is not None and run.contributors and about is not None and about.receives:
-            assert self.versions is not None
-            function = self.versions.at(run.upto).function
-            self.received.append((child, self.paos.give(Held(function, run.state, run.counters))))
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)

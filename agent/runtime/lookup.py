@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -15,7 +15,7 @@ class Lookup:
     """Of one version. `app` is the name of the job that is joined.
 
     `is_settled`: events can be joined; before, their rows may be on the way. `lacks`: what it has is not the latest
-    result; `is_refused`: because that one cannot be joined with.
+    result, or that is not whole; `is_refused`: the latest one cannot be joined with.
     """
 
     def __init__(self, plan: query.Plan, join: query.PlanJoin) -> None:
@@ -34,8 +34,10 @@ class Lookup:
 
     def hold(self, json: bytes | None) -> None:
         """Takes a result; None: the job has none so far. Raises ResultError, and keeps the one before."""
-        frames: Iterable[pl.DataFrame] = () if json is None else read_result(json).table(self._columns)
+        self.is_refused = self.lacks = True
+        result = None if json is None else read_result(json)
         try:
-            self._stage.hold(list(frames))
+            self._stage.hold([] if result is None else result.table(self._columns))
         except query.TableError as error:
             raise ResultError(str(error)) from None
+        self.is_refused, self.lacks = False, result is not None and not result.is_whole

@@ -142,14 +142,11 @@ class Lookups:
     def _give(self, lookup: Lookup, table: _Table, now: float) -> None:
         if lookup.revision < table.revision:
             lookup.revision = table.revision
-            lookup.is_settled = True
+            lookup.is_settled, was_refused = True, lookup.is_refused
             try:
                 lookup.hold(table.json)
             except ResultError as error:
-                if not lookup.is_refused:
+                if not was_refused:
                     self._warn(lookup.app, str(error))
-                lookup.is_refused = lookup.lacks = True
-            else:
-                lookup.is_refused = lookup.lacks = False
         lookup.is_settled |= now - table.wanted_since > PATIENCE_S
         lookup.lacks |= table.behind_since is not None and now - table.behind_since > STALE_S

@@ -120,14 +120,18 @@ class MappedIntake(Intake):
 
     def _map(self, key: FeedKey, chunk: pl.DataFrame, watermark_ms: int | None, wall_ms: int) -> None:
         times = chunk[TIME].to_list()
+        fields = {column.name: column.field for column in self.feeds[key].columns}
+        if any(name not in chunk.columns for name in fields):
+            newest = min(max(times), wall_ms + FUTURE_MS)
+            self._later(lambda operator: _pass_over(operator, key, newest, come_to(watermark_ms, newest, wall_ms)))
+            return
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
             for operator in self._fed():
                 operator.lost_upto = self._lost_upto
             return
-        fields = {column.name: column.field for column in self.feeds[key].columns}
-        columns = {fields[name]: chunk[name].to_list() for name in chunk.columns if name in fields}
+        columns = {field: chunk[name].to_list() for name, field in fields.items()}
         self._numbers += 1
         made: dict[bytes, _Made | None] = {}
         for code in dict.fromkeys(function.code for function in self.functions()):
@@ -202,3 +206,9 @@ class MappedIntake(Intake):
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Its operators know."""
+
+
+def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None) -> None:
+    """Events that were read while the columns that the code wants were on their way: it begins after them."""
+    operator.lacks(newest)
+    operator.saw(key, 0, watermark_ms)

@@ -207,6 +207,11 @@ class Master:
         return self.ready == self.roster.present()
 
 
+def reads_app(master: Master | None) -> bool:
+    """Whether a job reads another one's results, and its master, which is to do so, is here."""
+    return master is not None and master.app is not None
+
+
 def window_of(function: JobFunction) -> int:
     """The length of its windows (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
     if function.pane_ms is None:

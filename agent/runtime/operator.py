@@ -18,7 +18,7 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.batches import Batch, Batches
-from agent.runtime.feeds_wanted import FeedKey
+from agent.runtime.feeds_wanted import FeedKey, renamed
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
 from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count
@@ -161,7 +161,7 @@ class Operator:
             return
         self.unseen.discard(key)
         self.seen_ms = max(self.seen_ms, newest)
-        self.put(_as_named(events, names))
+        self.put(renamed(events, names))
 
     def lacks(self, newest: int) -> None:
         """Was not given events up to this time (epoch ms)."""
@@ -377,14 +377,6 @@ class Operator:
         lacking = any(self._sealed_upto < pane <= upto for pane in self._lacking)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
         return Run(self._sealed_upto, upto, SELF, state, counters.filter(inside), partial)
-
-
-def _as_named(events: pl.DataFrame, names: tuple[tuple[str, str], ...]) -> pl.DataFrame:
-    """A feed's events with the columns under the function's names."""
-    if all(name == wanted for name, wanted in names):
-        return events
-    kept = [name for name in ("@time", "@coerced") if name in events.columns]
-    return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
 
 
 def _rows(frames: list[pl.DataFrame]) -> int:

@@ -14,7 +14,7 @@ from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, WantedFeeds
 from agent.runtime.jobs import JobPart
 from agent.runtime.mapped_intake import Send
-from agent.runtime.master import Master
+from agent.runtime.master import Master, reads_app
 from agent.runtime.message import Message
 from agent.runtime.messages import Announce, Commit, Enrol, Received, Snapshot
 from agent.runtime.operators import Operators
@@ -77,7 +77,7 @@ class Parts:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        has_events = bool(self.streams_of(announce.stream)) or (part is not None and part.reads_app)
+        has_events = bool(self.streams_of(announce.stream)) or (part is not None and reads_app(part.master))
         works = has_events and (self.takes_work or (part is not None and part.intake is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
         if part is None and not works and not self._node.children(announce.app_id):
@@ -231,7 +231,7 @@ class Parts:
 
     def _call_back(self, part: JobPart) -> None:
         """Tells the job's code of what children have sent."""
-        received, part.received = part.received, []
+        received = part.paos.received()
         if (program := part.program) is not None:
             for child, token in received:
                 self._programs.call(program, CodeReceived(self._programs.place(program), format_id(child), token))

@@ -62,6 +62,11 @@ class Program:
         return self.about is not None and self.about.maps
 
     @property
+    def listens(self) -> bool:
+        """Whether it is told of what children send."""
+        return self.about is not None and self.about.receives
+
+    @property
     def is_over(self) -> bool:
         return self.state is _State.OVER
 

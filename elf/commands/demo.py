@@ -7,35 +7,51 @@ from pathlib import Path
 
 import click
 
-from elf.errors import ElfError
+from elf.errors import ElfError, UsageError
+from elf.terminal import printable
 
 SECONDS_MAX = 3600
 EXAMPLES = """\b
 Examples:
   elf demo
   elf demo --seconds 90 --keep shop-logs
+  elf demo figure1
 """
 
 
 @click.command(epilog=EXAMPLES, short_help="See it work: web servers, agents, a live answer, and a kill.")
+@click.argument("job", metavar="[JOB]", required=False)
 @click.option("--seconds", type=click.FloatRange(1, SECONDS_MAX), default=45, show_default=True,
               help="How long visitors send requests and windows are shown.")  # fmt: skip
 @click.option("--keep", metavar="DIR", type=click.Path(file_okay=False, path_type=Path),
               help="Keep the servers' logs in DIR; else they are deleted at the end.")  # fmt: skip
-def demo(seconds: float, keep: Path | None) -> None:
+def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     """See ELF at work: 8 small web servers on this machine, 8 agents beside them, one query over all, live.
 
     On the way one agent is killed, and started again: the answer goes on and says who is missing. The demo needs no
     configuration, listens on 127.0.0.1 only, and leaves nothing behind.
+
+    With JOB, one of the jobs written in Python that come with ELF runs on the agents instead: micro_promotion,
+    product_bundling, sale_prediction, spam_campaign or kmeans; or figure1, the three jobs of the paper's Figure 1, of
+    which one asks the other two. In the end all results are held against the servers' logs, counted anew: exit code 1
+    if they do not agree.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
     from elf.demo.interruption import orderly_end
+    from elf.demo.job_plays import PLAYS, play
+    from elf.demo.job_show import show_jobs
     from elf.demo.show import show
     from elf.output import terminal
 
+    roles = play(job) if job is not None else None
+    if job is not None and roles is None:
+        raise UsageError(f"{printable(job)}: there is no such demo; there are {', '.join(PLAYS)}")
     try:
         with orderly_end():
-            show(terminal(sys.stdout), seconds, keep)
+            if roles is None:
+                show(terminal(sys.stdout), seconds, keep)
+            else:
+                show_jobs(terminal(sys.stdout), roles, seconds, keep)
     except BrokenPipeError:  # of standard output
         raise
     except (DemoError, OSError) as error:

@@ -21,8 +21,9 @@ SETTLE_S = 5.0
 """So long the command waits for all agents to say that they run the job; it goes on in any case."""
 EXAMPLES = """\b
 Examples:
-  elf submit micro_promotion.py
-  elf submit --app promotion-eu micro_promotion.py && elf follow promotion-eu
+  elf submit errors.py
+  elf submit --app errors-eu errors.py && elf follow errors-eu
+  elf submit micro_promotion    # one that comes with ELF
 """
 
 
@@ -34,6 +35,9 @@ Examples:
 @socket_option
 def submit(file: Path, app: str | None, creator_folder: Path | None, output: str, socket: Path | None) -> None:
     """Run the job that FILE defines: one class that is an elf.Job.
+
+    A name instead of a file may be that of a job that comes with ELF: micro_promotion, product_bundling,
+    sale_prediction, spam_campaign or kmeans. `elf demo NAME` shows each.
 
     The file is executed here first, to see what it defines; then it is signed with your key and runs beside every agent
     that has the job's stream, contained. It goes on until `elf stop`.

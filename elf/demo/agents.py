@@ -98,6 +98,10 @@ class AgentFleet:
         """The folder of somebody whose jobs in Python this fleet runs."""
         return self.directory / "creator"
 
+    def shown(self, name: str) -> Path:
+        """Where an agent puts what jobs show to the web server beside it."""
+        return self.directory / name / "data" / "shown"
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._processes)

@@ -74,11 +74,11 @@ class Board:
     def render(self) -> RenderableType:
         """The whole picture, 23 lines at most with ten rows."""
         parts = [self._head(), *self._result(), Text(), self._fleet(), Text()]
-        return Group(*parts, *map(_happening, self.timeline[-TIMELINE_ROWS:]))
+        return Group(*parts, *map(happening, self.timeline[-TIMELINE_ROWS:]))
 
     def _head(self) -> Text:
         elapsed = min(self.elapsed_s, self.seconds)
-        head = Text(f"{_minutes(elapsed)} of {_minutes(self.seconds)}", style="bold")
+        head = Text(f"{minutes(elapsed)} of {minutes(self.seconds)}", style="bold")
         if self.load is not None:
             head.append(f" · {self.load.requests:,} requests answered", style="dim")
             if FLASH_BEGIN <= self.load.elapsed_s / self.load.seconds < FLASH_END:
@@ -113,12 +113,13 @@ def window_line(window: ShownWindow) -> str:
 
 def happening_line(at_s: float, text: str) -> str:
     """One line of the timeline."""
-    return f"{_minutes(at_s)}  {printable(text)}"
+    return f"{minutes(at_s)}  {printable(text)}"
 
 
-def _happening(entry: tuple[float, str]) -> Text:
+def happening(entry: tuple[float, str]) -> Text:
+    """An entry of the timeline, in the picture."""
     at_s, text = entry
-    return Text.assemble((_minutes(at_s), "dim"), "  ", printable(text))
+    return Text.assemble((minutes(at_s), "dim"), "  ", printable(text))
 
 
 def _completeness(window: ShownWindow) -> Text:
@@ -149,5 +150,6 @@ def _clock(moment_ms: int) -> str:
     return datetime.fromtimestamp(moment_ms / 1000).strftime("%H:%M:%S")
 
 
-def _minutes(seconds: float) -> str:
+def minutes(seconds: float) -> str:
+    """As `02:05`."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"

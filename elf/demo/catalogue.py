@@ -39,11 +39,18 @@ _NAMES = (
     "Curry,Ada,Linus,Grace,Ken,Barbara,Edsger,Radia,Alan,Margaret,Donald,Frances,Niklaus,Jean,Tim,Hedy,"
     "Claude,Katherine,Vint,Annie,Dennis,Sophie,Bjarne,Karen,Zoë"
 )
-_LOCATIONS = (
-    "Ohio,Georgia,Oregon,Texas,New York,California,Ontario,São Paulo,Zürich,Oslo,Lagos,Nairobi,Mumbai,"
-    "Osaka,Seoul,Sydney,Kraków,Porto,Lyon,Reykjavík"
-)
+LOCATIONS = {
+    "Ohio": (-83, 40), "Georgia": (-84, 34), "Oregon": (-123, 44), "Texas": (-97, 31), "New York": (-74, 41),
+    "California": (-119, 36), "Ontario": (-79, 44), "São Paulo": (-47, -24), "Zürich": (9, 47), "Oslo": (11, 60),
+    "Lagos": (3, 7), "Nairobi": (37, -1), "Mumbai": (73, 19), "Osaka": (135, 35), "Seoul": (127, 38),
+    "Sydney": (151, -34), "Kraków": (20, 50), "Porto": (-9, 41), "Lyon": (5, 46), "Reykjavík": (-22, 64),
+}  # fmt: skip
+"""Where visitors are: longitude and latitude."""
 _USERS = 500
+CAMPAIGN = "Erewhon"
+"""Where the accounts are that publish nothing but sales."""
+_SPAMMERS = 6
+_SPAM_POSITION = (-140, -45)
 
 USER_AGENTS = (
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36",
@@ -76,6 +83,9 @@ class User:
     name: str
     location: str
     address: str
+    followers: int = 0
+    longitude: float = 0.0
+    latitude: float = 0.0
 
 
 def _slug(name: str) -> str:
@@ -83,15 +93,37 @@ def _slug(name: str) -> str:
 
 
 def _user(number: int) -> User:
-    names, locations = _NAMES.split(","), _LOCATIONS.split(",")
+    names, locations = _NAMES.split(","), list(LOCATIONS)
     again, position = divmod(number, len(names))
-    network = ("192.0.2", "198.51.100", "203.0.113")[number % 3]  # the networks reserved for documentation
+    location = locations[number * 7 % len(locations)]
+    longitude, latitude = LOCATIONS[location]
     return User(
         id=343_284_040 + 7_919 * number,
         name=f"@{names[position]}{again or ''}",
-        location=locations[number * 7 % len(locations)],
-        address=f"{network}.{1 + number // 3 % 254}",
+        location=location,
+        address=_address(number),
+        followers=20 + number * 379 % 3_000,
+        longitude=round(longitude + number * 37 % 300 / 100 - 1.5, 2),
+        latitude=round(latitude + number * 61 % 300 / 100 - 1.5, 2),
     )
+
+
+def _spammer(number: int) -> User:
+    longitude, latitude = _SPAM_POSITION
+    return User(
+        id=700_000_000 + number,
+        name=f"@deals{number}",
+        location=CAMPAIGN,
+        address=_address(_USERS + number),
+        followers=number,
+        longitude=longitude,
+        latitude=latitude,
+    )
+
+
+def _address(number: int) -> str:
+    network = ("192.0.2", "198.51.100", "203.0.113")[number % 3]  # the networks reserved for documentation
+    return f"{network}.{1 + number // 3 % 254}"
 
 
 STORES = tuple(_TITLES)
@@ -101,3 +133,5 @@ PRODUCTS = tuple(
     for name in map(" ".join, pairs(titles.split(","), editions.split(",")))
 )
 USERS = tuple(_user(number) for number in range(_USERS))
+SPAMMERS = tuple(_spammer(number) for number in range(1, 1 + _SPAMMERS))
+VISITORS = (*USERS, *SPAMMERS)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
@@ -35,11 +36,13 @@ class Server:
 class _Process:
     """A server process, its ready line and what it said on stderr."""
 
-    def __init__(self, number: int, directory: Path) -> None:
+    def __init__(self, number: int, directory: Path, shown: Path | None) -> None:
         self.name = f"shop-{number}"
         self.directory = directory / self.name
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         arguments = ["--name", self.name, "--directory", str(self.directory), "--worker", str(number)]
+        if shown is not None:
+            arguments += ["--shown", str(shown)]
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "elf.demo.shop", *arguments],
             stdin=subprocess.PIPE,  # its life line: however this process ends, the server ends too
@@ -96,15 +99,17 @@ class _Process:
 class Shop:
     """`with Shop(directory) as shop:` runs the servers; their logs are in `directory`/shop-N and stay there.
 
-    Raises DemoError when a server cannot start. After the block no server is left and all logs are complete.
+    `shown` tells of each server, by its number, where the agent beside it puts what jobs show. Raises DemoError when a
+    server cannot start. After the block no server is left and all logs are complete.
     """
 
-    def __init__(self, directory: Path | str, *, servers: int = 8) -> None:
+    def __init__(self, directory: Path | str, *, servers: int = 8, shown: Callable[[int], Path] | None = None) -> None:
         if not 1 <= servers <= SERVERS_MAX:
             raise DemoError(f"a shop has between 1 and {SERVERS_MAX} servers, not {servers}")
         self.directory = Path(directory)
         self.servers: tuple[Server, ...] = ()
         self._count = servers
+        self._shown = shown
         self._processes: list[_Process] = []
 
     def __enter__(self) -> Self:
@@ -136,7 +141,8 @@ class Shop:
     def _start(self) -> None:
         try:
             for number in range(self._count):
-                self._processes.append(_Process(number, self.directory))
+                shown = self._shown(number) if self._shown is not None else None
+                self._processes.append(_Process(number, self.directory, shown))
         except OSError as error:
             raise DemoError(f"shop-{len(self._processes)} did not start: {error}") from error
         deadline = time.monotonic() + _START_TIMEOUT_S

@@ -81,8 +81,23 @@ class Snowflakes:
         return ((milliseconds << _WORKER_BITS | self._worker) << _SEQUENCE_BITS) | sequence
 
 
-def event_line(now_s: float, event_id: int, product: Product, user: User, *, clicks: int, buys: int) -> str:
-    """One JSON event with the fields of the paper's Figure 4, without its newline."""
+def event_line(
+    now_s: float,
+    event_id: int,
+    product: Product,
+    user: User,
+    *,
+    clicks: int = 0,
+    buys: int = 0,
+    likes: int = 0,
+    text: str | None = None,
+    discount: int = 0,
+) -> str:
+    """One JSON event, without its newline: the fields of the paper's Figure 4, then the shop's own.
+
+    `text` is what a visitor has published about the product, and `sale` whether it advertises one; `discount` is the
+    per cent that the visitor was shown.
+    """
     created_at = datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
     event = {
         "created_at": created_at.replace("+00:00", "Z"),
@@ -91,8 +106,20 @@ def event_line(now_s: float, event_id: int, product: Product, user: User, *, cli
         "clicks_count": clicks,
         "buys_count": buys,
         "store": product.store,
-        "user": {"id": user.id, "name": user.name, "location": user.location},
+        "user": {
+            "id": user.id,
+            "name": user.name,
+            "location": user.location,
+            "followers": user.followers,
+            "longitude": user.longitude,
+            "latitude": user.latitude,
+        },
+        "likes_count": likes,
     }
+    if text is not None:
+        event |= {"sale": "sale" in text.lower(), "text": text}
+    if discount:
+        event["discount"] = discount
     return json.dumps(event, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -115,7 +115,7 @@ class Performance:
             app = self.app if number == 1 else f"{self.app}-{number}"
             asked_at = trio.current_time()
             async with client.query(self.board.query, app=app, detach=True) as job:
-                acknowledged = await _everyone(job, len(self.fleet.names))
+                acknowledged = await everyone(job, len(self.fleet.names))
                 if acknowledged.master != self.victim or number == _NAMES_MAX:
                     break
                 await job.stop()
@@ -254,7 +254,7 @@ def shown(result: Result, now_ms: int, at_s: float) -> ShownWindow:
     )
 
 
-async def _everyone(job: AsyncJob, agents: int) -> Acknowledged:
+async def everyone(job: AsyncJob, agents: int) -> Acknowledged:
     """Waits until all agents run the job."""
     heard = "none"
     with trio.move_on_after(_ACKNOWLEDGED_TIMEOUT_S):

@@ -31,10 +31,10 @@ RATE_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What the load has done so far. `requests` counts answers; views and buys only those the shop took.
+    """What the load has done so far. `requests` counts answers, `events` those that changed the shop's counters.
 
-    Where no server failed, the shop's logs hold `requests` access lines and `views + buys` events, and over
-    these events SUM(clicks_count) is `clicks` and SUM(buys_count) is `bought`.
+    Where no server failed, the shop's logs hold `requests` access lines and `events` events, and over these
+    SUM(clicks_count) is `clicks`, SUM(likes_count) is `likes` and SUM(buys_count) is `bought`.
     """
 
     elapsed_s: float
@@ -42,12 +42,18 @@ class LoadReport:
     requests: int = 0
     errors: int = 0
     views: int = 0
+    likes: int = 0
     buys: int = 0
+    comments: int = 0
     clicks: int = 0
     bought: int = 0
     statuses: Mapping[int, int] = field(default_factory=dict)
     flash_product: str = FLASH_PRODUCT
     flash_views: int = 0
+
+    @property
+    def events(self) -> int:
+        return self.views + self.likes + self.buys + self.comments
 
 
 Progress = Callable[[LoadReport], object]
@@ -56,8 +62,7 @@ Progress = Callable[[LoadReport], object]
 @dataclass(slots=True)
 class _Totals:
     errors: int = 0
-    views: int = 0
-    buys: int = 0
+    done: Counter[Kind] = field(default_factory=Counter)
     clicks: int = 0
     bought: int = 0
     flash_views: int = 0
@@ -65,12 +70,13 @@ class _Totals:
 
     def add(self, request: Request, status: int) -> None:
         self.statuses[status] += 1
-        if request.kind is Kind.VIEW and status == 200:
-            self.views += 1
+        if status != (200 if request.kind is Kind.VIEW else 303):
+            return
+        self.done[request.kind] += 1
+        if request.kind is Kind.VIEW:
             self.clicks += request.count
             self.flash_views += request.flash
-        elif request.kind is Kind.BUY and status == 303:
-            self.buys += 1
+        elif request.kind is Kind.BUY:
             self.bought += request.count
 
     def report(self, elapsed_s: float, seconds: float) -> LoadReport:
@@ -79,8 +85,10 @@ class _Totals:
             seconds=seconds,
             requests=self.statuses.total(),
             errors=self.errors,
-            views=self.views,
-            buys=self.buys,
+            views=self.done[Kind.VIEW],
+            likes=self.done[Kind.LIKE],
+            buys=self.done[Kind.BUY],
+            comments=self.done[Kind.COMMENT],
             clicks=self.clicks,
             bought=self.bought,
             statuses=dict(sorted(self.statuses.items())),
@@ -91,7 +99,8 @@ class _Totals:
 class _Connection:
     """One keep-alive connection: idle, or waiting for the answer to `request` since `sent_at`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, server: int, port: int) -> None:
+        self.server = server
         self.port = port
         self.socket: socket.socket | None = None
         self.request: Request | None = None
@@ -143,10 +152,12 @@ class _Load:
     def __init__(self, ports: Sequence[int], seconds: float, rate: float, seed: int) -> None:
         self._seconds = seconds
         self._rate = rate
-        self._shopper = Shopper(seed)
+        self._shopper = Shopper(seed, max(1, len(ports)))
         self._balancer = random.Random(seed)
         self._selector = selectors.DefaultSelector()
-        self._connections = [_Connection(port) for port in ports for _ in range(_CONNECTIONS_PER_SERVER)]
+        self._connections = [
+            _Connection(server, port) for server, port in enumerate(ports) for _ in range(_CONNECTIONS_PER_SERVER)
+        ]
         self._idle = list(self._connections)
         self._totals = _Totals()
         self._due = 0.0
@@ -188,7 +199,7 @@ class _Load:
                 waiting.append(connection)
                 continue
             self._due -= 1
-            self._send(connection, self._shopper.request(fraction), now)
+            self._send(connection, self._shopper.request(fraction, connection.server), now)
         self._idle += waiting
 
     def _send(self, connection: _Connection, request: Request, now: float) -> None:

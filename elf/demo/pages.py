@@ -1,5 +1,6 @@
 """The shop's pages: from a path or a form to an answer, without knowing about sockets or logs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -7,6 +8,9 @@ from .catalogue import PRODUCTS, STORES, Product
 
 _FIELDS_MAX = 20
 _COUNT_MAX = 99
+_TEXT_CHARACTERS_MAX = 280
+DISCOUNT = 10
+"""Per cent, where a product has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,9 @@ class Answer:
     product: Product | None = None
     clicks: int = 0
     buys: int = 0
+    likes: int = 0
+    text: str | None = None
+    discount: int = 0
 
 
 def _page(title: str, content: str) -> bytes:
@@ -29,10 +36,11 @@ def _page(title: str, content: str) -> bytes:
     ).encode()
 
 
-def _product_page(product: Product) -> bytes:
+def _product_page(product: Product, discount: int = 0) -> bytes:
     blurb = " ".join([f"{product.name} is what everybody talks about."] * (1 + len(product.slug) % 7))
     form = f'<form method=post action=/cart><input type=hidden name=product value="{product.slug}">'
-    return _page(product.name, f"<p>{blurb}</p>\n{form}<button name=quantity value=1>Buy</button></form>")
+    offer = f"<p><strong>{discount} % off, today only</strong></p>\n" if discount else ""
+    return _page(product.name, f"{offer}<p>{blurb}</p>\n{form}<button name=quantity value=1>Buy</button></form>")
 
 
 def _store_page(store: str) -> bytes:
@@ -69,18 +77,20 @@ class Site:
         self._pages["/cart"] = _page("Your cart", "<p>Thank you for your order.</p>")
         self._pages |= {f"/store/{store}": _store_page(store) for store in STORES}
         self._products = {product.slug: (product, _product_page(product)) for product in PRODUCTS}
+        self._discounted = {product.name: _product_page(product, DISCOUNT) for product in PRODUCTS}
 
-    def get(self, target: str) -> Answer:
-        """The answer to GET of a request target, path and query string."""
+    def get(self, target: str, discounts: Collection[str] = ()) -> Answer:
+        """The answer to GET of a request target, path and query string. Products with a discount are named."""
         path, _, query = target.partition("?")
         if path.startswith("/product/"):
-            return self._view(path.removeprefix("/product/"), query)
+            return self._view(path.removeprefix("/product/"), query, discounts)
         body = self._pages.get(path)
         return self._missing if body is None else Answer(200, body)
 
     def post(self, target: str, form: bytes) -> Answer:
-        """The answer to POST: only the cart takes one, with the fields `product` (slug) and `quantity`."""
-        if target.partition("?")[0] != "/cart":
+        """The answer to POST: /cart, /like and /comment take a `product` (slug), and a `quantity` or a `text`."""
+        path = target.partition("?")[0]
+        if path not in ("/cart", "/like", "/comment"):
             return self._missing
         try:
             fields = _fields(form.decode())
@@ -90,9 +100,16 @@ class Site:
         product, _ = self._products.get(fields.get("product", ""), (None, b""))
         if product is None:
             return self._missing
-        return Answer(303, b"", location="/cart", product=product, buys=quantity)
+        if path == "/cart":
+            return Answer(303, b"", location="/cart", product=product, buys=quantity)
+        if path == "/like":
+            return Answer(303, b"", location=f"/product/{product.slug}", product=product, likes=1)
+        text = fields.get("text", "")
+        if not 0 < len(text) <= _TEXT_CHARACTERS_MAX:
+            return self._bad
+        return Answer(303, b"", location=f"/product/{product.slug}", product=product, text=text)
 
-    def _view(self, slug: str, query: str) -> Answer:
+    def _view(self, slug: str, query: str, discounts: Collection[str]) -> Answer:
         product, body = self._products.get(slug, (None, b""))
         if product is None:
             return self._missing
@@ -100,4 +117,6 @@ class Site:
             clicks = _count(_fields(query), "clicks")
         except ValueError:
             return self._bad
+        if product.name in discounts:
+            return Answer(200, self._discounted[product.name], product=product, clicks=clicks, discount=DISCOUNT)
         return Answer(200, body, product=product, clicks=clicks)

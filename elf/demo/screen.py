@@ -3,11 +3,17 @@
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from .board import Board, ShownWindow, happening_line, window_line
+from .board import ShownWindow, happening_line, window_line
+
+
+class Picturesque(Protocol):
+    """Something to be shown as a picture."""
+
+    def render(self) -> RenderableType: ...
 
 
 class Screen(Protocol):
@@ -29,7 +35,7 @@ class Screen(Protocol):
 class Picture:
     """The board, redrawn in place. It is drawn from the caller's thread: another could only fail unseen."""
 
-    def __init__(self, console: Console, board: Board) -> None:
+    def __init__(self, console: Console, board: Picturesque) -> None:
         self._board = board
         self._live = Live(console=console, auto_refresh=False)
 
@@ -80,5 +86,5 @@ class Lines:
         self._console.file.flush()
 
 
-def screen_for(console: Console, board: Board) -> Screen:
+def screen_for(console: Console, board: Picturesque) -> Screen:
     return Picture(console, board) if console.is_terminal else Lines(console)

@@ -24,7 +24,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from .catalogue import USERS, User
+from .catalogue import VISITORS, User
+from .discounts import Discounts
 from .journal import AccessClock, Journal, Snowflakes, access_line, event_line
 from .pages import Answer, Site
 
@@ -36,7 +37,7 @@ _FORM_BYTES_MAX = 16_384
 _REQUEST_LINE_LOGGED_MAX = 8_192
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _GUEST = User(id=0, name="@guest", location="unknown", address="127.0.0.1")
-_USERS = {str(user.id): user for user in USERS}
+_USERS = {str(user.id): user for user in VISITORS}
 
 
 class ShopServer(ThreadingHTTPServer):
@@ -44,8 +45,9 @@ class ShopServer(ThreadingHTTPServer):
 
     request_queue_size = 128
 
-    def __init__(self, journal: Journal, snowflakes: Snowflakes, failures: random.Random) -> None:
+    def __init__(self, journal: Journal, snowflakes: Snowflakes, failures: random.Random, discounts: Discounts) -> None:
         self.journal = journal
+        self.discounts = discounts
         self.snowflakes = snowflakes
         self.failures = failures
         self.site = Site()
@@ -85,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0":
             self.close_connection = True  # its body stays unread, and so nothing after it can be understood
-        self._answer(self.server.site.get(self.path))
+        self._answer(self.server.site.get(self.path, self.server.discounts.products()))
 
     do_HEAD = do_GET  # noqa: N815 - http.server looks for this name
 
@@ -148,7 +150,17 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         user = _USERS.get(self.headers.get("Cookie", "").removeprefix("user="), _GUEST)
         event_id = self.server.snowflakes.take(now_s)
-        return event_line(now_s, event_id, answer.product, user, clicks=answer.clicks, buys=answer.buys)
+        return event_line(
+            now_s,
+            event_id,
+            answer.product,
+            user,
+            clicks=answer.clicks,
+            buys=answer.buys,
+            likes=answer.likes,
+            text=answer.text,
+            discount=answer.discount,
+        )
 
     def _address(self) -> str:
         forwarded = self.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
@@ -157,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         return str(self.client_address[0])
 
 
-def serve(name: str, directory: Path, worker: int) -> int:
+def serve(name: str, directory: Path, worker: int, shown: Path | None) -> int:
     """Run one server until it is told to stop; the exit code. The main thread of the process must call it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # before any thread: all of them inherit it
     failed: list[OSError] = []
@@ -168,7 +180,7 @@ def serve(name: str, directory: Path, worker: int) -> int:
 
     directory.mkdir(parents=True, exist_ok=True)
     journal = Journal(directory, fail)
-    with ShopServer(journal, Snowflakes(worker), random.Random(name)) as server:
+    with ShopServer(journal, Snowflakes(worker), random.Random(name), Discounts(shown)) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         threading.Thread(target=_stop_with_parent, daemon=True).start()
         print(json.dumps({"name": name, "port": server.server_port}), flush=True)
@@ -199,9 +211,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="the server's name, such as shop-0")
     parser.add_argument("--directory", required=True, type=Path, help="where its two logs go")
     parser.add_argument("--worker", type=int, default=0, help="a number no other server has, for event ids")
+    parser.add_argument("--shown", type=Path, help="where the agent beside it puts what jobs show")
     options = parser.parse_args(arguments)
     try:
-        return serve(options.name, options.directory, options.worker)
+        return serve(options.name, options.directory, options.worker, options.shown)
     except (OSError, ValueError) as error:
         print(f"{options.name}: {error}", file=sys.stderr)
         return 1

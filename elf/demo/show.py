@@ -39,18 +39,18 @@ BY_STATUS = "SELECT status, COUNT(*) AS answers FROM access GROUP BY status"
 def show(console: Console, seconds: float, keep: Path | None) -> None:
     """Raises DemoError and ElfError in one line; nothing that it started is left then."""
     with ExitStack() as stage:
-        logs = _kept(keep) if keep is not None else None
-        directory = stage.enter_context(_temporary_directory())
+        logs = kept(keep) if keep is not None else None
+        directory = stage.enter_context(temporary_directory())
         shop = stage.enter_context(Shop(logs or directory, servers=SERVERS))
         ports = ", ".join(str(server.port) for server in shop.servers)
-        _say(console, f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {shop.directory}")
+        say(console, f"{SERVERS} web servers on 127.0.0.1, ports {ports}, logging into {shop.directory}")
         fleet = stage.enter_context(AgentFleet(directory / "agents", _agents(shop.servers)))
         stage.enter_context(undisturbed_end())
-        _say(
+        say(
             console,
             f"{SERVERS} agents beside them, a peer-to-peer overlay over TLS with no server in the middle. Ask one:",
         )
-        _say(console, f"  {_elf()} status --socket {fleet.socket(fleet.names[0])}")
+        say(console, f"  {elf_command()} status --socket {fleet.socket(fleet.names[0])}")
         performance, load = _play(console, seconds, shop, fleet)
         shop.stop()
         _conclude(console, performance, load)
@@ -78,15 +78,15 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
     lacking = f"{verdict.lacking} say which agents are missing: {verdict.lacking_events:,} events of the others"
     console.print()
     if windows:
-        _say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
+        say(console, complete + (f"; {lacking}" if verdict.lacking else ""))
     else:
-        _say(console, f"No window: they are {WINDOW_S} seconds long, and the first begins after the query is there.")
+        say(console, f"No window: they are {WINDOW_S} seconds long, and the first begins after the query is there.")
     if verdict.unsure:
-        _say(console, f"{verdict.unsure} had late events, or agents for a part of them: nothing exact to say of them")
+        say(console, f"{verdict.unsure} had late events, or agents for a part of them: nothing exact to say of them")
     for line in verdict.wrong:
-        _say(console, f"  not what the logs hold: {line}")
+        say(console, f"  not what the logs hold: {line}")
     if verdict.complete + verdict.lacking > 0 and not verdict.wrong:
-        _say(console, "That is, to the event, what these agents' servers logged in these windows.")
+        say(console, "That is, to the event, what these agents' servers logged in these windows.")
     _ask_once(console, performance, load)
 
 
@@ -103,7 +103,7 @@ def _ask_once(console: Console, performance: Performance, load: LoadReport) -> N
         known = sum(count_lines(servers[name].access_log) for name in running)
         whose = f"{len(running)} agents run; their servers' access logs hold {known:,} lines"
     same = "the same" if answers == known else "which is not the same!"
-    _say(console, f"{whose}; the fleet, asked once over all it has of these logs, {answers:,}: {same}.")
+    say(console, f"{whose}; the fleet, asked once over all it has of these logs, {answers:,}: {same}.")
 
 
 def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:
@@ -117,7 +117,8 @@ def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:
     ]
 
 
-def _kept(keep: Path) -> Path:
+def kept(keep: Path) -> Path:
+    """A folder for logs that stay. Raises ElfError."""
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -128,7 +129,8 @@ def _kept(keep: Path) -> Path:
 
 
 @contextmanager
-def _temporary_directory() -> Iterator[Path]:
+def temporary_directory() -> Iterator[Path]:
+    """A folder for the time of the block. Raises DemoError."""
     try:
         directory = tempfile.TemporaryDirectory(prefix="elf-demo-", ignore_cleanup_errors=True)
     except OSError as error:
@@ -138,7 +140,7 @@ def _temporary_directory() -> Iterator[Path]:
 
 
 def _suggest(console: Console, keep: Path | None) -> None:
-    elf, lines = _elf(), []
+    elf, lines = elf_command(), []
     if keep is None:
         lines.append(f"{elf} demo --keep shop-logs    # the same, and the logs stay")
         keep = Path("shop-logs")
@@ -152,14 +154,15 @@ def _suggest(console: Console, keep: Path | None) -> None:
     ]
     console.print("\n[bold]Try next:[/bold]")
     for line in lines:
-        _say(console, f"  {line}")
+        say(console, f"  {line}")
 
 
-def _say(console: Console, text: str) -> None:
+def say(console: Console, text: str) -> None:
+    """A line, however long."""
     console.print(escape(text), soft_wrap=True)
 
 
-def _elf() -> str:
+def elf_command() -> str:
     """How the visitor calls `elf` from the same shell."""
     if shutil.which("elf"):
         return "elf"

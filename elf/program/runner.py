@@ -88,6 +88,7 @@ class Runner:
                     job.on_recv(node, side.held(token))
                 case calls.Delivered():
                     self._deliver(job, side, call)
+        side.returned()
 
     def _hear(self, job: Job, side: AgentsSide, app: str, typed: calls.Typed) -> None:
         try:
@@ -113,6 +114,7 @@ def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
     names, values = list(events.columns), list(events.columns.values())
     for origin in range(len(events.times)):
         event = {name: column[origin] for name, column in zip(names, values, strict=True)}
+        event["@time"] = events.times[origin]
         made = job.map(event)
         if made is None:
             continue

@@ -46,6 +46,7 @@ class AgentsCbt:
 
     def flush(self) -> Paos:
         token = next(self._side.numbers)
+        self._side.has_flushed = True
         self._side.act(calls.Flush(token))
         return self._side.held(token)
 
@@ -61,6 +62,7 @@ class AgentsSide:
         self.messages = Messages({})
         self.cbt: Cbt = AgentsCbt(self)
         self.numbers = itertools.count(1)
+        self.has_flushed = False
         self._wire = wire
         self._waiting = waiting
         self.stands(load.place)
@@ -79,6 +81,12 @@ class AgentsSide:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise JobError(f"this cannot be sent to the agent: {error}") from None
         self._wire.write(payload)
+
+    def returned(self) -> None:
+        """A callback is over."""
+        if self.has_flushed:
+            self.has_flushed = False
+            self.act(calls.Returned())
 
     def multicast(self, message: object) -> None:
         self._only_at_the_root("multicast")

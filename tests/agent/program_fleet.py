@@ -97,7 +97,7 @@ class Person:
 
 
 class ProgramFleet(Fleet):
-    """`maria` is trusted by all of them. `ends` makes the process of a program end."""
+    """`maria` is trusted by all of them. `meanwhile` is called after each thing that a program has said."""
 
     def __init__(self, directory: Path, size: int, **options: Any) -> None:
         self.authority = Authority.create(FLEET)
@@ -105,6 +105,7 @@ class ProgramFleet(Fleet):
         self.creators = FleetCreators(CreatorTrust(trust), FLEET)
         self.maria = Person(self.authority, "maria")
         self.turns: dict[tuple[str, int], Turns] = {}
+        self.meanwhile: Callable[[Agent, bytes], object] = lambda *_: None
         super().__init__(size, **options)
 
     def new_agent(self, name: str, node: Any, streams: Mapping[str, StreamOptions]) -> Agent:
@@ -132,6 +133,7 @@ class ProgramFleet(Fleet):
                         said, turns.said = turns.said, []
                         for one in said:
                             agent.program_told(ProgramSaid(order.key, one), self.now, self.wall_ms)
+                            self.meanwhile(agent, one)
                 case EndProgram():
                     if (turns := self.turns.pop(key, None)) is not None:
                         turns.end()
@@ -159,7 +161,7 @@ class ProgramFleet(Fleet):
         code = textwrap.dedent(source).encode()
         described = about(load_code(code).kind)
         texts = {"query": described.query, **described.queries}
-        catalog = dict.fromkeys(("web", "other"), query.Schema({}, open=True))
+        catalog = dict.fromkeys((*self.streams, "other"), query.Schema({}, open=True))
         functions = [
             Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
         ]

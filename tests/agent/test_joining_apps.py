@@ -186,6 +186,21 @@ def test_a_result_that_is_too_large_is_not_joined_with_and_that_is_told(monkeypa
     assert of(fleet, "joined")[-1].partial == []
 
 
+def test_what_the_joined_result_lacked_shows() -> None:
+    fleet = begin(a=1)
+    join(fleet, JOINED.format("JOIN"))
+    for feed in fleet.agents[3].feeds():
+        if feed.stream == "deals":
+            fleet.agents[3].lacks(feed.key, True)
+    second(fleet, "deals", 1, a=2)
+    idle(fleet, ASKED_S)
+    assert of(fleet, "bundles")[-1].partial == ["agent-3"]
+    for _ in range(3):
+        second(fleet, a=0)
+    assert shown(fleet)[-1] == Counter({("a", 2): 4})
+    assert len(of(fleet, "joined")[-1].partial) == 4, "nobody knows what their rows should have been"
+
+
 def test_rows_beyond_those_an_event_can_meet_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "FANOUT_MAX", 2)
     fleet = begin(a=1, b=2, c=3)

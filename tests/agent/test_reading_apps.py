@@ -15,7 +15,6 @@ import query
 from agent import Ended, Published, Result, Submit, SubmitRefused, Update, UpdateAnswered, UpdateRefused
 from agent.runtime import messages
 from agent.runtime.app_names import ITSELF, no_job
-from agent.runtime.following import LOST_S
 from agent.runtime.messages import CODEC, Window
 from agent.runtime.panes import FIRST_PANE
 from overlay import Id, app_id
@@ -223,21 +222,6 @@ def test_a_query_without_windows_is_over_the_results_that_are_there() -> None:
     (top,) = of(fleet, "top")
     assert {row["product"]: row["n"] for row in top.rows} == there
     assert len(fleet.agents[0].jobs()) == 1
-
-
-def test_a_job_that_nobody_announces_any_more_is_over() -> None:
-    """Its reader was submitted just before its end, and its master hears of neither."""
-    fleet = live(1)
-    read(fleet)
-    fleet.agents[0].follow(TOP, None, fleet.now)
-    fleet.settle()
-    announcements = fleet.agents[0]._announcements
-    del announcements._heard[SHOP]
-    fleet.agents[0]._offices._offices.pop(SHOP)
-    fleet.agents[0]._readings._readings[TOP].followings._followed.clear()
-    fleet.agents[0]._readings._readings[TOP].app_id = None
-    fleet.wait_long(LOST_S)
-    assert ended(fleet, 0) == Ended(TOP, "finished")
 
 
 # What is refused.

@@ -282,6 +282,36 @@ def test_a_job_is_updated_in_flight(pair: list[AgentProcess]) -> None:
         assert (window["version"] == 2) == (window["window_start"] >= updated.starts)
 
 
+def test_jobs_read_and_join_the_results_of_another(pair: list[AgentProcess]) -> None:
+    summed = "SELECT product, SUM(n) AS n, COUNT(*) AS windows FROM app('live') GROUP BY product WINDOWING 2 SECONDS"
+    joined = "SELECT l.n, COUNT(*) AS events FROM web JOIN app('live') AS l ON web.product = l.product GROUP BY l.n"
+    assert pair[1].ask(Query(summed)) == Refused(
+        "usage", "there is no job live in this fleet: elf jobs lists those there are"
+    )
+    with Conversation(pair[0], Query(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="live")) as read, busy(pair):
+        first = json.loads(bytes(read.until(Window).result))
+        eventually(lambda: "live" in jobs_known_to(pair[1]), "the other agent has heard of it")
+        with (
+            Conversation(pair[1], Query(summed, app="sums")) as reader,
+            Conversation(pair[0], Query(f"{joined} WINDOWING 1 SECOND")) as joiner,
+        ):
+            sums = [json.loads(bytes(reader.until(Window).result)) for _ in range(2)]
+            for window in (json.loads(bytes(joiner.until(Window).result)) for _ in range(3)):
+                assert (window["missing"], window["partial"], window["dropped"]) == ([], [], 0)
+                assert sum(row["events"] for row in window["rows"]) == window["events"], "each has its product's row"
+            assert pair[1].ask(Stop("live")) == Stopped("live")
+            assert reader.until(Ended) == Ended("finished")
+        counts = {first["window_start"]: first["rows"][0]["n"]}
+        while not isinstance(told := read.answer(), Ended):
+            if isinstance(told, Window):
+                window = json.loads(bytes(told.result))
+                counts[window["window_start"]] = sum(row["n"] for row in window["rows"])
+    for one in sums:
+        inside = [n for start, n in counts.items() if one["window_start"] <= start < one["window_end"]]
+        assert [(row["n"], row["windows"]) for row in one["rows"]] == [(sum(inside), 2)]
+        assert (one["contributors"], one["expected"], one["partial"], one["late"]) == (1, 1, [], 0)
+
+
 def jobs_of(agent: AgentProcess) -> list[Job]:
     jobs = agent.ask(GetJobs())
     assert isinstance(jobs, Jobs)

@@ -73,9 +73,21 @@ def test_an_event_is_one_line_of_json() -> None:
         "clicks_count": 2,
         "buys_count": 0,
         "store": "video_games",
-        "user": {"id": user.id, "name": user.name, "location": user.location},
+        "user": {
+            "id": user.id,
+            "name": user.name,
+            "location": user.location,
+            "followers": user.followers,
+            "longitude": user.longitude,
+            "latitude": user.latitude,
+        },
+        "likes_count": 0,
     }
     assert "\n" not in line
+    more = json.loads(event_line(0.0, 1, PRODUCTS[0], user, likes=1, text="SALE!\n", discount=10))
+    assert {name: more[name] for name in ("likes_count", "sale", "text", "discount")} == {
+        "likes_count": 1, "sale": True, "text": "SALE!\n", "discount": 10
+    }  # fmt: skip
 
 
 def test_a_closed_journal_takes_nothing_and_has_written_everything(tmp_path: Path) -> None:
@@ -125,7 +137,8 @@ def test_no_request_breaks_the_site(target: str, form: bytes) -> None:
     site = Site()
     assert site.get("/product/angry-birds-season?" + target).status in (200, 400)
     assert site.get(target).status in (200, 400, 404)
-    assert site.post("/cart", form).status in (303, 400, 404)
+    for path in ("/cart", "/like", "/comment"):
+        assert site.post(path, form).status in (303, 400, 404)
 
 
 def test_a_purchase_says_what_and_how_many() -> None:
@@ -133,6 +146,15 @@ def test_a_purchase_says_what_and_how_many() -> None:
     assert (answer.status, answer.location, answer.buys, answer.clicks) == (303, "/cart", 3, 0)
     assert answer.product is not None
     assert answer.product.name == "Angry Birds Season"
+
+
+def test_likes_and_comments_say_what_was_liked_and_published() -> None:
+    like = Site().post("/like", b"product=angry-birds-season")
+    assert (like.status, like.location, like.likes, like.buys) == (303, "/product/angry-birds-season", 1, 0)
+    comment = Site().post("/comment", b"product=angry-birds-season&text=On+sale%3F")
+    assert (comment.status, comment.text, comment.clicks) == (303, "On sale?", 0)
+    assert Site().post("/comment", b"product=angry-birds-season").status == 400
+    assert Site().post("/comment", b"product=angry-birds-season&text=" + b"a" * 281).status == 400
 
 
 def test_shoppers_with_the_same_seed_ask_the_same() -> None:

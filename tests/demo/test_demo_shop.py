@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from elf.demo import DemoError, LoadReport, Server, Shop, run_load
-from elf.demo.catalogue import PRODUCTS, STORES, USERS
+from elf.demo.catalogue import LOCATIONS, PRODUCTS, SPAMMERS, STORES, VISITORS
 
 COMBINED = re.compile(
     r"(?P<address>[0-9a-f.:]+) - (?P<user>\S+)"
@@ -99,34 +99,51 @@ def test_access_lines_are_what_nginx_would_have_written(outcome: Outcome) -> Non
         when = datetime.strptime(line["time"], "%d/%b/%Y:%H:%M:%S %z")
         assert abs(now - when) < timedelta(minutes=5)
         assert re.fullmatch(r"(GET|POST) /\S* HTTP/1\.1", line["request"])
-        assert line["address"] in {user.address for user in USERS}
+        assert line["address"] in {user.address for user in VISITORS}
         assert line["referer"]
     assert any("\\x22compare everything\\x22" in line["agent"] for line in outcome.access)
     assert {line["referer"] for line in outcome.access} > {"-"}
     assert all(line["bytes"] == "0" for line in outcome.access if line["status"] == "303")
 
 
-def test_views_and_purchases_are_events(outcome: Outcome) -> None:
+def test_what_visitors_do_is_events(outcome: Outcome) -> None:
     load, events = outcome.load, outcome.events
-    assert len(events) == load.views + load.buys
+    assert len(events) == load.events == load.views + load.likes + load.buys + load.comments
+    assert sum(event["likes_count"] for event in events) == load.likes > 5
+    assert sum("text" in event for event in events) == load.comments > 5
     assert sum(event["clicks_count"] for event in events) == load.clicks > load.views
     assert sum(event["buys_count"] for event in events) == load.bought >= load.buys > 0
 
 
 def test_events_have_the_fields_of_figure_4(outcome: Outcome) -> None:
     stores = {product.name: product.store for product in PRODUCTS}
-    people = {user.id: (user.name, user.location) for user in USERS}
+    people = {user.id: user for user in VISITORS}
     fields = ["created_at", "id", "product", "clicks_count", "buys_count", "store", "user"]
     for event in outcome.events:
-        assert list(event) == fields
+        assert list(event)[:7] == fields
+        assert event.keys() - fields <= {"likes_count", "sale", "text"}
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["created_at"])
         assert stores[event["product"]] == event["store"]
         user = event["user"]
-        assert people[user["id"]] == (user["name"], user["location"])
+        known = people[user["id"]]
+        assert (user["name"], user["location"], user["followers"]) == (known.name, known.location, known.followers)
+        assert (user["longitude"], user["latitude"]) == (known.longitude, known.latitude)
     ids = [event["id"] for event in outcome.events]
     assert len(set(ids)) == len(ids)
     assert all(2**53 < event_id < 2**63 for event_id in ids)
     assert "video_games" in STORES
+
+
+def test_visitors_stay_with_one_server_and_a_campaign_publishes_sales(outcome: Outcome) -> None:
+    servers: dict[int, set[str]] = {}
+    for server in outcome.servers:
+        for line in lines(server.event_log):
+            servers.setdefault(json.loads(line)["user"]["id"], set()).add(server.name)
+    assert {len(names) for names in servers.values()} == {1}
+    spam = [event for event in outcome.events if event["user"]["id"] in {user.id for user in SPAMMERS}]
+    assert len(spam) > 5
+    assert all(event["sale"] and event["user"]["location"] not in LOCATIONS for event in spam)
+    assert all(event["sale"] == ("sale" in event["text"].lower()) for event in outcome.events if "text" in event)
 
 
 def test_the_crowd_comes_half_way_and_wants_one_product(outcome: Outcome) -> None:
@@ -246,6 +263,29 @@ def exchange(port: int, data: bytes) -> bytes:
     return bytes(received)
 
 
+def test_a_product_is_shown_with_the_discount_that_the_agent_beside_the_server_names(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    with Shop(tmp_path, servers=1, shown=lambda _: shown) as shop:
+        client = HTTPConnection("127.0.0.1", shop.servers[0].port, timeout=DEADLINE_S)
+
+        def page() -> bytes:
+            client.request("GET", "/product/angry-birds-season")
+            return client.getresponse().read()
+
+        assert b"% off" not in page()
+        for text in ('{"discounts":["Angry Birds Season"]}', "nonsense", '{"discounts":5}'):
+            (shown / "new").write_text(text)
+            (shown / "new").replace(shown / "micro-promotion.json")
+            wait_for(lambda: b"10 % off" in page(), "a page with the discount")
+        (shown / "micro-promotion.json").write_text('{"discounts":["Angry Birds Deluxe"]}')
+        wait_for(lambda: b"% off" not in page(), "a page without it")
+        client.close()
+    discounts = [json.loads(line).get("discount") for line in lines(shop.servers[0].event_log)]
+    assert discounts[0] is discounts[-1] is None
+    assert discounts.count(10) >= 3
+
+
 HOSTILE = [
     (b"\r\n", None),
     (b"GARBAGE\r\n\r\n", 400),
@@ -262,6 +302,7 @@ HOSTILE = [
     (b"POST /cart HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", 413),
     (b"POST /cart HTTP/1.1\r\nContent-Length: 3\r\n\r\n\xff\xfe\xfd", 400),
     (b"POST /cart HTTP/1.1\r\nContent-Length: 9\r\n\r\nproduct=x", 404),
+    (b"POST /comment HTTP/1.1\r\nContent-Length: 26\r\n\r\nproduct=angry-birds-season", 400),
     (b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 404),
     (b"POST /cart HTTP/1.1\r\nContent-Length: 50\r\n\r\nshort", None),
 ]

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from terminal_process import TerminalProcess
 
+from agent.programs.confinement import refusal
+
 pytestmark = pytest.mark.live
 COMMAND = [sys.executable, "-m", "elf", "demo"]
 WHOLE_DEMO_S = 90.0
@@ -194,6 +196,37 @@ def test_it_ends_when_nobody_reads_it(temporary: Path) -> None:
     finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (finished.stdout.splitlines()[-1], finished.stderr) == ("141", "")
     assert nothing_is_left(temporary)
+
+
+@needs_proc
+@pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}")
+def test_figure_1_is_one_command(temporary: Path) -> None:
+    """Three jobs, one asks two, and all that they have found is what the servers' logs hold."""
+    finished = subprocess.run(
+        [*COMMAND, "figure1", "--seconds", "15"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, ""), finished.stdout
+    text = finished.stdout
+    for app in ("micro-promotion", "product-bundling", "sale-prediction"):
+        assert re.search(rf"\d\d:\d\d  8 of 8 agents run {app} after \d+\.\d s, agent-\d is its master", text)
+    assert re.search(r"\d\d:\d\d  micro-promotion: [\d,]+ events up to \S+Z, .* leads", text)
+    assert re.search(r"\d\d:\d\d  product-bundling: \d+ bundles of \d+ products", text)
+    assert re.search(r"sale-prediction: Angry Birds Season will (not )?sell: popular are \d+ of \d+", text)
+    assert re.search(r"servers' own logs, [\d,]+ events counted anew without ELF:", text)
+    assert re.search(r"[1-9][\d,]* pages were shown with a discount", text)
+    assert "✗" not in text
+    assert "\x1b" not in text
+    assert nothing_is_left(temporary)
+
+
+def test_a_demo_that_is_not_there_or_too_short_is_refused() -> None:
+    for words, said in {
+        ("figure2",): "elf: figure2: there is no such demo; there are kmeans, micro_promotion,",
+        ("spam-campaign", "--seconds", "20"): "elf: --seconds 20 is too short for these jobs: 30 at least",
+    }.items():
+        refused = subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith(said)
 
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -228,8 +228,10 @@ def test_a_compressed_file_that_breaks_off_counts_as_far_as_it_goes(tmp_path: Pa
         ("SELECT COUNT(* FROM logs", ["line 1", "^"]),
         ("SELECT " + "(" * 10_000 + "1" + ")" * 10_000 + " FROM logs", ["nested"]),
         ("", ["SELECT"]),
+        ("SELECT ts FROM app('top')", ["line 1, column 16: elf local knows no other jobs", "elf query"]),
+        ("SELECT logs.ts FROM logs JOIN app('b') ON logs.ts = b.ts", ["line 1, column 31: elf local knows", "^"]),
     ],
-    ids=["no window", "negative limit", "open parenthesis", "nested", "empty"],
+    ids=["no window", "negative limit", "open parenthesis", "nested", "empty", "from", "join"],
 )
 def test_queries_that_make_no_sense_are_refused(events: str, query: str, words: list[str]) -> None:
     local(query, events).refuses(2, *words)

@@ -345,6 +345,20 @@ def test_explain_needs_no_agent_and_no_stream(monkeypatch: pytest.MonkeyPatch) -
     assert (every["stream"], every["master"][0], every["columns"]) == (None, "SELECT *", {})
 
 
+def test_explain_shows_where_other_jobs_are_read() -> None:
+    query = "SELECT t.n, b.rank FROM app('top') AS t LEFT JOIN app('b') ON t.n = b.n WINDOWING 1 MINUTE"
+    explained = json.loads(ask("query", "--explain", "--output", "json", query).out)
+    assert (explained["query"].startswith("SELECT t.n"), explained["stream"]) == (True, "app('top')")
+    assert explained["columns"] == {"n": "any", "b.rank": "any", "b.n": "any"}
+    assert (
+        explained["agent"][0]
+        == "only beside this job's master, which app('top') sends each window once it is out: read n"
+    )
+    assert explained["agent"][1].startswith("ask app('b') for its latest result")
+    unqualified = ask("query", "--explain", "SELECT n FROM app('top') JOIN app('b') ON top.n = b.n")
+    assert (unqualified.code, "n may be a column of app('top') or of app('b')" in unqualified.err) == (2, True)
+
+
 def test_explain_refuses_what_no_agent_would_take() -> None:
     finished = ask("query", "--explain", "SELECT a, COUNT(*) FROM web")
     assert (finished.code, finished.out) == (2, "")
