@@ -100,6 +100,7 @@ class WantedFeeds:
     def __init__(self) -> None:
         self._of_jobs: dict[int, tuple[Feed, ...]] = {}
         self._united: dict[FeedKey, Feed] | None = {}
+        self._all: tuple[Feed, ...] | None = ()
 
     def want(self, app_id: int, feeds: Iterable[Feed]) -> None:
         """Instead of what the job wanted before."""
@@ -107,6 +108,7 @@ class WantedFeeds:
         if feeds == before:
             return
         self._of_jobs[app_id] = feeds
+        self._all = None
         if self._united is not None and before is None:
             _unite(self._united, feeds)
         else:
@@ -115,12 +117,14 @@ class WantedFeeds:
     def drop(self, app_id: int) -> None:
         """The job wants nothing any more."""
         if self._of_jobs.pop(app_id, ()):
-            self._united = None
+            self._united = self._all = None
 
     def all(self) -> tuple[Feed, ...]:
-        """Feeds of one key as one, with all their columns. O(1) but for changes."""
+        """Feeds of one key as one, with all their columns. The same object until something changes."""
         if self._united is None:
             self._united = {}
             for feeds in self._of_jobs.values():
                 _unite(self._united, feeds)
-        return tuple(self._united.values())
+        if self._all is None:
+            self._all = tuple(self._united.values())
+        return self._all

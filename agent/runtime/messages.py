@@ -27,6 +27,7 @@ ASKED_WINDOWS_MAX = 64
 VERSIONS_MAX = 8
 """Versions of a job that still have windows open; no further one is begun meanwhile."""
 LAGGARDS_MAX = 20
+BULLETIN_MAX = 64
 
 
 class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -95,6 +96,12 @@ class Announce(Message, frozen=True, tag=True):
     agents: Count
     expected: Count
     proposed: Count = 0
+
+
+class Bulletin(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast: the announcements of several masters that live on it. Its appId means nothing."""
+
+    jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
 
 
 class Enrol(Message, frozen=True, tag=True):
@@ -374,7 +381,7 @@ class Stopped(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
+    Submit | Submitted | Announce | Bulletin | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
     | Ask | Answer | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
 )  # fmt: skip

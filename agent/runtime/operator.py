@@ -21,7 +21,7 @@ from agent.runtime.batches import Batch, Batches
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count
+from agent.runtime.panes import END, FIRST_PANE, NO_COUNTERS, Run, add_counters, closed_ms, count
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import Watermark
 from agent.runtime.worker import SELF, Worker
@@ -139,8 +139,10 @@ class Operator:
         if upto > self._emptied_upto:
             self.insert_waiting()
             self._emptied_upto = upto
-            self._store.empty(upto=None if upto == END else upto)
-            self._counters = [add_counters(self._counters).filter(pl.col("pane") > upto)]
+            if self._counters:
+                self._store.empty(upto=None if upto == END else upto)
+                counters = add_counters(self._counters).filter(pl.col("pane") > upto)
+                self._counters = [counters] if counters.height else []
 
     # Events.
 
@@ -198,7 +200,7 @@ class Operator:
         """The newest pane that it has counted anything in and that is not sealed for all."""
         self.finish_sealing()
         self.insert_waiting()
-        newest = add_counters(self._counters)["pane"].max()
+        newest = add_counters(self._counters)["pane"].max() if self._counters else None
         return newest if isinstance(newest, int) else None
 
     @property
@@ -282,9 +284,12 @@ class Operator:
         of a pane with too many groups no more than twice those that are kept."""
         for worker in self._takers:
             worker.begin_run(upto)
-        counters = add_counters(self._counters)
-        self._counters = [counters]
-        counters = counters.filter(pl.col("pane").is_between(self._sealed_upto, upto, closed="right"))
+        self._counters = [add_counters(self._counters)] if self._counters else []
+        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
+        counters = self._counters[0].filter(inside) if self._counters else NO_COUNTERS
+        if not counters.height:
+            yield self._run(upto, self.function.nothing, counters)
+            return
         if self._sealed_upto > self._emptied_upto:
             yield from self._runs_by_pane(upto, counters)
             return
@@ -310,8 +315,6 @@ class Operator:
         for pane in panes:
             state, is_whole = self._readable(pane)
             yield self._run(upto if pane == panes[-1] else pane, state, counters, is_partial=not is_whole)
-        if not panes:
-            yield self._run(upto, self.function.gather([]), counters)
 
     def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
         """What of a pane can be read, and whether that is all of it."""

@@ -29,6 +29,7 @@ from agent.runtime.operators import Operators
 from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.spill_room import SpillRoom
+from agent.runtime.uplink import Pace
 from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
@@ -59,6 +60,7 @@ class Parts:
         self._at_root = at_root
         self._operators = Operators(room)
         self._wanted = WantedFeeds()
+        self._pace = Pace()
         self._parts: dict[Id, JobPart] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
@@ -123,7 +125,7 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._operators, self._wanted)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._operators, self._wanted, self._pace)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part
@@ -255,7 +257,7 @@ class Parts:
                 self.hear(known, now)
         return part
 
-    def received(self, message: Received, sender: Peer) -> bool:
+    def received(self, message: Received, sender: Peer, now: float) -> bool:
         """The parent has a snapshot."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -263,7 +265,7 @@ class Parts:
         parent = self._uplink_of(part)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.confirmed(message)
+        part.confirmed(message, now)
         return True
 
     def child_added(self, app_id: Id, child: Peer, now: float) -> None:
@@ -381,8 +383,10 @@ class Parts:
             if part.epoch is None:
                 self._doubt(part, now)
                 continue
-            part.excuse_stragglers(now)
-            self.pass_on(part, now)
+            if part.excuse_stragglers(now):
+                self.pass_on(part, now)
+            elif part.has_unsent:
+                self.send_up(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""
