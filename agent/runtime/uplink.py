@@ -41,7 +41,7 @@ class Pace:
         return min(PAUSE_MAX_S, max(CONFIRM_S, TIMES_OTHERS * self._recently_s(now)))
 
     def _recently_s(self, now: float) -> float:
-        return self._slowest_s * 0.5 ** ((now - self._at) / FORGET_S)
+        return self._slowest_s * float(0.5 ** ((now - self._at) / FORGET_S))
 
 
 @dataclass(slots=True)
