@@ -68,6 +68,7 @@ class Feeds:
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
         self._meters = {name: StreamMeter() for name in self._streams}
         self._readings: dict[FeedKey, _Reading] = {}
+        self._reconciled: tuple[Feed, ...] | None = None
         self._threads = trio.CapacityLimiter(THREADS)
         self._nursery: trio.Nursery | None = None
 
@@ -83,9 +84,11 @@ class Feeds:
 
     def reconcile(self) -> None:
         """Starts and stops readings, so that they are those the agent wants now. Cheap: to be called often."""
-        if self._nursery is None:
+        feeds = self._agent.feeds()
+        if self._nursery is None or feeds is self._reconciled:
             return
-        wanted = {feed.key: feed for feed in self._agent.feeds()}
+        self._reconciled = feeds
+        wanted = {feed.key: feed for feed in feeds}
         for key, reading in list(self._readings.items()):
             if not reading.serves(wanted.get(key)):
                 reading.scope.cancel()

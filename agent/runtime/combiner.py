@@ -154,11 +154,12 @@ class Combiner:
         """Runs that are here and not yet passed on."""
         return len(self._loose) + sum(map(len, self._waiting.values()))
 
-    def excuse_stragglers(self, behind: int, patience_s: float, now: float) -> None:
+    def excuse_stragglers(self, behind: int, patience_s: float, now: float) -> bool:
         """Goes on without sources that are so far behind others (pane time) and have not moved for so long.
 
-        They are waited for again once they have come up.
+        They are waited for again once they have come up. Whether there is one more or less.
         """
+        before = len(self._excused)
         most = max(self._progress.values(), default=self.frontier)
         for source, progress in self._progress.items():
             stood_at, since = self._standing.get(source, (None, now))
@@ -168,6 +169,7 @@ class Combiner:
                 self._excused.add(source)
             if progress >= self.frontier and most - progress < behind:
                 self._excused.discard(source)
+        return len(self._excused) != before
 
     def _limit(self) -> int:
         awaited = (progress for source, progress in self._progress.items() if source not in self._excused)

@@ -15,6 +15,7 @@ from agent.runtime.messages import (
     Acknowledgement,
     Announce,
     Ask,
+    Bulletin,
     Commit,
     Enrol,
     Enrolled,
@@ -104,6 +105,8 @@ class Dispatch:
         match message:
             case Announce() if group == FLEET_GROUP:
                 return self.announced(message, now)
+            case Bulletin() if group == FLEET_GROUP:
+                return sum(self.announced(announce, now) for announce in message.jobs) == len(message.jobs)
             case Stopped() if group == FLEET_GROUP:
                 return self._stopped(message, now)
             case Commit() if group == message.app_id:
@@ -136,7 +139,7 @@ class Dispatch:
             case Snapshot():
                 return self.parts.snapshot(message, sender, now)
             case Received():
-                return self.parts.received(message, sender)
+                return self.parts.received(message, sender, now)
             case Enrolled():
                 return self.installations.install(message, sender, now, wall_ms)
             case Enrol() | Ready() | Prepared() | Farewell() | Replicated():

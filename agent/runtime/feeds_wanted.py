@@ -134,6 +134,7 @@ class _United:
     def __init__(self) -> None:
         self._of_jobs: dict[int, tuple[Feed, ...]] = {}
         self._united: dict[FeedKey, Feed] | None = {}
+        self._all: tuple[Feed, ...] | None = ()
 
     def put(self, app_id: int, feeds: Iterable[Feed]) -> None:
         """Instead of what the job had before."""
@@ -141,6 +142,7 @@ class _United:
         if feeds == before:
             return
         self._of_jobs[app_id] = feeds
+        self._all = None
         if self._united is not None and before is None:
             self._unite(self._united, feeds)
         else:
@@ -149,15 +151,17 @@ class _United:
     def drop(self, app_id: int) -> None:
         """The job has none any more."""
         if self._of_jobs.pop(app_id, ()):
-            self._united = None
+            self._united = self._all = None
 
     def all(self) -> tuple[Feed, ...]:
-        """O(1) but for changes."""
+        """The same object until something changes."""
         if self._united is None:
             self._united = {}
             for feeds in self._of_jobs.values():
                 self._unite(self._united, feeds)
-        return tuple(self._united.values())
+        if self._all is None:
+            self._all = tuple(self._united.values())
+        return self._all
 
     @staticmethod
     def _unite(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:

@@ -168,7 +168,7 @@ class JobFunction:
     @cached_property
     def nothing(self) -> pl.DataFrame:
         """The state of nobody."""
-        return self.combine([])
+        return pl.DataFrame(schema=self.state_schema)
 
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""

@@ -22,17 +22,20 @@ from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
 from agent.runtime.snapshots import run_of, snapshot_of, without_content
-from agent.runtime.uplink import Uplink
+from agent.runtime.uplink import Pace, Uplink
 from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
+
+LOOK_S = 1.0
 
 
 class JobPart:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds) -> None:
+    def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds, pace: Pace) -> None:
         self.app_id = app_id
+        self._pace = pace
         self._operators = operators
         self._wanted = wanted
         self.works = False
@@ -58,11 +61,12 @@ class JobPart:
         self.committed = FIRST_PANE
         self._handed_in: Epoch | None = None
         self._is_live = False
+        self._looks_at = 0.0
         self._node_id = node_id
         self._children: dict[int, None] = {}
         self._combiner: Combiner | None = None
         self._held = HeldSnapshots()
-        self._uplink = Uplink()
+        self._uplink = Uplink(pace)
         self._is_prepared = False
 
     @property
@@ -92,7 +96,7 @@ class JobPart:
             self.committed = FIRST_PANE
         self.epoch, self.master_peer, self.parked = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
-        self._combiner, self._uplink = None, Uplink()
+        self._combiner, self._uplink = None, Uplink(self._pace)
         self._withdraw()
 
     @property
@@ -333,12 +337,21 @@ class JobPart:
         assert self.versions is not None
         return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
 
-    def excuse_stragglers(self, now: float) -> None:
-        """Goes on without sources that stand still; of bounded input each takes its time to read."""
-        if self._combiner is not None and self.versions is not None and self._is_live:
-            longest_ms = max(one.function.pane_ms or END for one in self.versions)
-            patience_s = self.versions.newest.function.patience_s
-            self._combiner.excuse_stragglers(2 * longest_ms, patience_s, now)
+    @property
+    def waiting_runs(self) -> int:
+        """Runs that wait here for those of other sources."""
+        return self._combiner.waiting_runs if self._combiner is not None else 0
+
+    def excuse_stragglers(self, now: float) -> bool:
+        """Goes on without sources that stand still; of bounded input each takes its time to read. Whether that is news.
+
+        Looks once a second.
+        """
+        if self._combiner is None or self.versions is None or not self._is_live or now < self._looks_at:
+            return False
+        self._looks_at = now + LOOK_S
+        longest_ms = max(one.function.pane_ms or END for one in self.versions)
+        return self._combiner.excuse_stragglers(2 * longest_ms, self.versions.newest.function.patience_s, now)
 
     def due(self) -> list[Span]:
         """The panes that every source below has reached, and who is in them."""
@@ -361,9 +374,14 @@ class JobPart:
         """The next `unsent` is for another parent."""
         self._uplink.parent_changed()
 
-    def confirmed(self, message: Received) -> None:
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a parent may have to get anything."""
+        return not self._uplink.is_confirmed
+
+    def confirmed(self, message: Received, now: float) -> None:
         """The parent has a snapshot."""
-        self._uplink.confirmed(message.after, message.upto, message.contributors)
+        self._uplink.confirmed(message.after, message.upto, message.contributors, now)
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
         assert self.epoch is not None

@@ -245,8 +245,6 @@ class Mastership:
         self.followers.expire(now)
         if self.ended is not None:
             return
-        if now >= self._announce_at:
-            self.announce(now)
         if len(self.followers):
             self._followed_at = now
         elif self.master.job.attached and now - self._followed_at > UNFOLLOWED_S:
@@ -281,15 +279,19 @@ class Mastership:
         """Whether the job is over and has been for long."""
         return self.ended is not None and now - self._ended_at > LINGER_S
 
-    def announce(self, now: float) -> None:
-        """Tells the fleet of the job."""
-        self._post.multicast(FLEET_GROUP, self.announcement(), now)
+    def is_to_announce(self, now: float, ahead_s: float = 0.0) -> bool:
+        """Whether the job is to be announced now; or soon, where the fleet has been told of it often enough."""
+        return now >= self._announce_at - (ahead_s if self._announced >= len(FIRST_ANNOUNCEMENTS_S) else 0.0)
+
+    def announce(self, now: float) -> Announce:
+        """What the fleet is told of the job now, and then again."""
         pauses = FIRST_ANNOUNCEMENTS_S
         # Masters of different jobs should not speak in the same instant: what they wait depends on the job.
         jitter = 0.9 + 0.2 * (hash((self._app_id, self._announced)) % 1000) / 1000
         self._announced += 1
         pause = pauses[self._announced] if self._announced < len(pauses) else ANNOUNCE_S
         self._announce_at = now + pause * jitter
+        return self.announcement()
 
     def announcement(self) -> Announce:
         master, job = self.master, self.master.job

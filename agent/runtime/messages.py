@@ -23,6 +23,7 @@ GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
 LAGGARDS_MAX = 20
+BULLETIN_MAX = 64
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -76,6 +77,12 @@ class Announce(Message, frozen=True, tag=True):
     creator: Text = ""
     counter: Count = 0
     mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+
+
+class Bulletin(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast: the announcements of several masters that live on it. Its appId means nothing."""
+
+    jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
 
 
 class Enrol(Message, frozen=True, tag=True):
@@ -344,7 +351,7 @@ class Stopped(Message, frozen=True, tag=True):
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
+    Submit | Submitted | Announce | Bulletin | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
     | Ask | Answer | AskLog | Log | Letter | LetterAnswer | Word | Told | Unable | Broken
     | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped

@@ -13,8 +13,10 @@ from agent.runtime.job_log import JobLog
 from agent.runtime.master import Master
 from agent.runtime.mastership import Mastership
 from agent.runtime.messages import (
+    BULLETIN_MAX,
     Announce,
     Ask,
+    Bulletin,
     Enrol,
     Farewell,
     Follow,
@@ -30,7 +32,7 @@ from agent.runtime.messages import (
     Updated,
 )
 from agent.runtime.parts import Parts
-from agent.runtime.post import Post
+from agent.runtime.post import FLEET_GROUP, Post
 from agent.runtime.program_messages import AskLog, Broken, Told, Unable
 from agent.runtime.programs import Programs
 from agent.runtime.result import Result
@@ -39,6 +41,10 @@ from agent.runtime.succession import Inheritance
 from agent.runtime.version_messages import Prepared
 from overlay import Id, Node, Peer, Requested
 
+TOGETHER_S = 1.5
+"""What would be announced so soon is announced at once where anything is: a message costs more than what is in it."""
+BULLETIN_CHARACTERS = 1 << 16
+"""Past it a bulletin takes no further query."""
 RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
 LOGS_MAX = 64
 """Logs of jobs that are over; those which are so for longest are forgotten."""
@@ -135,6 +141,7 @@ class Offices:
         announcement = office.announcement()
         self._announcements.hear(announcement, now)
         self._parts.hear(announcement, now)
+        self._announce(now)
         office.tick(now)
 
     def announced(self, announce: Announce, now: float) -> None:
@@ -169,7 +176,28 @@ class Offices:
         for office in self._offices.values():
             office.give_up(peer.node_id, now)
 
+    def _announce(self, now: float) -> None:
+        """Tells the fleet of the jobs whose masters are here, of those together whose time has come or is near."""
+        living = [office for office in self._offices.values() if office.ended is None]
+        if not any(office.is_to_announce(now) for office in living):
+            return
+        jobs: list[Announce] = []
+        for office in living:
+            if office.is_to_announce(now, TOGETHER_S):
+                jobs.append(office.announce(now))
+                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BULLETIN_CHARACTERS:
+                    self._publish(jobs, now)
+                    jobs = []
+        self._publish(jobs, now)
+
+    def _publish(self, jobs: list[Announce], now: float) -> None:
+        if len(jobs) == 1:
+            self._post.multicast(FLEET_GROUP, jobs[0], now)
+        elif jobs:
+            self._post.multicast(FLEET_GROUP, Bulletin(FLEET_GROUP, jobs), now)
+
     def tick(self, now: float) -> None:
+        self._announce(now)
         for app_id, office in list(self._offices.items()):
             office.tick(now)
             if office.ended is None:

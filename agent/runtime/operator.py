@@ -21,7 +21,7 @@ from agent.runtime.batches import Batch, Batches
 from agent.runtime.feeds_wanted import FeedKey, renamed
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, closed_ms, count
+from agent.runtime.panes import END, FIRST_PANE, NO_COUNTERS, Run, add_counters, closed_ms, count
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import Watermark
 from agent.runtime.worker import SELF, Worker
@@ -147,8 +147,10 @@ class Operator:
         if upto > self._emptied_upto:
             self.insert_waiting()
             self._emptied_upto = upto
-            self._store.empty(upto=None if upto == END else upto)
-            self._counters = [add_counters(self._counters).filter(pl.col("pane") > upto)]
+            if self._counters:
+                self._store.empty(upto=None if upto == END else upto)
+                counters = add_counters(self._counters).filter(pl.col("pane") > upto)
+                self._counters = [counters] if counters.height else []
             self._lacking = {pane for pane in self._lacking if pane > upto}
 
     # Events.
@@ -238,7 +240,7 @@ class Operator:
         """The newest pane that it has counted anything in and that is not sealed for all."""
         self.finish_sealing()
         self.insert_waiting()
-        newest = add_counters(self._counters)["pane"].max()
+        newest = add_counters(self._counters)["pane"].max() if self._counters else None
         return newest if isinstance(newest, int) else None
 
     @property
@@ -324,10 +326,13 @@ class Operator:
         of a pane with too many groups no more than twice those that are kept."""
         for worker in self._takers:
             worker.begin_run(upto)
-        counters = add_counters(self._counters)
-        self._counters = [counters]
-        counters = counters.filter(pl.col("pane").is_between(self._sealed_upto, upto, closed="right"))
+        self._counters = [add_counters(self._counters)] if self._counters else []
+        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
+        counters = self._counters[0].filter(inside) if self._counters else NO_COUNTERS
         lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._lacking)
+        if not counters.height and not lacks:
+            yield self._run(upto, self.function.nothing, counters)
+            return
         if lacks or self._sealed_upto > self._emptied_upto:
             yield from self._runs_by_pane(upto, counters)
             return

@@ -64,9 +64,13 @@ class Run:
         pane = pl.col("pane")
         in_span = pane.is_between(self.after, self.upto, closed="right")
         aligned = pane % pane_ms == 0 if pane_ms else pane == 0
+        if self.state.height and not self.state.select((in_span & aligned).all()).item():
+            return False
+        if not self.counters.height:
+            return True
         sane = pl.all_horizontal(pl.col(*COUNTERS).is_between(0, COUNT_MAX).fill_null(False))
         counters = in_span & (aligned | (pane == END)) & pane.is_unique() & sane
-        return bool(self.state.select((in_span & aligned).all()).item() and self.counters.select(counters.all()).item())
+        return bool(self.counters.select(counters.all()).item())
 
 
 def closed_ms(frontier: int, pane_ms: int | None) -> int:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from agent.parsing import Parsed
-from agent.programs.calls import Events, Heard
-from agent.programs.calls import Received as CodeReceived
+from agent.runtime import part_code
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
 from agent.runtime.code import Code
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions, WantedFeeds
 from agent.runtime.jobs import JobPart
-from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master, reads_app
 from agent.runtime.message import Message
 from agent.runtime.messages import Announce, Commit, Enrol, Received, Snapshot
@@ -23,7 +20,8 @@ from agent.runtime.post import Post
 from agent.runtime.program_messages import Word
 from agent.runtime.programs import Programs
 from agent.runtime.spill_room import SpillRoom
-from overlay import Id, Node, Peer, format_id
+from agent.runtime.uplink import Pace
+from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
 PARTS_AT_ONCE = 16
@@ -57,6 +55,7 @@ class Parts:
         self._code = code
         self._operators = Operators(room)
         self._wanted = WantedFeeds()
+        self._pace = Pace()
         self._parts: dict[Id, JobPart] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
@@ -144,8 +143,9 @@ class Parts:
     def _make(self, app_id: Id) -> JobPart | None:
         if not self.has_room:
             return None
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, self._operators, self._wanted)
-        part.map_events = self._mapper(app_id)
+        shared = (self._operators, self._wanted, self._pace)
+        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, *shared)
+        part.map_events = part_code.mapper(part, self._programs)
         for child in self._node.children(app_id):
             part.add_child(child.node_id)
         return part
@@ -164,23 +164,12 @@ class Parts:
 
     # What masters say.
 
-    def _mapper(self, app_id: Id) -> Send:
-        def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
-            part = self._parts.get(app_id)
-            program = part.programs.get(code) if part is not None else None
-            if program is None:
-                return False
-            return self._programs.call(program, Events(self._programs.place(program), number, times, columns))
-
-        return send
-
     def word(self, message: Word) -> bool:
         """The master says something to the job's code; False if it is not the one in office."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
             return part is None
-        if (program := part.program) is not None:
-            self._programs.call(program, Heard(self._programs.place(program), program.app, message.message))
+        part_code.hear(part, message, self._programs)
         return True
 
     def sent(self, part: JobPart, now: float) -> None:
@@ -225,16 +214,9 @@ class Parts:
                 self._post.send(sender, _receipt(message), now)
             if part.is_behind:
                 self._ask(part, now, behind=True)
-            self._call_back(part)
+            part_code.show_received(part, self._programs)
             self.pass_on(part, now)
         return taken
-
-    def _call_back(self, part: JobPart) -> None:
-        """Tells the job's code of what children have sent."""
-        received = part.paos.received()
-        if (program := part.program) is not None:
-            for child, token in received:
-                self._programs.call(program, CodeReceived(self._programs.place(program), format_id(child), token))
 
     def _is_child(self, app_id: Id, sender: Peer) -> bool:
         return any(child.node_id == sender.node_id for child in self._node.children(app_id))
@@ -248,7 +230,7 @@ class Parts:
                 self.hear(known, now)
         return part
 
-    def received(self, message: Received, sender: Peer) -> bool:
+    def received(self, message: Received, sender: Peer, now: float) -> bool:
         """The parent has a snapshot."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -256,7 +238,7 @@ class Parts:
         parent = self._uplink_of(part)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.confirmed(message)
+        part.confirmed(message, now)
         return True
 
     def child_added(self, app_id: Id, child: Peer, now: float) -> None:
@@ -386,8 +368,10 @@ class Parts:
             if part.epoch is None:
                 self._doubt(part, now)
                 continue
-            part.excuse_stragglers(now)
-            self.pass_on(part, now)
+            if part.excuse_stragglers(now):
+                self.pass_on(part, now)
+            elif part.has_unsent:
+                self.send_up(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""

@@ -26,6 +26,7 @@ from agent.runtime.operators import Operators
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.post import FLEET_GROUP
+from agent.runtime.uplink import Pace
 from cbt.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
 
@@ -62,7 +63,7 @@ class Root:
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.operators = Operators()
-        self.part = JobPart(APP, ROOT, self.operators, WantedFeeds())
+        self.part = JobPart(APP, ROOT, self.operators, WantedFeeds(), Pace())
         self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
         self.part.master, self.part.works = self.master, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.runtime.epochs import Epoch
 from agent.runtime.messages import Snapshot
-from agent.runtime.uplink import CONFIRM_S, Uplink
+from agent.runtime.uplink import CONFIRM_S, PAUSE_MAX_S, Pace, Uplink
 from overlay import Id
 
 EPOCH = Epoch(1, 1, Id(1))
@@ -20,27 +20,27 @@ def sent_within(uplink: Uplink, seconds: float) -> list[Snapshot]:
 
 
 def test_what_nobody_confirms_is_sent_again_slower_and_slower() -> None:
-    uplink = Uplink()
+    uplink = Uplink(Pace())
     uplink.keep(snapshot(10))
     sent = sent_within(uplink, 60.0)
     assert [one.again for one in sent] == [False, True, True, True, True, True]
-    assert sent_within(Uplink(), 60.0) == []
+    assert sent_within(Uplink(Pace()), 60.0) == []
 
 
 def test_one_confirmation_is_for_one_snapshot() -> None:
     """Two children's runs of the same panes are two snapshots: that one has come says nothing about the other."""
-    uplink = Uplink()
+    uplink = Uplink(Pace())
     uplink.keep(snapshot(10, b"\x01", again=True))
     uplink.keep(snapshot(10, b"\x02", again=True))
     assert len(uplink.unsent(0.0)) == 2
-    uplink.confirmed(0, 10, b"\x01")
+    uplink.confirmed(0, 10, b"\x01", 0.0)
     assert [one.contributors for one in uplink.unsent(2 * CONFIRM_S)] == [b"\x02"]
     assert not uplink.is_confirmed
 
 
 def test_repeats_do_not_multiply_from_level_to_level() -> None:
     """Each of four levels repeats what the one above never confirms: no more than if there were one level."""
-    levels = [Uplink() for _ in range(4)]
+    levels = [Uplink(Pace()) for _ in range(4)]
     levels[0].keep(snapshot(10))
     at_the_top = 0
     for tenth in range(600):
@@ -55,13 +55,29 @@ def test_repeats_do_not_multiply_from_level_to_level() -> None:
 
 
 def test_what_is_committed_is_free_and_a_new_parent_gets_the_rest() -> None:
-    uplink = Uplink()
+    uplink = Uplink(Pace())
     for upto in (10, 20):
         uplink.keep(snapshot(upto))
     uplink.unsent(0.0)
-    uplink.confirmed(0, 10, b"\x01")
-    uplink.confirmed(0, 20, b"\x01")
+    uplink.confirmed(0, 10, b"\x01", 0.0)
+    uplink.confirmed(0, 20, b"\x01", 0.0)
     assert uplink.is_confirmed
     uplink.commit(10)
     uplink.parent_changed()
     assert [(one.upto, one.again) for one in uplink.unsent(0.1)] == [(20, True)]
+
+
+def test_where_parents_are_slow_to_confirm_nothing_is_sent_again_too_soon() -> None:
+    """With many jobs whose panes end together all snapshots wait their turn there."""
+    pace = Pace()
+    uplinks = [Uplink(pace) for _ in range(100)]
+    for uplink in uplinks:
+        uplink.keep(snapshot(10))
+    sent = 0
+    for tenth in range(100):
+        sent += sum(len(uplink.unsent(tenth / 10)) for uplink in uplinks)
+        uplinks[tenth].confirmed(0, 10, b"\x01", tenth / 10)
+    assert sent == 100
+    uplinks[0].keep(snapshot(20))
+    repeats = sent_within(uplinks[0], PAUSE_MAX_S + 1)
+    assert [one.again for one in repeats] == [False, True], "but what is lost is not lost for long"
