@@ -278,9 +278,7 @@ class Agent:
         if self._tick_at is None or due is None or now < self._tick_at:
             return
         self._programs.wall_ms = wall_ms
-        if now - due > STANDSTILL_S:
-            for waiting in (self._announcements, self._followings, self._succession, self._readings):
-                waiting.excuse(now - due)
+        self._notice_standstill(now)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)
@@ -299,6 +297,15 @@ class Agent:
             self._succession.forget(app_id)
         self.process_events(now, wall_ms)
 
+    def _notice_standstill(self, now: float) -> None:
+        """Whoever stood still has not heard what others said meanwhile, and may be asked what is long decided."""
+        due = self.next_timer()
+        if due is not None and now - due > STANDSTILL_S:
+            self._tick_at = now
+            self._succession.excuse(now - due, now)
+            for waiting in (self._announcements, self._followings, self._readings):
+                waiting.excuse(now - due)
+
     def process_events(self, now: float, wall_ms: int) -> bool:
         """Acts on what the overlay has raised, and on what comes of that; whether there was anything."""
         any_at_all = False
@@ -314,6 +321,7 @@ class Agent:
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:
         """Acts on one thing the overlay has raised."""
+        self._notice_standstill(now)
         self._programs.wall_ms = wall_ms
         if isinstance(event, PeerFailed | PeerLeft) and self.on_peer_gone is not None:
             self.on_peer_gone(event)

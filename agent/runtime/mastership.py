@@ -58,8 +58,8 @@ REPLICATION_S = 0.5
 """Replicas that do not answer hold up a result for no longer than this."""
 HAND_OVER_S = 1.0
 HEIR_S = 3.0
-"""Nothing goes out for so long after the first attempt to hand over: the heir may be in office, and this not be known
-here yet. It would not learn of what went out, and agents would free what it still needs."""
+"""Nothing goes out for so long after an attempt to hand over that nobody declines: the heir may be in office, and this
+not be known here yet. It would not learn of what went out, and agents would free what it still needs."""
 RESULT_BYTES_MAX = 48 << 20
 """A larger result loses its last rows."""
 
@@ -113,7 +113,7 @@ class Mastership:
         self._announced = 0
         self._announce_at = now
         self._hand_over_at = now
-        self._heir: Peer | None = None
+        self._attempts = 0
         self._silent_until = now
         self._resigns = False
         self.changes = Changes(
@@ -235,6 +235,8 @@ class Mastership:
     def replicated(self, sender: Peer, message: Replicated, now: float) -> None:
         """An agent holds what a successor needs."""
         self._replication.confirmed(sender, message)
+        if message.declined and message.declined == self._attempts:
+            self._silent_until = now
         self._release(now)
         self.changes.tick(now)
 
@@ -266,14 +268,12 @@ class Mastership:
 
     def _hand_over(self, now: float) -> None:
         """To the agent that is closer to the appId, or, from one that leaves, to one of the nearest."""
-        if self._resigns:
-            if (successor := self._replication.successor()) is not None:
-                self._replication.hand_over(successor, now, leaving=True)
-        elif (nearest := self._node.closest(self._app_id)).node_id != self._node.peer.node_id:
-            if nearest != self._heir:
-                self._heir, self._silent_until = nearest, now + HEIR_S
-            self._replication.hand_over(nearest, now, leaving=False)
         self._hand_over_at = now + HAND_OVER_S
+        heir = self._replication.successor() if self._resigns else self._node.closest(self._app_id)
+        if heir is not None and heir.node_id != self._node.peer.node_id:
+            self._attempts += 1
+            self._silent_until = now + HEIR_S
+            self._replication.hand_over(heir, self._attempts, now, leaving=self._resigns)
 
     def has_lingered(self, now: float) -> bool:
         """Whether the job is over and has been for long."""

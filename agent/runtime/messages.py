@@ -180,7 +180,7 @@ class Replica(Message, frozen=True, tag=True):
     """Master → the nodes nearest to it: all that a successor needs.
 
     `given_up`: the agents that no pane waits for. `results`: what came out since the revision before, by pane, as JSON.
-    `take_over`: the successor is you, if you are the root by now; `leaving`: in any case.
+    `take_over`: the successor is you, if you are the root by now, as asked for the n-th time; `leaving`: in any case.
     """
 
     epoch: Epoch
@@ -194,16 +194,20 @@ class Replica(Message, frozen=True, tag=True):
     given_up: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
     versions: VersionList
-    take_over: bool = False
+    take_over: Count = 0
     leaving: bool = False
 
 
 class Replicated(Message, frozen=True, tag=True):
-    """Replica → master: I hold this revision, and results up to this pane."""
+    """Replica → master: I hold this revision, and results up to this pane.
+
+    `declined`: the n-th time that I was asked to take over, I did not.
+    """
 
     epoch: Epoch
     revision: Count
     upto: Time
+    declined: Count = 0
 
 
 class Follow(Message, frozen=True, tag=True):

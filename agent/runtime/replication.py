@@ -16,11 +16,6 @@ from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog
 from overlay import Node, Peer, distance
 
-RESULT_BYTES_MAX = 256 << 10
-"""Results larger than this are not replicated: the next master cannot send them again, and knows it."""
-RESULTS_BYTES_MAX = 1 << 20
-"""So much of results goes with one message, the newest."""
-
 
 @dataclass(slots=True)
 class _Held:
@@ -65,9 +60,9 @@ class Replication:
         """Whether everyone who is to have this revision has it."""
         return all(held.revision >= revision for held in self._held.values())
 
-    def hand_over(self, peer: Peer, now: float, *, leaving: bool) -> None:
-        """Makes another agent master."""
-        self._post.send(peer, self._descriptor(FIRST_PANE, take_over=True, leaving=leaving), now)
+    def hand_over(self, peer: Peer, attempt: int, now: float, *, leaving: bool) -> None:
+        """Makes another agent master, if it takes over."""
+        self._post.send(peer, self._descriptor(FIRST_PANE, take_over=attempt, leaving=leaving), now)
 
     def successor(self) -> Peer | None:
         """Who is to be master when this agent leaves: another one with each attempt."""
@@ -91,7 +86,7 @@ class Replication:
         for upto, peers in alike.items():
             self._post.send_all(peers, self._descriptor(upto), now)
 
-    def _descriptor(self, upto: int, *, take_over: bool = False, leaving: bool = False) -> Replica:
+    def _descriptor(self, upto: int, *, take_over: int = 0, leaving: bool = False) -> Replica:
         """All that another master needs to go on from here; `upto`: the results it has."""
         master = self._master
         return Replica(
@@ -105,17 +100,8 @@ class Replication:
             frontier=master.frontier,
             totals=[master.totals[name] for name in COUNTERS],
             given_up=contributors.to_bytes(master.given_up),
-            results=self._results_after(upto),
+            results=self._results.to_give(upto),
             versions=master.versions.all(),
             take_over=take_over,
             leaving=leaving,
         )
-
-    def _results_after(self, upto: int) -> list[tuple[int, bytes]]:
-        """Those that fit; an empty one stands for the newest of those before it that do not."""
-        lost, results = self._results.lost, []
-        for pane, json in self._results.after(upto):
-            results.append((pane, json if len(json) <= RESULT_BYTES_MAX else b""))
-        while sum(len(json) for _, json in results) > RESULTS_BYTES_MAX:
-            lost, _ = results.pop(0)
-        return [(lost, b""), *results] if lost > upto else results

@@ -9,6 +9,10 @@ from agent.runtime.panes import FIRST_PANE
 
 RESULTS_MAX = 64
 BYTES_MAX = 8 << 20
+GIVEN_RESULT_BYTES_MAX = 256 << 10
+"""Results larger than this are not replicated: the next master cannot send them again, and knows it."""
+GIVEN_BYTES_MAX = 1 << 20
+"""So much of results goes with one message, the newest."""
 
 
 class ResultLog:
@@ -46,6 +50,15 @@ class ResultLog:
     def after(self, pane: int) -> Iterator[tuple[int, bytes]]:
         """The results after a pane, in order."""
         return (result for result in self._results if result[0] > pane)
+
+    def to_give(self, after: int) -> list[tuple[int, bytes]]:
+        """Those after a pane that fit a message; an empty one stands for the newest of those before it that do not."""
+        lost, results = self.lost, []
+        for pane, json in self.after(after):
+            results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
+        while sum(len(json) for _, json in results) > GIVEN_BYTES_MAX:
+            lost, _ = results.pop(0)
+        return [(lost, b""), *results] if lost > after else results
 
     def last_results(self, count: int) -> list[tuple[int, bytes]]:
         """The newest results, up to so many, in order."""

@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from agent.runtime.announcements import Announcements
 from agent.runtime.epochs import Epoch
 from agent.runtime.messages import Replica, Replicated
+from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog
 from overlay import Id, Node, Peer
@@ -25,6 +28,8 @@ SILENCE_S = 5.0
 CANVASS_S = 0.5
 """So long a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
+STOOD_STILL_S = 1.0
+"""For so long after it has stood still, an agent reads what was said to it meanwhile, and takes nothing over."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,7 @@ class Succession:
         self._announcements = announcements
         self._held: dict[Id, _Held] = {}
         self._failed: dict[int, float] = {}
+        self._excused_at = -STOOD_STILL_S
 
     @property
     def jobs(self) -> tuple[Id, ...]:
@@ -78,12 +84,19 @@ class Succession:
         if sender.node_id == replica.epoch.master:
             held.heard_at, held.doubted_at = now, None
             self._failed.pop(sender.node_id, None)
-            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last), now)
             # Only the master that everyone knows may say so; one that was never announced is not in office.
             in_office = known is not None and known.epoch == replica.epoch
-            if in_office and (replica.leaving or (replica.take_over and self._node.is_root(app_id))):
+            takes_over = in_office and (replica.leaving or (replica.take_over > 0 and self._is_heir(app_id, now)))
+            declined = 0 if takes_over else replica.take_over
+            self._post.send(sender, Replicated(app_id, replica.epoch, replica.revision, held.log.last, declined), now)
+            if takes_over:
                 return self._inherit(app_id)
         return None
+
+    def _is_heir(self, app_id: Id, now: float) -> bool:
+        """Whether this agent is the root by now, and sees the present: what it was asked while it stood still, the
+        master may have given up since."""
+        return self._node.is_root(app_id) and now - self._excused_at > STOOD_STILL_S
 
     def failed(self, peer: Peer, now: float) -> None:
         """An agent is dead."""
@@ -98,8 +111,9 @@ class Succession:
             held.heard_at, held.doubted_at = now, None
             self._failed.pop(epoch.master, None)
 
-    def excuse(self, seconds: float) -> None:
+    def excuse(self, seconds: float, now: float) -> None:
         """This agent stood still for so long: masters may have spoken meanwhile."""
+        self._excused_at = now
         for held in self._held.values():
             held.heard_at += seconds
 
@@ -137,7 +151,8 @@ class Succession:
         nearest = self._node.closest(app_id)
         if nearest.node_id != self._node.peer.node_id and now - held.passed_on_at >= 1.0:
             held.passed_on_at = now
-            self._post.send(nearest, held.replica, now)
+            replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
+            self._post.send(nearest, replica, now)
 
     def _inherit(self, app_id: Id) -> Inheritance:
         held = self._held.pop(app_id)
