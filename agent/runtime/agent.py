@@ -41,6 +41,7 @@ from agent.runtime.questions import Questions
 from agent.runtime.requests import Requests
 from agent.runtime.result import Result
 from agent.runtime.spill_room import SpillRoom
+from agent.runtime.stages import Stages
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.subscriptions import Subscriptions
 from agent.runtime.succession import Succession
@@ -111,18 +112,12 @@ class Agent:
         self.on_unjoinable: Callable[[str, str], None] | None = None
         self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
-        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs)
+        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
+        self._stages = Stages(self._offices, self._announcements, self._subscriptions)
         self._acts = Acts(
-            name,
-            post,
-            self._programs,
-            self._parts,
-            self._installations,
-            self._offices,
-            self._letters,
-            self._notices,
+            name, post, self._programs, self._parts, self._installations, self._offices, self._letters, self._notices,
             self._subscriptions,
-        )
+        )  # fmt: skip
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts,
@@ -282,6 +277,7 @@ class Agent:
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)
+        self._stages.tick(now)
         self._programs.tick(now)
         self._departure.step(now)
         for inheritance in self._succession.tick(now, self._offices.held):

@@ -21,6 +21,7 @@ Examples:
 
 \b
 Columns: AGENTS run the job, of how many on its roster; UP TO is where its last window ended.
+NAME.STAGE is a stage of the job NAME.
 """
 
 
@@ -54,7 +55,7 @@ def _print(found: list[Job]) -> None:
             job.creator or "-",
             job.query,
         ]
-        for job in found
+        for job in sorted(found, key=lambda job: (job.part_of or job.app, job.creator, job.app))
     ]
     titles = ["APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "OWNER", "QUERY"]
     terminal(sys.stdout).print(plain_table(titles, rows))

@@ -1,0 +1,65 @@
+"""The stages of a job as their creator's commands start and end them: with the job, and in the order of who reads whom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.control.messages import Job
+from agent.runtime.bundle import Contents
+from elf.client.errors import UnknownJobError
+from elf.client.sync_client import SyncClient
+from elf.errors import ElfError
+from elf.ownership import word_to_stop
+from elf.submission import signed
+from elf.terminal import printable
+
+if TYPE_CHECKING:
+    from overlay import Creator
+
+KNOWN_S = 10.0
+"""So long an agent may take to hear of a job that runs."""
+LOOK_S = 0.05
+
+
+def stages_of(client: SyncClient, job: Job) -> dict[str, Job]:
+    """The stages of a job that run, by their names in the fleet."""
+    return {one.app: one for one in client.jobs() if (one.part_of, one.creator) == (job.app, job.creator)}
+
+
+@contextmanager
+def started(
+    client: SyncClient, creator: Creator, stages: Mapping[str, Contents], folder: Path | None
+) -> Iterator[None]:
+    """Starts stages, each after those before it, by their names in the fleet; where the block fails they are stopped."""
+    begun: list[str] = []
+    try:
+        for app, contents in stages.items():
+            app_id, bundle = signed(creator, app, contents)
+            with client.submit(app, app_id, bundle):
+                begun.append(app_id)
+            _until_known(client, app, app_id)
+        yield
+    except BaseException:
+        with suppress(ElfError):
+            stop_stages(client, [job for job in client.jobs() if job.app_id in begun], folder)
+        raise
+
+
+def _until_known(client: SyncClient, app: str, app_id: str) -> None:
+    """What reads a job is refused by an agent that has not heard of it yet."""
+    deadline = time.monotonic() + KNOWN_S
+    while all(job.app_id != app_id for job in client.jobs()):
+        if time.monotonic() > deadline:
+            raise ElfError(f"{printable(app)} was started, but its agent has not heard of it within {KNOWN_S:.0f} s")
+        time.sleep(LOOK_S)
+
+
+def stop_stages(client: SyncClient, stages: list[Job], folder: Path | None) -> None:
+    """Stops stages that are not needed any more; they may be over already."""
+    for job in stages:
+        with suppress(UnknownJobError):
+            client.stop(job.app, app_id=job.app_id, seal=word_to_stop(job, folder))
