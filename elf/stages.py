@@ -1,4 +1,4 @@
-"""The stages of a job as their creator's commands start and end them: with the job, and in the order of who reads whom."""
+"""The stages of a job, as its creator's commands start and end them with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.control.messages import Job
+from agent.runtime.app_names import stage_app
 from agent.runtime.bundle import Contents
 from elf.client.errors import UnknownJobError
 from elf.client.sync_client import SyncClient
@@ -27,14 +28,18 @@ LOOK_S = 0.05
 
 def stages_of(client: SyncClient, job: Job) -> dict[str, Job]:
     """The stages of a job that run, by their names in the fleet."""
-    return {one.app: one for one in client.jobs() if (one.part_of, one.creator) == (job.app, job.creator)}
+    return {
+        one.app: one
+        for one in client.jobs()
+        if (one.part_of, one.creator) == (job.app, job.creator) and one.app.startswith(stage_app(job.app, ""))
+    }
 
 
 @contextmanager
 def started(
     client: SyncClient, creator: Creator, stages: Mapping[str, Contents], folder: Path | None
 ) -> Iterator[None]:
-    """Starts stages, each after those before it, by their names in the fleet; where the block fails they are stopped."""
+    """Starts stages, by their names in the fleet, one after the other; where the block fails they are stopped."""
     begun: list[str] = []
     try:
         for app, contents in stages.items():

@@ -93,6 +93,7 @@ class Agent:
         self.streams = dict(streams)
         self._tick_at: float | None = None
         self._notices: list[Notice] = []
+        self._heard = 0  # so many of them by programs
         post = Post(node)
         self._announcements = Announcements()
         self._programs = Programs(name, node)
@@ -205,6 +206,7 @@ class Agent:
         """What there is to tell, drained."""
         notices = list(self._notices)
         self._notices.clear()
+        self._heard = 0
         return notices
 
     # What feeds bring.
@@ -312,7 +314,8 @@ class Agent:
                 self.on_epochs(epochs)
             for event in events:
                 self.process(event, now, wall_ms)
-        self._subscriptions.hear(self._notices, now)
+        self._subscriptions.hear(self._notices[self._heard :], now)
+        self._heard = len(self._notices)
         return any_at_all
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:

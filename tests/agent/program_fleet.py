@@ -182,10 +182,10 @@ class ProgramFleet(Fleet):
         app, contents = self.contents(source, by)
         for name, one in contents.items():
             key, made = sealed(by or self.maria, name, one, self.wall_ms)  # type: ignore[arg-type]
-            self._submit_bundle(name, key, bundle if bundle is not None and name == app else made, **options)
+            self.submit_bundle(name, key, bundle if bundle is not None and name == app else made, **options)
         return key
 
-    def _submit_bundle(self, app: str, key: Id, bundle: Bundle, **options: Any) -> Id:
+    def submit_bundle(self, app: str, key: Id, bundle: Bundle, **options: Any) -> Id:
         first = bundle.contents.functions[0]
         stream = str(first.plan["stream"])
         job = Submit(key, app, stream, first.plan, first.text, bounded=False, bundle=bundle, **options)
