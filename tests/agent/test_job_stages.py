@@ -12,6 +12,7 @@ from program_fleet import Make, Person, ProgramFleet
 
 from agent import StreamOptions, Update
 from agent.parsing import Parsed
+from agent.programs import calls
 from elf.errors import UsageError
 from elf.program.code import CodeError
 from elf.sealing import sealed, stopping
@@ -289,23 +290,41 @@ def test_a_new_master_can_read_the_last_windows_of_a_stage(fleet_of: Make) -> No
 
 # What cannot be a stage.
 
-WRONG = {
-    "Wanted.stages: is to be a dict of at most 8 queries by name, as in likes or top-ten": (
-        '"liked": ', '"Liked ones": ',
-    ),
-    "stages: liked, which reads bought, which reads liked: what goes round in a job is fed back by multicast": (
-        "COUNT(*) AS n FROM likes WHERE stars > 2", "SUM(n) AS n FROM app('bought')",
-        "COUNT(*) AS n FROM buys", "SUM(n) AS n FROM app('liked')",
-    ),
-}  # fmt: skip
+NAMES = "Wanted.stages: is to be a dict of at most 8 queries by name, as in likes or top-ten"
+ENDLESS = "stage bought: has no WINDOWING, and goes on as long as its job"
+CIRCLE = "stages: {}: what goes round in a job is fed back by multicast"
+LIKES, BUYS = "COUNT(*) AS n FROM likes WHERE stars > 2", "COUNT(*) AS n FROM buys"
 
 
-@pytest.mark.parametrize("message", WRONG)
-def test_what_cannot_be_a_stage_is_refused(fleet_of: Make, message: str) -> None:
-    source = WANTED
-    for before, after in zip(WRONG[message][::2], WRONG[message][1::2], strict=True):
-        assert before in source
-        source = source.replace(before, after)
+@pytest.mark.parametrize(
+    ("message", "before", "after"),
+    [
+        (NAMES, '"liked": ', '"Liked": '),
+        (NAMES, '"liked": ', '"liked.here": '),
+        (NAMES, '"liked": ', "7: "),
+        (NAMES, '"liked": ', '**dict.fromkeys("abcdefgh", "SELECT"), "liked": '),
+        (CIRCLE.format("liked, which reads liked"), LIKES, "COUNT(*) AS n FROM app('liked')"),
+        (CIRCLE.format("liked, which reads wanted, which reads liked"), LIKES, "COUNT(*) AS n FROM app('wanted')"),
+        (ENDLESS, f"{BUYS} GROUP BY product WINDOWING 1 SECOND", f"{BUYS} GROUP BY product"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_a_stage_is_refused(fleet_of: Make, message: str, before: str, after: str) -> None:
+    assert before in WANTED
     with pytest.raises((UsageError, CodeError)) as refused:
-        fleet_of(streams=STREAMS).submit_code(source)
+        fleet_of(streams=STREAMS).submit_code(WANTED.replace(before, after))
     assert str(refused.value) == message
+
+
+def test_stages_that_read_each_other_are_refused(fleet_of: Make) -> None:
+    source = WANTED.replace(LIKES, "SUM(n) AS n FROM app('bought')").replace(BUYS, "SUM(n) AS n FROM app('liked')")
+    with pytest.raises(UsageError) as refused:
+        fleet_of(streams=STREAMS).submit_code(source)
+    assert str(refused.value) == CIRCLE.format("liked, which reads bought, which reads liked")
+
+
+def test_a_process_that_says_its_job_has_more_stages_is_not_believed() -> None:
+    about = calls.About(
+        "wanted", "SELECT", {}, dict.fromkeys("abcdefghi", "SELECT"), None, {}, False, False, False, False
+    )
+    with pytest.raises(ValueError, match="<= 8"):
+        calls.read_act(calls.encode(calls.Loaded(about)))
