@@ -125,9 +125,9 @@ def put(fleet: ProgramFleet, stream: str, *events: tuple[int, str, int]) -> None
             if one.stream == stream:
                 agent.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
     fleet.settle()
-    fleet.work()
-    fleet.wait_long(10.0)
-    fleet.work()
+    for _ in range(2):  # what one stage has found is another one's to read
+        fleet.work()
+        fleet.wait_long(5.0)
 
 
 def micro_promotion(fleet: ProgramFleet) -> None:
