@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from agent.control.messages import Job
 from agent.runtime.app_names import stage_app
 from agent.runtime.bundle import Contents
-from elf.client.errors import UnknownJobError
+from agent.runtime.offices import RUNNING
+from elf.client.errors import QueryRefusedError, UnknownJobError
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError
 from elf.ownership import word_to_stop
@@ -21,8 +22,8 @@ from elf.terminal import printable
 if TYPE_CHECKING:
     from overlay import Creator
 
-KNOWN_S = 10.0
-"""So long an agent may take to hear of a job that runs."""
+KNOWN_S, ENDED_S = 10.0, 2.0
+"""So long an agent may take to hear of a job that runs, and of one that does no more."""
 LOOK_S = 0.05
 
 
@@ -54,13 +55,24 @@ def started(
         raise
 
 
+def refuse_if_running(client: SyncClient, app: str, app_id: str) -> None:
+    """Raises QueryRefusedError if there is such a job; of one that has just ended, its agent may not have heard yet."""
+    if not _comes_true(client, lambda running: app_id not in running, ENDED_S):
+        raise QueryRefusedError(RUNNING.format(name=printable(app)))
+
+
 def _until_known(client: SyncClient, app: str, app_id: str) -> None:
     """What reads a job is refused by an agent that has not heard of it yet."""
-    deadline = time.monotonic() + KNOWN_S
-    while all(job.app_id != app_id for job in client.jobs()):
-        if time.monotonic() > deadline:
-            raise ElfError(f"{printable(app)} was started, but its agent has not heard of it within {KNOWN_S:.0f} s")
+    if not _comes_true(client, lambda running: app_id in running, KNOWN_S):
+        raise ElfError(f"{printable(app)} was started, but its agent has not heard of it within {KNOWN_S:.0f} s")
+
+
+def _comes_true(client: SyncClient, condition: Callable[[set[str]], bool], seconds: float) -> bool:
+    """Whether that is so of the ids of the fleet's jobs, within this time."""
+    deadline = time.monotonic() + seconds
+    while not (is_true := condition({job.app_id for job in client.jobs()})) and time.monotonic() < deadline:
         time.sleep(LOOK_S)
+    return is_true
 
 
 def stop_stages(client: SyncClient, stages: list[Job], folder: Path | None) -> None:

@@ -67,16 +67,18 @@ class Stages:
 
     def _follow_stages(self, office: Mastership, before: _Bonds, now: float) -> None:
         program = office.part.program
-        for stage in program.stages if program is not None else ():
+        if program is None:
+            return
+        for stage in program.stages:
             bond, stage_id = self._bond(office, stage_app(office.master.job.name, stage), before, now)
-            trouble: str | None = bond.trouble
-            if program is not None and stage_id is not None:
-                trouble = self._subscriptions.follow_stage(program, stage, stage_id, now)
+            trouble = bond.trouble
+            if stage_id is not None:
+                trouble = self._subscriptions.follow_stage(program, stage, stage_id, now) or ""
             elif now - bond.known_at > MISSING_S:
                 trouble = "does not run: there are no windows of it"
-            if (trouble or "") != bond.trouble:
+            if trouble != bond.trouble:
                 office.note(f"stage {stage}: {trouble or 'runs again'}")
-            bond.trouble = trouble or ""
+            bond.trouble = trouble
 
     def _end_with_job(self, office: Mastership, before: _Bonds, now: float) -> None:
         """It is over when its job is, and also where nobody can tell any more."""

@@ -15,7 +15,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.creator_options import creator_in, creator_option
-from elf.stages import started
+from elf.stages import refuse_if_running, started
 from elf.submission import contents_of, job_file, signed
 from elf.terminal import printable, tell
 
@@ -50,8 +50,8 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     name = app or job.about.app
     stages = contents_of(client, job, name, creator.name)
     app_id, bundle = signed(creator, name, stages.pop(name))
-    if any(one.app_id == app_id for one in client.jobs()):
-        stages = {}  # the job is refused, since it runs already
+    if stages:
+        refuse_if_running(client, name, app_id)
     with ExitStack() as stack:
         with started(client, creator, stages, creator_folder):
             running = stack.enter_context(client.submit(name, app_id, bundle))

@@ -95,10 +95,10 @@ def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, 
     app_id, bundle = _following(creator, running, contents.pop(running.app))
     with started(client, creator, {name: one for name, one in contents.items() if name not in there}, folder):
         updated = client.update_bundle(running.app, app_id, bundle, reset=reset)
-    for name in contents.keys() & there.keys():
-        if contents[name].functions[0].text != there[name].query:
+    for name, one in contents.items():
+        if name in there and one.functions[0].text != there[name].query:
             try:
-                client.update_bundle(name, *_following(creator, there[name], contents[name]), reset=reset)
+                client.update_bundle(name, *_following(creator, there[name], one), reset=reset)
             except ElfError as error:
                 raise ElfError(f"{printable(app)} is updated, but not its stage {printable(name)}: {error}") from None
     stop_stages(client, [stage for name, stage in there.items() if name not in contents], folder)

@@ -185,6 +185,10 @@ def test_two_creators_may_have_jobs_and_stages_of_the_same_names(fleet_of: Make)
     play(fleet, {1: [(22.5, "likes", "b", 5)] * 5}, 40.0)
     assert said(fleet, ours) == ["liked 13:29 a 2", "liked 13:42 b 5", "all 13:42 b 5"]
     assert said(fleet, theirs) == ["liked 13:29 a 1", "liked 13:42 b 5", "all 13:42 b 5"]
+    stop(fleet, "wanted")
+    fleet.wait_long(2.0)
+    assert [(job.creator, job.name) for job in fleet.agents[0].jobs() if job.creator == "maria"] == []
+    assert running(fleet) == ["wanted", "wanted.bought", "wanted.liked"]
 
 
 # How they live.

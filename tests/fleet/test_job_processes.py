@@ -150,6 +150,13 @@ def test_a_job_of_several_stages_is_one_thing_to_its_creator(fleet: AgentFleet, 
     )
     assert "stage all: line 1, column 22: " in wrong.stderr
     assert (wrong.returncode, running()) == (2, set())
+    late = elf(
+        fleet,
+        "submit",
+        job_file(tmp_path, STAGED.replace("SUM(n) AS n FROM app('apples')", "SUM(n) AS n FROM app('pears')")),
+    )
+    assert (late.returncode, "there is no job pears" in late.stderr) == (2, True)
+    until(lambda: running() == set(), "the end of stages without their job", 5.0)
     submitted = elf(fleet, "submit", job_file(tmp_path, STAGED))
     assert submitted.stdout == "staged: 1 of 1 agents run it\n"
     assert "its stages are staged.apples, staged.all\n" in submitted.stderr
@@ -182,6 +189,9 @@ def test_a_job_of_several_stages_is_one_thing_to_its_creator(fleet: AgentFleet, 
     assert "version 3" in done(fleet, "update", "staged", "--code", job_file(tmp_path, STAGED))
     until(lambda: running() == {"staged", "staged.apples", "staged.all"}, "the end of a stage")
     assert done(fleet, "stop", "staged") == "staged: stopped\n"
+    done(fleet, "submit", job_file(tmp_path, STAGED))
+    assert running() == {"staged", "staged.apples", "staged.all"}
+    done(fleet, "stop", "staged")
     until(lambda: running() == set(), "the end of all stages")
 
 
