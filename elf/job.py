@@ -90,6 +90,8 @@ class Job:
 
     `query` is ELF QL: the stream, filter, groups and windows of the job. With `drives` it has no WINDOWING, and the job
     itself cuts its batches: `cbt.flush`, `send_to`, `cbt.empty`. `queries` are further ones that `update` can choose.
+    `stages` are queries that run beside it, each a tree of its own: other queries of the job read one's results as
+    `app('NAME')`, and the master gets them by `on_result`.
     `reads` are the columns that `map` gets of each event of the stream, each with its type ("string", "integer",
     "number", "boolean", "any"); then the query reads what `map` returns.
     """
@@ -98,6 +100,7 @@ class Job:
     """The name it runs under; by default the class's, as in micro-promotion."""
     query: ClassVar[str] = ""
     queries: ClassVar[Mapping[str, str]] = {}
+    stages: ClassVar[Mapping[str, str]] = {}
     timer_s: ClassVar[float | None] = None
     """So often `on_timer` is called; at least 0.25."""
     reads: ClassVar[Mapping[str, str]] = {}
@@ -117,7 +120,7 @@ class Job:
         """A child in the job's tree has sent PAOs; the agent combines them with all others of their pane."""
 
     def on_result(self, window: Window) -> None:
-        """At the root: a window is out, of this job or of one that it has subscribed to."""
+        """At the root: a window is out, of this job, of a stage of it, or of one that it has subscribed to."""
 
     def deliver(self, app: str, message: Any) -> Any:  # noqa: ARG002
         """At the root: another job asks; the message that is returned is the reply."""
@@ -140,7 +143,7 @@ class Job:
         return self._elf.route(app, message, deadline_s)
 
     def ask(self, app: str, windows: int = 1, deadline_s: float = DEADLINE_S) -> list[Window]:
-        """The last windows of another job, the oldest first. Raises NoAnswerError."""
+        """The last windows of another job or of a stage of this one, the oldest first. Raises NoAnswerError."""
         return self._elf.ask(app, windows, deadline_s)
 
     def subscribe(self, app: str) -> None:

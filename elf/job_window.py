@@ -9,7 +9,10 @@ import msgspec
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A result and what is to be known of it; times are RFC 3339, None where the job has no windows."""
+    """A result and what is to be known of it; times are RFC 3339, None where the job has no windows.
+
+    `app` is the job it is of, `stage` the stage of the job that gets it, "" for a window of any other.
+    """
 
     app: str
     window_start: str | None
@@ -23,6 +26,7 @@ class Window(msgspec.Struct, frozen=True):
     late: int = 0
     version: int = 1
     epoch: int = 1
+    stage: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -49,6 +53,6 @@ def _epoch_ms(instant: str | None) -> int:
     return round(datetime.fromisoformat(instant or "").timestamp() * 1000)
 
 
-def read_window(json: bytes) -> Window:
+def read_window(json: bytes, stage: str = "") -> Window:
     """A window from its JSON line."""
-    return msgspec.json.decode(json, type=Window)
+    return msgspec.structs.replace(msgspec.json.decode(json, type=Window), stage=stage)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+import query
+from agent.control.messages import Analysed
 from agent.programs.calls import About
+from agent.runtime.app_names import stage_app
 from agent.runtime.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents, Function
-from elf.client.sync_client import SyncClient
+from elf.client.errors import QueryRefusedError
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
 from elf.sealing import sealed
@@ -80,14 +85,52 @@ def job_file(path: Path) -> JobFile:
         raise
 
 
-def contents_of(client: SyncClient, job: JobFile) -> Contents:
-    """What a job is to run; its queries are analysed by the client's agent. Raises QueryRefusedError."""
-    texts = {FIRST: job.about.query, **job.about.queries}
-    functions = []
-    for name, text in texts.items():
-        analysed = client.analyse(text, mapped=job.about.maps)
-        functions.append(Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query))
-    return Contents(functions, job.source, job.about.drives)
+class Analyser(Protocol):
+    """Who tells what a query computes; see `SyncClient.analyse`."""
+
+    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed: ...
+
+
+def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[str, Contents]:
+    """What a creator's job is to run, by name: its stages, each after those that it reads, and the job itself last.
+
+    Raises UsageError, QueryRefusedError where it is about a query.
+    """
+    about = job.about
+    apps = {stage: f"{stage_app(app, stage)}@{creator}" for stage in about.stages}
+
+    def function(name: str, text: str, *, mapped: bool) -> Function:
+        analysed = client.analyse(text, mapped=mapped, apps=apps)
+        return Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query)
+
+    stages: dict[str, Function] = {}
+    for stage, text in about.stages.items():
+        try:
+            stages[stage] = function(FIRST, text, mapped=False)
+        except QueryRefusedError as error:
+            raise QueryRefusedError(f"stage {stage}: {error}") from None
+        if stages[stage].plan.get("window_ms") is None:
+            raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
+    queries = {FIRST: about.query, **about.queries}
+    functions = [function(name, text, mapped=about.maps) for name, text in queries.items()]
+    ordered = [(stage_app(app, stage), stages[stage]) for stage in _in_order(app, creator, stages)]
+    contents = {name: Contents([stage], part_of=app) for name, stage in ordered}
+    return contents | {app: Contents(functions, job.source, about.drives)}
+
+
+def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[str]:
+    """Stages after those that they read. Raises UsageError where they read each other, or the job, in a circle."""
+    named = {stage_app(app, stage): stage for stage in stages} | {app: app}
+    named |= {f"{name}@{creator}": short for name, short in named.items()}
+    graph = {
+        stage: [named[read] for read in query.Plan.from_wire(function.plan).apps if read in named]
+        for stage, function in stages.items()
+    }
+    try:
+        return [stage for stage in TopologicalSorter(graph | {app: list(stages)}).static_order() if stage != app]
+    except CycleError as error:
+        circle = ", which reads ".join(reversed(error.args[1]))
+        raise UsageError(f"stages: {circle}: what goes round in a job is fed back by multicast") from None
 
 
 def signed(creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b"")) -> tuple[str, bytes]:

@@ -1,7 +1,7 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.analysis import analyze
-from query.ast import App, Query, Stream, apps
+from query.ast import App, Query, Stream, apps, with_apps
 from query.errors import QueryError
 from query.explain import Explanation, explain
 from query.joining import JoinStage, TableError
@@ -44,4 +44,5 @@ __all__ = [
     "format_timestamp",
     "output_names",
     "parse",
+    "with_apps",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from query.errors import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,3 +252,14 @@ def apps(query: Query) -> tuple[App, ...]:
     """The other jobs whose results a query reads, as they are written: FROM's before JOIN's."""
     joined = () if query.join is None else (query.join.app,)
     return (query.source, *joined) if isinstance(query.source, App) else joined
+
+
+def with_apps(query: Query, names: Mapping[str, str]) -> Query:
+    """The query with other names for some of the jobs it reads; what their columns are addressed by stays."""
+
+    def named(app: App) -> App:
+        return replace(app, name=names[app.name], alias=app.qualifier) if app.name in names else app
+
+    source = named(query.source) if isinstance(query.source, App) else query.source
+    join = None if query.join is None else replace(query.join, app=named(query.join.app))
+    return replace(query, source=source, join=join)

@@ -42,6 +42,7 @@ def described_job(listing: JobListing) -> control.Job:
         creator=listing.creator,
         counter=listing.counter,
         mandate=listing.mandate.hex(),
+        part_of=listing.part_of,
     )
 
 

@@ -73,10 +73,14 @@ class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields
 
 
 class Analyse(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
-    """Tell the plan of a query, for its creator to sign. `mapped`: its columns are what the job's code makes."""
+    """Tell the plan of a query, for its creator to sign. `mapped`: its columns are what the job's code makes.
+
+    `apps`: jobs that the query calls by other names than the fleet, by the name it has for them.
+    """
 
     text: str
     mapped: bool = False
+    apps: dict[Name, Name] = {}
     max_groups: Annotated[int, msgspec.Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
     beyond_groups: BeyondGroups = "other"
 
@@ -215,7 +219,10 @@ class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One of the fleet's jobs. `mandate` is the digest of what its creator has signed last, the `counter`th such."""
+    """One of the fleet's jobs. `mandate` is the digest of what its creator has signed last, the `counter`th such.
+
+    `part_of`: the job that it is a stage of, "" where it is none.
+    """
 
     app: str
     app_id: str
@@ -231,6 +238,7 @@ class Job(msgspec.Struct, frozen=True):
     creator: str = ""
     counter: int = 0
     mandate: str = ""
+    part_of: str = ""
 
 
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):

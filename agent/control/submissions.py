@@ -158,6 +158,8 @@ class Submissions:
         named = parsed.source.name if isinstance(parsed.source, ql.Stream) else None
         if named is not None and named not in catalog and (named != "*" or not catalog):
             catalog[named] = ql.Schema({}, open=True)
+        if isinstance(request, control.Analyse):
+            parsed = ql.with_apps(parsed, request.apps)
         plan = ql.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
         return parsed, plan
 

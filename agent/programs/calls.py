@@ -16,6 +16,9 @@ BODY_BYTES_MAX = 64 << 10
 TEXT_CHARACTERS_MAX = 8192
 """One line of a job's log, or a traceback."""
 
+STAGES_MAX = 8
+"""Of one job."""
+
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Body = Annotated[bytes, msgspec.Meta(max_length=BODY_BYTES_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS_MAX)]
@@ -77,10 +80,11 @@ class Delivered(Call, frozen=True, tag=True):
 
 
 class Published(Call, frozen=True, tag=True):
-    """on_result: a window of the job as its JSON line, or one of another that the job has subscribed to."""
+    """on_result: a window of the job as its JSON line, of a stage of it, or of one that it has subscribed to."""
 
     app: str
     json: bytes
+    stage: str = ""
 
 
 class Events(Call, frozen=True, tag=True):
@@ -123,6 +127,7 @@ class About(msgspec.Struct, frozen=True):
     app: str
     query: str
     queries: dict[str, str]
+    stages: Annotated[dict[Name, str], msgspec.Meta(max_length=STAGES_MAX)]
     timer_s: float | None
     reads: dict[str, str]
     drives: bool

@@ -41,6 +41,7 @@ from agent.runtime.questions import Questions
 from agent.runtime.requests import Requests
 from agent.runtime.result import Result
 from agent.runtime.spill_room import SpillRoom
+from agent.runtime.stages import Stages
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.subscriptions import Subscriptions
 from agent.runtime.succession import Succession
@@ -92,6 +93,7 @@ class Agent:
         self.streams = dict(streams)
         self._tick_at: float | None = None
         self._notices: list[Notice] = []
+        self._heard = 0  # so many of them by programs
         post = Post(node)
         self._announcements = Announcements()
         self._programs = Programs(name, node)
@@ -111,18 +113,12 @@ class Agent:
         self.on_unjoinable: Callable[[str, str], None] | None = None
         self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
-        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs)
+        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
+        self._stages = Stages(self._offices, self._announcements, self._subscriptions)
         self._acts = Acts(
-            name,
-            post,
-            self._programs,
-            self._parts,
-            self._installations,
-            self._offices,
-            self._letters,
-            self._notices,
+            name, post, self._programs, self._parts, self._installations, self._offices, self._letters, self._notices,
             self._subscriptions,
-        )
+        )  # fmt: skip
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
             self._parts,
@@ -210,6 +206,7 @@ class Agent:
         """What there is to tell, drained."""
         notices = list(self._notices)
         self._notices.clear()
+        self._heard = 0
         return notices
 
     # What feeds bring.
@@ -282,6 +279,7 @@ class Agent:
         self._tick_at = now + TICK_S
         self._parts.tick(now)
         self._offices.tick(now)
+        self._stages.tick(now)
         self._programs.tick(now)
         self._departure.step(now)
         for inheritance in self._succession.tick(now, self._offices.held):
@@ -316,7 +314,8 @@ class Agent:
                 self.on_epochs(epochs)
             for event in events:
                 self.process(event, now, wall_ms)
-        self._subscriptions.hear(self._notices, now)
+        self._subscriptions.hear(self._notices[self._heard :], now)
+        self._heard = len(self._notices)
         return any_at_all
 
     def process(self, event: Event, now: float, wall_ms: int) -> None:

@@ -28,6 +28,15 @@ def unreadable(plan: query.Plan, own_name: str | None, announced: Iterable[Annou
     return None
 
 
+def stage_app(job: str, stage: str) -> str:
+    """The name under which a stage of a job runs.
+
+    >>> stage_app("counts", "likes")
+    'counts.likes'
+    """
+    return f"{job}.{stage}"
+
+
 class AmbiguousNameError(Exception):
     """More than one job has this name: one line that lists them."""
 

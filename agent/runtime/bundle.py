@@ -26,12 +26,13 @@ class Function(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 class Contents(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The first function is the one the job begins with. `source`: its code, b"" for none.
 
-    `drives`: its batches are cut by the code, not by the clock.
+    `drives`: its batches are cut by the code, not by the clock. `part_of`: the job that it is a stage of, "" for none.
     """
 
     functions: Annotated[list[Function], msgspec.Meta(min_length=1, max_length=FUNCTIONS_MAX)]
     source: Annotated[bytes, msgspec.Meta(max_length=SOURCE_BYTES_MAX)] = b""
     drives: bool = False
+    part_of: Annotated[str, msgspec.Meta(max_length=255)] = ""
 
     def digest(self) -> bytes:
         """What a creator signs: SHA-256 over the contents as they are encoded, keys of plans in order."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from agent.programs import calls
 from agent.runtime.announcements import Announcements
-from agent.runtime.app_names import AmbiguousNameError, app_of, no_job
+from agent.runtime.app_names import AmbiguousNameError, app_of, no_job, stage_app
 from agent.runtime.message import Message
 from agent.runtime.messages import CODEC, Answer, Ask, NoJob
 from agent.runtime.post import Post
@@ -41,7 +41,7 @@ class Letters:
         self, program: Program, asked: calls.Route | calls.Ask, message: Callable[[Id], Message], now: float
     ) -> None:
         try:
-            app_id = app_of(asked.app, self._announcements.all())
+            app_id = self._app_of(program, asked.app)
         except AmbiguousNameError as error:
             self._programs.answer(program.key, calls.Answered(asked.ticket, str(error)))
             return
@@ -50,6 +50,13 @@ class Letters:
             return
         ticket = self._post.request(message(app_id), asked.deadline_s, now)
         self._open[ticket] = (program.key, asked.ticket, asked.app)
+
+    def _app_of(self, program: Program, name: str) -> Id:
+        """The job that a program means: a stage of its own job goes before any other of that name."""
+        job = self._announcements.get(program.app_id)
+        if name in program.stages and job is not None:
+            name = f"{stage_app(job.name, name)}@{job.creator}"
+        return app_of(name, self._announcements.all())
 
     def responded(self, event: Responded) -> bool:
         """An answer has come; whether it is to one of these."""

@@ -95,6 +95,12 @@ class Master:
         return self.versions.newest.function.plan.app
 
     @property
+    def part_of(self) -> str:
+        """The job that it is a stage of, "" for none."""
+        bundle = self.versions.newest.version.bundle
+        return bundle.contents.part_of if bundle is not None else ""
+
+    @property
     def text(self) -> str:
         """Its query, as people read it."""
         return self.versions.newest.version.text

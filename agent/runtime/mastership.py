@@ -313,6 +313,7 @@ class Mastership:
             creator=master.creator,
             counter=bundle.seal.counter if bundle is not None else 0,
             mandate=bundle.digest(self._app_id) if bundle is not None else b"",
+            part_of=self.master.part_of,
         )
 
     # Results.

@@ -59,7 +59,7 @@ class Announce(Message, frozen=True, tag=True):
 
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
     `creator`: whose job it is, "" where it is nobody's; `mandate`: the digest of what they have signed last, the
-    `counter`th such.
+    `counter`th such. `part_of`: the job that it is a stage of, "" where it is none.
     """
 
     epoch: Epoch
@@ -77,6 +77,7 @@ class Announce(Message, frozen=True, tag=True):
     creator: Text = ""
     counter: Count = 0
     mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    part_of: Text = ""
 
 
 class Bulletin(Message, frozen=True, tag=True):

@@ -67,6 +67,11 @@ class Program:
         return self.about is not None and self.about.receives
 
     @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of its job's stages."""
+        return tuple(self.about.stages) if self.about is not None else ()
+
+    @property
     def is_over(self) -> bool:
         return self.state is _State.OVER
 

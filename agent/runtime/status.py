@@ -14,7 +14,8 @@ from overlay import Node, Peer
 class JobListing:
     """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out.
 
-    `creator` is "" for nobody's; `mandate` the digest of what they have signed last, the `counter`th such.
+    `creator` is "" for nobody's; `mandate` the digest of what they have signed last, the `counter`th such. `part_of`:
+    the job that it is a stage of, "" where it is none.
     """
 
     app_id: int
@@ -32,6 +33,7 @@ class JobListing:
     creator: str
     counter: int
     mandate: bytes
+    part_of: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def listing(announce: Announce) -> JobListing:
         creator=announce.creator,
         counter=announce.counter,
         mandate=announce.mandate,
+        part_of=announce.part_of,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 
 import trio
 
@@ -97,9 +98,9 @@ class AsyncClient:
         """
         return self._job(Submit(app, app_id, bundle), None)
 
-    async def analyse(self, text: str, *, mapped: bool = False) -> Analysed:
+    async def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError."""
-        answer = await self._ask(Analyse(text, mapped))
+        answer = await self._ask(Analyse(text, mapped, dict(apps or {})))
         assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
         return answer
 

@@ -52,7 +52,7 @@ class JobEndedError(ClientError):
         self.reason = reason
         self.failure = failure
         why = {
-            "stopped": "was stopped (by elf stop, or since nobody followed it)",
+            "stopped": "was stopped (by elf stop, since nobody followed it, or with the job that it is a stage of)",
             "nobody": "has nobody to run it: no agent has its stream (elf status shows an agent's streams)",
             "lost": "is lost: no agent knows it any more (elf jobs lists what the fleet runs)",
             "failed": f"failed: {failure}",

@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from agent.control.messages import (
@@ -100,9 +100,12 @@ class SyncClient:
         """
         return self._job(Submit(app, app_id, bundle), None)
 
-    def analyse(self, text: str, *, mapped: bool = False) -> Analysed:
-        """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError."""
-        answer = self._ask(Analyse(text, mapped))
+    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
+        """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
+
+        `mapped`: it reads what the job's `map` makes. `apps`: what the fleet calls jobs that it has other names for.
+        """
+        answer = self._ask(Analyse(text, mapped, dict(apps or {})))
         assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
         return answer
 

@@ -21,6 +21,7 @@ Examples:
 
 \b
 Columns: AGENTS run the job, of how many on its roster; UP TO is where its last window ended.
+NAME.STAGE is a stage of the job NAME.
 """
 
 
@@ -54,7 +55,15 @@ def _print(found: list[Job]) -> None:
             job.creator or "-",
             job.query,
         ]
-        for job in found
+        for job in _with_stages(found)
     ]
     titles = ["APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "OWNER", "QUERY"]
     terminal(sys.stdout).print(plain_table(titles, rows))
+
+
+def _with_stages(found: list[Job]) -> list[Job]:
+    """In the order in which they were heard of, but for stages, which come after their job."""
+    places: dict[tuple[str, str], int] = {}
+    for job in found:
+        places.setdefault((job.part_of or job.app, job.creator), len(places))
+    return sorted(found, key=lambda job: (places[job.part_of or job.app, job.creator], bool(job.part_of)))

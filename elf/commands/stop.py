@@ -14,6 +14,7 @@ from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
 from elf.creator_options import creator_option
 from elf.ownership import owned_job, word_to_stop
+from elf.stages import stages_of, stop_stages
 from elf.terminal import printable
 
 EXAMPLES = """\b
@@ -31,7 +32,8 @@ Examples:
 def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None) -> None:
     """Stop the job APP on all agents; those who follow it are told.
 
-    Anybody may stop a query. A job that is somebody's (`elf jobs` says whose) is stopped with their key alone.
+    Anybody may stop a query. A job that is somebody's (`elf jobs` says whose) is stopped with their key alone, and so
+    are its stages.
     """
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     try:
@@ -39,5 +41,7 @@ def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None
     except OwnedJobError:
         if (owned := owned_job(client, app)) is None:
             raise
+        stages = stages_of(client, owned)
         client.stop(owned.app, app_id=owned.app_id, seal=word_to_stop(owned, creator_folder))
+        stop_stages(client, list(stages.values()), creator_folder)
     click.echo(msgspec.json.encode(Stopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.creator_options import creator_in, creator_option
+from elf.stages import refuse_if_running, started
 from elf.submission import contents_of, job_file, signed
 from elf.terminal import printable, tell
 
@@ -40,14 +42,19 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
     sale_prediction, spam_campaign or kmeans. `elf demo NAME` shows each.
 
     The file is executed here first, to see what it defines; then it is signed with your key and runs beside every agent
-    that has the job's stream, contained. It goes on until `elf stop`.
+    that has the job's stream, contained. It goes on until `elf stop`. Its stages, if it has any, are jobs beside it.
     """
     job = job_file(file)
     creator = creator_in(creator_folder)
     client = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S)
     name = app or job.about.app
-    app_id, bundle = signed(creator, name, contents_of(client, job))
-    with client.submit(name, app_id, bundle) as running:
+    stages = contents_of(client, job, name, creator.name)
+    app_id, bundle = signed(creator, name, stages.pop(name))
+    if stages:
+        refuse_if_running(client, name, app_id)
+    with ExitStack() as stack:
+        with started(client, creator, stages, creator_folder):
+            running = stack.enter_context(client.submit(name, app_id, bundle))
         agents, expected = _until_settled(running, name)
     if output == "json":
         click.echo(
@@ -55,6 +62,8 @@ def submit(file: Path, app: str | None, creator_folder: Path | None, output: str
         )
         return
     click.echo(f"{printable(name)}: {agents} of {expected} agents run it")
+    if stages:
+        tell(f"its stages are {', '.join(map(printable, stages))}")
     tell(f"{command_line('logs', name, socket)} shows what it says, {command_line('follow', name, socket)} its windows")
 
 

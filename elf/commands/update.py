@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from agent.control.messages import BeyondGroups, Updated
+from agent.control.messages import BeyondGroups, Job, Updated
+from agent.runtime.bundle import Contents
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.creator_options import creator_option
-from elf.errors import UsageError
+from elf.errors import ElfError, UsageError
 from elf.group_options import beyond_groups_option, max_groups_option
 from elf.ownership import creator_of, owned_job
+from elf.stages import stages_of, started, stop_stages
 from elf.submission import contents_of, job_file, signed
 from elf.terminal import printable, tell
+
+if TYPE_CHECKING:
+    from overlay import Creator
 
 EXAMPLES = """\b
 Examples:
@@ -75,12 +81,30 @@ def update(
 
 
 def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, *, reset: bool) -> Updated:
-    """Signs a job's new file as what follows the one that runs."""
+    """Signs a job's new file as what follows the one that runs. Stages that are new begin before it, others change or
+    end after it, so that nothing has changed where it is refused.
+    """
     running = owned_job(client, app)
     if running is None:
         raise UsageError(f"{printable(app)} is no job written in Python that runs: elf jobs lists those there are")
-    job = job_file(file)
+    if running.part_of:
+        raise UsageError(f"{printable(app)} is a stage of {printable(running.part_of)}: update that job")
     creator = creator_of(running, folder)
-    after = (running.counter, bytes.fromhex(running.mandate))
-    app_id, bundle = signed(creator, running.app, contents_of(client, job), after)
-    return client.update_bundle(running.app, app_id, bundle, reset=reset)
+    contents = contents_of(client, job_file(file), running.app, creator.name)
+    there = stages_of(client, running)
+    app_id, bundle = _following(creator, running, contents.pop(running.app))
+    with started(client, creator, {name: one for name, one in contents.items() if name not in there}, folder):
+        updated = client.update_bundle(running.app, app_id, bundle, reset=reset)
+    for name, one in contents.items():
+        if name in there and one.functions[0].text != there[name].query:
+            try:
+                client.update_bundle(name, *_following(creator, there[name], one), reset=reset)
+            except ElfError as error:
+                raise ElfError(f"{printable(app)} is updated, but not its stage {printable(name)}: {error}") from None
+    stop_stages(client, [stage for name, stage in there.items() if name not in contents], folder)
+    return updated
+
+
+def _following(creator: Creator, running: Job, contents: Contents) -> tuple[str, bytes]:
+    """The app id and the bundle that follows what a job runs."""
+    return signed(creator, running.app, contents, (running.counter, bytes.fromhex(running.mandate)))

@@ -61,7 +61,8 @@ def prepared(fleet: AgentFleet, roles: Sequence[Role]) -> list[Submission]:
     for role in roles:
         path = shipped(role.name)
         assert path is not None
-        app_id, bundle = signed(creator, role.app, contents_of(client, read_job(path)))
+        contents = contents_of(client, read_job(path), role.app, creator.name)
+        app_id, bundle = signed(creator, role.app, contents[role.app])
         made.append(Submission(role, app_id, bundle))
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.programs.calls import About
+from agent.programs.calls import STAGES_MAX, About
 from elf.job import Job, app_name
 from elf.job_messages import Messages
 
@@ -19,6 +20,7 @@ FILE = "job.py"
 """The name that a job's code has in its tracebacks."""
 TIMER_MIN_S = 0.25
 _numbers = itertools.count(1)
+STAGE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 TYPES = ("any", "number", "integer", "string", "boolean")
 
 
@@ -71,6 +73,7 @@ def about(kind: type[Job]) -> About:
         app=app_name(kind),
         query=kind.query,
         queries=dict(kind.queries),
+        stages=dict(kind.stages),
         timer_s=None if kind.timer_s is None else float(kind.timer_s),
         reads=dict(kind.reads),
         drives=kind.drives,
@@ -86,6 +89,7 @@ def _fault(kind: type[Job]) -> str | None:
         ("app", "a name of at most 200 characters", lambda value: isinstance(value, str) and len(value) <= 200),
         ("query", "a query in ELF QL", lambda value: isinstance(value, str) and bool(value.strip())),
         ("queries", "a dict of queries by name", _is_texts),
+        ("stages", f"a dict of at most {STAGES_MAX} queries by name, as in likes or top-ten", _is_stages),
         ("timer_s", f"None, or at least {TIMER_MIN_S} seconds", _is_timer),
         ("reads", f"a dict of types by column, each one of {', '.join(TYPES)}", _is_reads),
         ("drives", "True or False", lambda value: isinstance(value, bool)),
@@ -100,6 +104,11 @@ def _fault(kind: type[Job]) -> str | None:
 
 def _is_texts(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(k, str) and k and isinstance(v, str) for k, v in value.items())
+
+
+def _is_stages(value: object) -> bool:
+    named = isinstance(value, dict) and len(value) <= STAGES_MAX and _is_texts(value)
+    return named and isinstance(value, dict) and all(STAGE_NAME.fullmatch(name) for name in value)
 
 
 def _is_timer(value: object) -> bool:

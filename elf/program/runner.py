@@ -63,6 +63,7 @@ class Runner:
             code = load_code(load.source)
             kind, side.messages = code.kind, code.messages
             description = about(kind)
+            side.stages = description.stages
             job = kind.__new__(kind)
             job._elf = side
             job.__init__()  # type: ignore[misc]
@@ -80,8 +81,8 @@ class Runner:
                     job.on_timer()
                 case calls.Heard(app=app, message=typed):
                     self._hear(job, side, app, typed)
-                case calls.Published(json=json):
-                    job.on_result(read_window(json))
+                case calls.Published(json=json, stage=stage):
+                    job.on_result(read_window(json, stage))
                 case calls.Events():
                     side.act(_mapped(job, call))
                 case calls.Received(node=node, token=token):

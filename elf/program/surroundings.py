@@ -63,6 +63,7 @@ class AgentsSide:
         self.cbt: Cbt = AgentsCbt(self)
         self.numbers = itertools.count(1)
         self.has_flushed = False
+        self.stages: Mapping[str, str] = {}
         self._wire = wire
         self._waiting = waiting
         self.stands(load.place)
@@ -101,7 +102,8 @@ class AgentsSide:
     def ask(self, app: str, windows: int, deadline_s: float) -> list[Window]:
         ticket = next(self.numbers)
         self.act(calls.Ask(ticket, app, windows, deadline_s))
-        return [read_window(json) for json in self._answer(ticket).windows]
+        stage = app if app in self.stages else ""
+        return [read_window(json, stage) for json in self._answer(ticket).windows]
 
     def subscribe(self, app: str) -> None:
         self._only_at_the_root("subscribe")

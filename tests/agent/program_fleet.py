@@ -15,18 +15,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from creator_world import as_der, trust_in
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from memory_fleet import WALL_MS, Fleet, events
 
 import query
 from agent import Agent, Ended, StreamOptions, Submit
+from agent.control.messages import Analysed
 from agent.creators.fleet_creators import FleetCreators
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
-from agent.runtime.bundle import Bundle, Contents, Function
+from agent.runtime.bundle import Bundle, Contents
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
 from elf.sealing import sealed
+from elf.submission import JobFile, contents_of
 from overlay import Authority, CreatorTrust, Id
 
 FLEET = "shop"
@@ -154,23 +157,35 @@ class ProgramFleet(Fleet):
 
     # Jobs.
 
+    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:  # noqa: ARG002
+        """What an agent tells of a query; nothing is known of the columns of its streams."""
+        catalog = dict.fromkeys((*self.streams, "other"), query.Schema({}, open=True))
+        parsed = query.with_apps(query.parse(text), apps or {})
+        plan = query.analyze(parsed, catalog)
+        return Analysed(query.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
+
+    def contents(self, source: str, by: Person | None = None) -> tuple[str, dict[str, Contents]]:
+        """The app's name, and what it and its stages are to run."""
+        code = textwrap.dedent(source).encode()
+        job = JobFile(code, about(load_code(code).kind))
+        return job.about.app, contents_of(self, job, job.about.app, (by or self.maria).name)
+
     def bundle(
         self, source: str, by: Person | None = None, after: tuple[int, bytes] = (0, b"")
     ) -> tuple[str, Id, Bundle]:
         """The app's name, its id, and what its creator has signed."""
-        code = textwrap.dedent(source).encode()
-        described = about(load_code(code).kind)
-        texts = {"query": described.query, **described.queries}
-        catalog = dict.fromkeys((*self.streams, "other"), query.Schema({}, open=True))
-        functions = [
-            Function(name, query.analyze(query.parse(text), catalog).to_wire(), text) for name, text in texts.items()
-        ]
-        contents = Contents(functions, code, described.drives)
-        return described.app, *sealed(by or self.maria, described.app, contents, self.wall_ms, after)  # type: ignore[arg-type]
+        app, contents = self.contents(source, by)
+        return app, *sealed(by or self.maria, app, contents[app], self.wall_ms, after)  # type: ignore[arg-type]
 
     def submit_code(self, source: str, by: Person | None = None, bundle: Bundle | None = None, **options: Any) -> Id:
-        app, key, made = self.bundle(source, by)
-        bundle = bundle or made
+        """Starts a job after its stages."""
+        app, contents = self.contents(source, by)
+        for name, one in contents.items():
+            key, made = sealed(by or self.maria, name, one, self.wall_ms)  # type: ignore[arg-type]
+            self.submit_bundle(name, key, bundle if bundle is not None and name == app else made, **options)
+        return key
+
+    def submit_bundle(self, app: str, key: Id, bundle: Bundle, **options: Any) -> Id:
         first = bundle.contents.functions[0]
         stream = str(first.plan["stream"])
         job = Submit(key, app, stream, first.plan, first.text, bounded=False, bundle=bundle, **options)

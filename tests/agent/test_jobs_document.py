@@ -14,6 +14,7 @@ import pytest
 from memory_fleet import WALL_MS
 from program_fleet import Make, ProgramFleet, feed
 
+from agent import StreamOptions
 from agent.parsing import Parsed
 from agent.runtime.notices import Shown
 from elf.cli import cli
@@ -105,6 +106,30 @@ def two_jobs(fleet: ProgramFleet) -> None:
     assert "now it says [{'product': 'b', 'n': 3}]" in said(fleet, reporter)
 
 
+def offers(fleet: ProgramFleet) -> None:
+    key = fleet.submit_code(JOBS["Offers"])
+    fleet.wait_long(3.0)
+    fleet.catch_up()
+    put(fleet, "buys", *[(12, product, 0) for product in "aaabbc"], (26, "z", 0))
+    put(fleet, "likes", (22, "a", 5), (22, "b", 2), (22, "c", 5), (40, "z", 0))
+    sold, offer = outcome("Offers")
+    assert sorted(said(fleet, key)) == [sold, *[offer] * 3]
+
+
+def put(fleet: ProgramFleet, stream: str, *events: tuple[int, str, int]) -> None:
+    """All agents read second, product and stars in one stream."""
+    rows = [(WALL_MS + second * 1000, product, stars) for second, product, stars in events]
+    frame = pl.DataFrame(rows, {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64}, orient="row")
+    for agent in fleet.agents:
+        for one in agent.feeds():
+            if one.stream == stream:
+                agent.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
+    fleet.settle()
+    for _ in range(2):  # what one stage has found is another one's to read
+        fleet.work()
+        fleet.wait_long(5.0)
+
+
 def micro_promotion(fleet: ProgramFleet) -> None:
     key = fleet.submit_code(JOBS["MicroPromotion"])
     feed(fleet, 0.5, "a", "b", "b", "c", "c", "c")
@@ -147,9 +172,12 @@ def price_groups(fleet: ProgramFleet) -> None:
 
 PLAYS: dict[str, Callable[[ProgramFleet], None]] = {
     "Counts": counts, "Stars": stars, "Banner": banner, "Words": words, "Pulse": pulse, "Zooming": zooming,
-    "Bestseller": two_jobs, "Reporter": two_jobs, "MicroPromotion": micro_promotion, "Totals": totals,
+    "Bestseller": two_jobs, "Reporter": two_jobs, "Offers": offers, "MicroPromotion": micro_promotion, "Totals": totals,
     "Branches": branches, "PriceGroups": price_groups,
 }  # fmt: skip
+
+STREAMS = {offers: ["likes", "buys"]}
+"""Those whose stream is not `web`."""
 
 
 def test_every_job_of_the_page_is_run() -> None:
@@ -159,7 +187,7 @@ def test_every_job_of_the_page_is_run() -> None:
 
 @pytest.mark.parametrize("play", dict.fromkeys(PLAYS.values()), ids=lambda play: play.__name__)
 def test_jobs_say_what_the_page_says(fleet_of: Make, play: Callable[[ProgramFleet], None]) -> None:
-    play(fleet_of())
+    play(fleet_of(streams=dict.fromkeys(STREAMS.get(play, ["web"]), StreamOptions())))
 
 
 def test_the_readme_has_the_first_of_them() -> None:

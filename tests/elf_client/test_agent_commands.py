@@ -85,6 +85,22 @@ def test_jobs_are_a_table_for_people(socket_path: Path, monkeypatch: pytest.Monk
     assert server.requests == [GetJobs()]
 
 
+def test_stages_come_after_their_job(socket_path: Path) -> None:
+    jobs = [
+        msgspec.structs.replace(LIVE, app=app, creator=creator, part_of=part_of)
+        for app, creator, part_of in [
+            ("shop.likes", "john", "shop"), ("top", "maria", ""), ("shop", "maria", ""), ("shop", "john", ""),
+            ("shop.likes", "maria", "shop"),
+        ]
+    ]  # fmt: skip
+    with answering(socket_path, Jobs(jobs)):
+        finished = ask("jobs", socket=socket_path)
+    listed = [line.split() for line in finished.out.splitlines() if line.strip()][2:]
+    assert [(words[0], "john" in words) for words in listed if words[0].startswith(("shop", "top"))] == [
+        ("shop", True), ("shop.likes", True), ("top", False), ("shop", False), ("shop.likes", False),
+    ]  # fmt: skip
+
+
 def test_jobs_are_lines_for_programs(socket_path: Path) -> None:
     with answering(socket_path, Jobs([LIVE, ONCE])):
         finished = ask("jobs", "--output", "json", socket=socket_path)

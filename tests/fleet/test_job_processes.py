@@ -125,6 +125,76 @@ def test_a_job_is_submitted_read_changed_and_stopped(fleet: AgentFleet, tmp_path
     assert lines(fleet, "good")[-1].endswith("of them"), "what it said can still be read"
 
 
+STAGED = """
+    import elf
+
+    class Staged(elf.Job):
+        stages = {
+            "apples": "SELECT COUNT(*) AS n FROM web WHERE product = 'apple' WINDOWING 1 SECOND",
+            "all": "SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND",
+        }
+        query = "SELECT SUM(n) AS n FROM app('apples') WINDOWING 2 SECONDS"
+
+        def on_result(self, window):
+            self.log(f"{window.stage or 'job'} {window.window_start} {sum(row['n'] for row in window.rows)}")
+"""
+
+
+def test_a_job_of_several_stages_is_one_thing_to_its_creator(fleet: AgentFleet, tmp_path: Path) -> None:
+    def running() -> set[str]:
+        found = [json.loads(line) for line in done(fleet, "jobs", "--output", "json").splitlines()]
+        return {job["app"] for job in found if "staged" in (job["app"], job["part_of"])}
+
+    wrong = elf(
+        fleet, "submit", job_file(tmp_path, STAGED.replace("AS n FROM web WINDOWING", "AS n FRM web WINDOWING"))
+    )
+    assert "stage all: line 1, column 22: " in wrong.stderr
+    assert (wrong.returncode, running()) == (2, set())
+    late = elf(
+        fleet,
+        "submit",
+        job_file(tmp_path, STAGED.replace("SUM(n) AS n FROM app('apples')", "SUM(n) AS n FROM app('pears')")),
+    )
+    assert (late.returncode, "there is no job pears" in late.stderr) == (2, True)
+    until(lambda: running() == set(), "the end of stages without their job", 5.0)
+    submitted = elf(fleet, "submit", job_file(tmp_path, STAGED))
+    assert submitted.stdout == "staged: 1 of 1 agents run it\n"
+    assert "its stages are staged.apples, staged.all\n" in submitted.stderr
+    assert running() == {"staged", "staged.apples", "staged.all"}
+    again = elf(fleet, "submit", job_file(tmp_path, STAGED))
+    assert (again.returncode, "a job named staged is running already" in again.stderr) == (2, True)
+    until(
+        lambda: {line.split()[0] for line in lines(fleet, "staged")} == {"job", "apples", "all"},
+        "windows of all stages",
+    )
+    counted = {}
+    for line in lines(fleet, "staged"):
+        stage, start, n = line.split()
+        counted[stage, start] = int(n)
+    both = [start for stage, start in counted if stage == "all" and ("apples", start) in counted]
+    assert [counted["all", start] for start in both] == [counted["apples", start] for start in both] != []
+    refused = elf(fleet, "update", "staged.all", "--code", job_file(tmp_path, STAGED))
+    assert "staged.all is a stage of staged: update that job" in refused.stderr
+    changed = STAGED.replace("COUNT(*) AS n FROM web WINDOWING", "COUNT(*) * 100 AS n FROM web WINDOWING")
+    changed = changed.replace(
+        "stages = {",
+        """stages = {
+            "few": "SELECT SUM(n) AS n FROM app('all') WINDOWING 1 SECOND",""",
+    )
+    assert "version 2" in done(fleet, "update", "staged", "--code", job_file(tmp_path, changed))
+    assert running() == {"staged", "staged.apples", "staged.all", "staged.few"}
+    until(
+        lambda: any(line.startswith("few") and line.endswith("00") for line in lines(fleet, "staged")), "the new stage"
+    )
+    assert "version 3" in done(fleet, "update", "staged", "--code", job_file(tmp_path, STAGED))
+    until(lambda: running() == {"staged", "staged.apples", "staged.all"}, "the end of a stage")
+    assert done(fleet, "stop", "staged") == "staged: stopped\n"
+    done(fleet, "submit", job_file(tmp_path, STAGED))
+    assert running() == {"staged", "staged.apples", "staged.all"}
+    done(fleet, "stop", "staged")
+    until(lambda: running() == set(), "the end of all stages")
+
+
 DEEDS = {
     "raises": ("raise ValueError('no')", "ValueError: no (job.py:9)"),
     "exits": ("os._exit(7)", "exit code 7"),
