@@ -329,9 +329,9 @@ class Mastership:
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
         if self.ended is None and self.master.failure is None:
-            spans, given_up = self.part.due(), self._patience.given_up
+            spans, given_up = self.part.branches.due(), self._patience.given_up
             if spans and not self._holds_back(spans, now):
-                self._publish(self.part.completed(), now)
+                self._publish(self.part.branches.completed(), now)
                 self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
                 self._patience.seen(spans[-1].contributors)
                 if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:

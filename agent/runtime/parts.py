@@ -92,7 +92,7 @@ class Parts:
         part.works = works
         if not works:
             part.close()
-        part.forwards = part.has_children
+        part.forwards = part.branches.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
             return
@@ -147,7 +147,7 @@ class Parts:
         part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, *shared)
         part.map_events = part_code.mapper(part, self._programs)
         for child in self._node.children(app_id):
-            part.add_child(child.node_id)
+            part.branches.add_child(child.node_id)
         return part
 
     def _ask(self, part: JobPart, now: float, *, behind: bool = False) -> None:
@@ -238,13 +238,13 @@ class Parts:
         parent = self._uplink_of(part)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.confirmed(message, now)
+        part.branches.confirmed(message, now)
         return True
 
     def child_added(self, app_id: Id, child: Peer, now: float) -> None:
         """Somebody has become a child of this node."""
         if (part := self._parts.get(app_id)) is not None:
-            part.add_child(child.node_id)
+            part.branches.add_child(child.node_id)
             part.forwards = True
             self._ask(part, now)
 
@@ -253,8 +253,8 @@ class Parts:
         part = self._parts.get(app_id)
         if part is None:
             return
-        part.remove_child(child.node_id)
-        part.forwards = part.has_children
+        part.branches.remove_child(child.node_id)
+        part.forwards = part.branches.has_children
         self.pass_on(part, now)
         if not part.is_needed:
             self.drop(app_id, now)
@@ -263,7 +263,7 @@ class Parts:
         """The node has another parent in the tree, or none."""
         part = self._parts.get(app_id)
         if part is not None and part.master is None:
-            part.parent_changed()
+            part.branches.parent_changed()
             self.send_up(part, now)
 
     def _uplink_of(self, part: JobPart) -> Peer | None:
@@ -284,7 +284,7 @@ class Parts:
     def send_up(self, part: JobPart, now: float) -> None:
         """Sends what the parent has to get now."""
         if (parent := self._uplink_of(part)) is not None:
-            for message in part.unsent(now):
+            for message in part.branches.unsent(now):
                 self._post.send(parent, message, now)
 
     # Events and sealing.
@@ -370,7 +370,7 @@ class Parts:
                 continue
             if part.excuse_stragglers(now):
                 self.pass_on(part, now)
-            elif part.has_unsent:
+            elif not part.branches.is_confirmed:
                 self.send_up(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:

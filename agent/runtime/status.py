@@ -87,7 +87,8 @@ def listing(announce: Announce) -> JobListing:
 
 def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
     """What an agent has to do with one job."""
-    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": part.has_children}
+    combines = part.branches.has_children
+    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": combines}
     return PartStatus(
         app_id=part.app_id,
         name=announce.name if announce else "",
