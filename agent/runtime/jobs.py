@@ -7,9 +7,10 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
-from agent.runtime.branches import Branches
+import query
+from agent.runtime.branches import Branches, RootOf
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
 from agent.runtime.held_paos import Held, HeldPaos
@@ -21,7 +22,7 @@ from agent.runtime.messages import Enrolled, Ready, Snapshot
 from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
-from agent.runtime.snapshots import run_of, snapshot_of, without_content
+from agent.runtime.snapshots import in_trees, run_of, snapshot_of, without_content
 from agent.runtime.uplink import Pace
 from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
@@ -84,7 +85,7 @@ class JobPart:
 
     # Epochs.
 
-    def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
+    def begin_epoch(self, epoch: Epoch, master: Peer, trees: int = 1) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
@@ -92,7 +93,7 @@ class JobPart:
             self.committed = FIRST_PANE
         self.epoch, self.master_peer, self.parked = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
-        self.branches.begin_epoch()
+        self.branches.begin_epoch(trees)
         self._withdraw()
 
     @property
@@ -106,10 +107,12 @@ class JobPart:
 
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
+        if query.Plan.from_wire(message.job.plan).trees != len(self.branches):
+            raise query.PlanError("the job has not as many trees as were announced")
         if self.versions is None:
             self.versions = Versions(message.versions, message.job.since_ms, message.job.until_ms)
         self._is_live = not message.job.bounded
-        self.branches.install(self.versions.combine, message.frontier)
+        self.branches.install(self.versions.combine, message.frontier, at_master=self.master is not None)
         self._change_to(message.versions)
 
     def start_working(self, message: Enrolled, feeds: Iterable[Feed], wall_ms: int) -> Ready:
@@ -224,8 +227,13 @@ class JobPart:
             self._add(self.intake.fresh(self.number))
 
     def _add(self, runs: Iterable[Run]) -> None:
-        for late in self.branches.add(runs):
-            self._take_loose(late)
+        for run in runs:
+            for late in self.branches.add(self._in_trees(run)):
+                self._take_loose(late)
+
+    def _in_trees(self, run: Run) -> list[Run]:
+        assert self.versions is not None
+        return in_trees(run, self.versions, len(self.branches))
 
     def hand_in(self) -> bool:
         """Sends up all that was sealed and is not out, as it is; whether everything is sealed and this is a new epoch.
@@ -240,8 +248,8 @@ class JobPart:
         self._handed_in = self.epoch
         self.branches.end_worker()
         for run in intake.after(self.committed, number):
-            if run.contributors:
-                self.branches.keep(self._message(run, again=True))
+            for piece in self._in_trees(run) if run.contributors else ():
+                self.branches.keep(self._message(piece, again=True))
         return True
 
     @property
@@ -254,33 +262,45 @@ class JobPart:
     # The trees.
 
     def child_snapshot(self, child: int, message: Snapshot) -> bool:
-        """Takes a child's run; whether it was of this epoch, or of one that is on its way here.
+        """Takes a run of a child or of a tree's root; whether it was of this epoch, or of one that is on its way here.
 
         A run that is not sound still moves its child on, only without content: its agents are missing then, and
         nobody waits for them for ever.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(child, message)
-        if message.epoch != self.epoch:
+        if message.epoch != self.epoch or not self._is_of_tree(message):
             self.refused += 1
             return False
         if not self.is_installed or self.versions is None or message.version > self.version:
             return self._hold(child, message)
-        combiner = self.branches.combiner()
+        source: Hashable = RootOf(message.tree) if message.of_root else child
+        combiner = self.branches.combiner(0 if message.of_root else message.tree)
         if message.again:
-            combiner.move_on(child, message.upto)
+            combiner.move_on(source, message.upto)
             self._take_again(message)
             return True
         run = self._sound_run(message)
         self.refused += run is None
         if run is not None and run.contributors and self.program is not None and self.program.listens:
             self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
+        run = run or without_content(self.versions, message.after, message.upto, message.tree)
+        if message.of_root and run.after < combiner.progress(source):
+            # Another root has delivered those panes; this one may know of other agents.
+            self._take_loose(run.within(run.after, combiner.progress(source)))
+            if run.upto <= combiner.progress(source):
+                return True
         refused = combiner.refused
-        late = combiner.add(child, run or without_content(self.versions, message.after, message.upto))
+        late = combiner.add(source, run)
         self.refused += combiner.refused - refused
         if late is not None:
             self._take_loose(late)
         return True
+
+    def _is_of_tree(self, message: Snapshot) -> bool:
+        """Whether the job has such a tree, and what its root says has come to the master."""
+        to_master = self.master is not None and message.tree > 0
+        return message.tree < len(self.branches) and (to_master or not message.of_root)
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)
@@ -289,7 +309,8 @@ class JobPart:
 
     def take_again(self, message: Snapshot) -> bool:
         """At the master: a run that comes straight from where it was made."""
-        if self.master is None or not self.is_installed or message.epoch != self.epoch or not message.again:
+        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.branches)
+        if self.master is None or not self.is_installed or not is_due:
             self.refused += 1
             return False
         self._take_again(message)
@@ -314,7 +335,8 @@ class JobPart:
 
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
-        return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
+        known = self.master.roster.known() if self.master is not None else None
+        return run_of(message, self.versions, len(self.branches), known)
 
     def excuse_stragglers(self, now: float) -> bool:
         """Goes on without sources that stand still; of bounded input each takes its time to read. Whether that is news.
@@ -329,7 +351,7 @@ class JobPart:
 
     def pass_on(self) -> None:
         """Puts completed runs on the way up, but for those that the master here publishes."""
-        for run in self.branches.completed() if self.master is None else ():
+        for run in self.branches.passing(0 if self.master is None else 1):
             self.branches.keep(self._message(run))
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
