@@ -9,7 +9,6 @@ import pytest
 from memory_fleet import Fleet, events
 
 from agent import Result
-from overlay import app_id, tree_id
 
 GROUPED = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS s, MIN(price) AS least, AVG(price) AS mean FROM web GROUP BY product"
