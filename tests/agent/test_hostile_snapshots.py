@@ -65,7 +65,7 @@ class Root:
         self.operators = Operators()
         self.part = JobPart(APP, ROOT, self.operators, WantedFeeds(), Pace())
         self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
-        self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
+        self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.master, self.part.works = self.master, True
         self.part.branches.add_child(CHILD)
         own = self.enrol(ROOT, "root")
