@@ -282,7 +282,8 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
-        if run is not None and run.contributors and self.program is not None and self.program.listens:
+        is_heard = self.program is not None and self.program.listens
+        if run is not None and run.contributors and is_heard and (run.state.height or not run.tree):
             self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
         run = run or without_content(self.versions, message.after, message.upto, message.tree)
         if message.of_root and run.after < combiner.progress(source):

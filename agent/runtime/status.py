@@ -36,13 +36,15 @@ class JobListing:
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """An agent's part in one job: its roles (master, worker, combiner), its place in the tree, how far it is."""
+    """An agent's part in one job: its roles (master, worker, combiner), its place in the first of its trees, how far it
+    is."""
 
     app_id: int
     name: str
     roles: tuple[str, ...]
     parent: Peer | None
     children: tuple[Peer, ...]
+    trees: int
     installed: bool
     version: int
     epoch: int
@@ -95,6 +97,7 @@ def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartSta
         roles=tuple(role for role, plays in roles.items() if plays),
         parent=node.parent(part.app_id),
         children=node.children(part.app_id),
+        trees=len(part.branches),
         installed=part.is_installed,
         version=part.version,
         epoch=part.epoch.counter if part.epoch else 0,
