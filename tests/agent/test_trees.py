@@ -14,7 +14,7 @@ from test_job_code_in_use import RECEIVING
 from test_job_code_in_use import WORDS as MAPPED
 from test_updating_jobs import live, log, settle_update, shown, update
 
-from agent import Agent, Result, UpdateAnswered, UpdateRefused
+from agent import Result, UpdateAnswered, UpdateRefused
 from agent.runtime.branches import RootOf
 from agent.runtime.change import OTHER_TREES
 from agent.runtime.combiner import Combiner, Span
@@ -54,17 +54,14 @@ def test_several_trees_give_what_one_gives(size: int, bystanders: int, trees: in
         assert not one[0].partial
 
 
-def root_of(fleet: Fleet, tree: int) -> Agent:
-    return next(agent for agent in fleet.agents if agent.node.is_root(tree_id(KEY, tree)))
-
-
-def test_no_agent_but_the_master_combines_all_groups() -> None:
-    """What a root other than the master gets from others is of its own range of keys."""
+def test_all_who_work_are_in_every_tree_until_the_job_is_over() -> None:
     fleet = Fleet(6)
     fleet.submit(f"{GROUPED} TREES 4")
     assert all(agent.node.is_attached(tree_id(KEY, tree)) for agent in fleet.agents for tree in range(1, 4))
     assert [part.trees for agent in fleet.agents for part in agent.status().parts] == [4] * 6
-    assert len({root_of(fleet, tree).name for tree in range(1, 4)}) > 1
+    roots = {agent.name: part.roots for agent in fleet.agents for part in agent.status().parts if part.roots}
+    assert sorted(tree for trees in roots.values() for tree in trees) == [1, 2, 3]
+    assert len(roots) > 1
     fleet.agents[0].stop(KEY, fleet.now)
     fleet.settle()
     assert not any(agent.status().parts for agent in fleet.agents)
