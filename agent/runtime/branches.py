@@ -25,10 +25,10 @@ class RootOf(NamedTuple):
 class Branch:
     """Of one tree, in one epoch. Its `combiner` is there once the function is installed."""
 
-    def __init__(self, pace: Pace, children: Iterable[int] = ()) -> None:
+    def __init__(self, uplink: Uplink, children: Iterable[int] = ()) -> None:
         self.children = dict.fromkeys(children)
         self.combiner: Combiner | None = None
-        self.uplink = Uplink(pace)
+        self.uplink = uplink
 
     def install(self, combiner: Combiner) -> None:
         """Begins to combine what children send."""
@@ -43,7 +43,7 @@ class Branches:
     def __init__(self, worker: int, pace: Pace) -> None:
         self._worker = worker
         self._pace = pace
-        self._branches = [Branch(pace)]
+        self._branches = [Branch(Uplink(pace))]
 
     def __iter__(self) -> Iterator[Branch]:
         return iter(self._branches)
@@ -55,7 +55,7 @@ class Branches:
         """Begins from nothing but the children; of trees that are new, none are known."""
         before = [branch.children for branch in self._branches[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
-        self._branches = [Branch(self._pace, known) for known in children]
+        self._branches = [Branch(Uplink(self._pace, trees), known) for known in children]
 
     def install(self, combine: Combine, frontier: int, *, at_master: bool) -> None:
         """Begins to combine, at a frontier."""

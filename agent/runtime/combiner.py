@@ -29,7 +29,7 @@ from agent.runtime.panes import FIRST_PANE, Run, add_counters, runs_upto
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with this pane."""
 LOOSE_MAX = 4096
-"""Loose runs a root keeps; more are refused, and their agents missing."""
+"""Loose runs a root keeps of each tree; more are refused, and their agents missing."""
 
 
 class Span(NamedTuple):
@@ -108,7 +108,7 @@ class Combiner:
 
     def add_loose(self, run: Run) -> None:
         """At the root: takes a run that is no source's progress, as far as it is not too late for it."""
-        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX:
+        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX * len(self.trees):
             self.refused += 1
         elif run.contributors and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
