@@ -14,7 +14,8 @@ import msgspec
 from agent.runtime.messages import Snapshot
 
 KEPT_BYTES_MAX = 256 << 20
-"""In all trees of a job together. Past it the oldest are given up: their agents are missing then if this node's parent dies."""
+"""In all trees of a job together. Past it the oldest are given up: their agents are missing then if this node's parent
+dies."""
 CONFIRM_S = 1.5
 """Unconfirmed for so long, and longer if it is large or others take longer, a snapshot is sent again; twice as long
 each time."""
