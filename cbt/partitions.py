@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 _HIGH_BITS = 32
@@ -20,13 +21,19 @@ def partition_of(key_hash: int, partitions: int) -> int:
     return (key_hash >> _HIGH_BITS) * partitions >> _HIGH_BITS
 
 
+def partitions_of(hashes: npt.NDArray[np.uint64], partitions: int) -> npt.NDArray[np.uint64]:
+    """The numbers of the partitions that hashes are in. O(n)."""
+    numbers: npt.NDArray[np.uint64] = (hashes >> np.uint64(_HIGH_BITS)) * np.uint64(partitions) >> np.uint64(_HIGH_BITS)
+    return numbers
+
+
 def cut(frame: pl.DataFrame, partitions: int) -> Iterator[tuple[int, pl.DataFrame]]:
     """A PAO frame, in the order of (pane, hash), as (partition, frame) pairs in that order. O(n)."""
     if partitions == 1 or not frame.height:
         yield 0, frame
         return
     panes, hashes = frame["pane"].to_numpy(), frame["hash"].to_numpy()
-    numbers = (hashes >> np.uint64(_HIGH_BITS)) * np.uint64(partitions) >> np.uint64(_HIGH_BITS)
+    numbers = partitions_of(hashes, partitions)
     begins = np.flatnonzero((panes[1:] != panes[:-1]) | (numbers[1:] != numbers[:-1])) + 1
     for start, end in pairwise([0, *begins.tolist(), frame.height]):
         yield int(numbers[start]), frame.slice(start, end - start)

@@ -5,7 +5,7 @@ from query.ast import App, Query, Stream, apps, with_apps
 from query.errors import QueryError
 from query.explain import Explanation, explain
 from query.joining import JoinStage, TableError
-from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX
+from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TREES_MAX
 from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
@@ -21,6 +21,7 @@ __all__ = [
     "GROUPS_DEFAULT",
     "GROUPS_MAX",
     "TABLE_BYTES_MAX",
+    "TREES_MAX",
     "App",
     "BeyondGroups",
     "EventStage",

@@ -11,7 +11,7 @@ from query.expression import Call, Expression, Literal, Reference
 from query.inference import Inference
 from query.join_condition import join_keys
 from query.like import PatternError, check_pattern
-from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
+from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.printer import format_expression, format_name
 from query.scope import Scope, sources_of
@@ -83,7 +83,7 @@ class _Analysis:
         if grouped and not self._keys and not self._aggregates:
             # GROUP BY window_start alone: a row for each window that has events.
             self._aggregate_over(None, "COUNT")
-        return Plan(
+        plan = Plan(
             stream=self._stream,
             columns=columns,
             window_ms=window_ms,
@@ -97,7 +97,10 @@ class _Analysis:
             limit=self._limit(grouped=grouped),
             app=query.source.name if isinstance(query.source, ast.App) else None,
             join=self._join(joined),
+            stated_trees=query.trees,
         )
+        self._check_trees(plan)
+        return plan
 
     def _typed_columns(self, *, joined: bool) -> tuple[Column, ...]:
         used = self._scope.used(joined=joined)
@@ -131,6 +134,18 @@ class _Analysis:
             what = "" if grouped else " of a query without aggregates"
             raise self._error(f"the LIMIT{what} may be at most {most:,}", self._query.limit_span)
         return limit
+
+    def _check_trees(self, plan: Plan) -> None:
+        trees, span = plan.stated_trees, self._query.trees_span
+        if trees is None:
+            return
+        if not 1 <= trees <= TREES_MAX:
+            raise self._error(f"a job has 1 to {TREES_MAX} trees", span, "as in TREES 4")
+        if trees > 1 and plan.app is not None:
+            raise self._error("the results of another job are read by one agent: there is nothing to share", span)
+        if trees > 1 and not plan.is_divisible:
+            hint = "trees share the groups of GROUP BY among them"
+            raise self._error("this query has no groups to share among trees", span, hint)
 
     def _check_functions(self) -> None:
         query = self._query

@@ -178,6 +178,8 @@ class Query:
     join: Join | None = None
     text: str = field(default="", compare=False)
     limit_span: Span = field(default=Span(), compare=False)
+    trees: int | None = None
+    trees_span: Span = field(default=Span(), compare=False)
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:

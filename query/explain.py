@@ -70,7 +70,7 @@ def explain(plan: Plan) -> Explanation:
             *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
             steps[0],
         ),
-        tree=(steps[1] if plan.app is None else READ_BY_ONE, *_limit_steps(plan)),
+        tree=(steps[1] if plan.app is None else READ_BY_ONE, *_limit_steps(plan), *_trees_steps(plan)),
         master=(
             f"SELECT {', '.join(_outputs(plan, shown))}",
             *([f"ORDER BY {', '.join(order)}"] if order else []),
@@ -126,6 +126,10 @@ def _limit_steps(plan: Plan) -> tuple[str, ...]:
     of = "of each window, all others" if plan.window_ms else "and all others"
     more = " (an error: the job ends)" if plan.beyond_groups == "error" else ""
     return (f"keep {plan.max_groups:,} groups {of} as one, OTHER{more}",)
+
+
+def _trees_steps(plan: Plan) -> tuple[str, ...]:
+    return (f"in {plan.trees} trees, each for a range of the keys' hashes",) if plan.trees > 1 else ()
 
 
 def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:

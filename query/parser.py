@@ -124,11 +124,13 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         self._parentheses: dict[int, int] = {}
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        select, read, where, group_by, order_by, limit, window = parts
+        select, read, where, group_by, order_by, limit, window, trees = parts
         source, join = read or (None, None)
         rows, limit_span = limit or (None, Span())
+        count, trees_span = trees or (None, Span())
         return Query(
-            tuple(select), source, where, group_by or (), order_by or (), rows, window, join, self._text, limit_span
+            tuple(select), source, where, group_by or (), order_by or (), rows, window, join,
+            self._text, limit_span, count, trees_span,
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -191,6 +193,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def window_clause(self, meta: Meta, parts: list[Token]) -> Window:
         amount, unit = parts
         return Window(_integer(amount), unit.upper().rstrip("S") + "S", _span(meta))
+
+    def trees_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
+        return _integer(parts[0]), _span(meta)
 
     def or_(self, meta: Meta, parts: list[Expression]) -> Logical:
         return Logical("OR", tuple(parts), _span(meta))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from query.ast import App
 from query.expression import encode_expression
-from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX
+from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
 from query.printer import format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type, family
 from query.wire import (
@@ -123,6 +123,8 @@ class Plan:
 
     A window keeps at most `max_groups` groups. What happens `beyond_groups`: all others are one group together, OTHER,
     or it is an error.
+
+    `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
     """
 
     stream: str
@@ -140,6 +142,25 @@ class Plan:
     beyond_groups: BeyondGroups = "other"
     app: str | None = None
     join: PlanJoin | None = None
+    stated_trees: int | None = None
+
+    @property
+    def trees(self) -> int:
+        """By how many trees it is computed, each for a range of its keys' hashes.
+
+        Where the query does not say, one for each million groups that it may keep, at most TREES_CHOSEN_MAX; but one
+        for the first rows of an order, which few keys make up.
+        """
+        if self.stated_trees is not None:
+            return self.stated_trees
+        if not self.is_divisible or (self.order and self.limit is not None):
+            return 1
+        return min(TREES_CHOSEN_MAX, -(-self.max_groups // GROUPS_DEFAULT))
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether several trees have something to share: groups by keys, that more than one agent has."""
+        return bool(self.keys) and self.app is None
 
     @property
     def event_columns(self) -> tuple[Column, ...]:
@@ -170,6 +191,8 @@ class Plan:
             "max_groups": self.max_groups,
             "beyond_groups": self.beyond_groups,
         }
+        if self.stated_trees is not None:
+            plan["trees"] = self.stated_trees
         if self.app is not None:
             plan["app"] = self.app
         if (join := self.join) is not None:
@@ -225,7 +248,7 @@ class _PlanReader:
         _require(where is None or where.type == "boolean", "its condition is not a condition")
         output = tuple(Output(name, self._read(expression, shown)) for name, expression in message.output)
         _require(len({one.name for one in output}) == len(output), "two columns of the result have one name")
-        return Plan(
+        plan = Plan(
             stream=message.stream,
             columns=columns,
             window_ms=message.window_ms,
@@ -241,7 +264,10 @@ class _PlanReader:
             beyond_groups=message.beyond_groups,
             app=message.app,
             join=join,
+            stated_trees=message.trees,
         )
+        _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+        return plan
 
     def _join(self) -> PlanJoin | None:
         message = self._message

@@ -25,7 +25,7 @@ from query.ast import (
 )
 
 _KEYWORDS = (
-    "select from where group order sort by limit windowing as and or not in like is null true false asc desc"
+    "select from where group order sort by limit windowing trees as and or not in like is null true false asc desc"
     " case distinct"
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
@@ -57,6 +57,8 @@ def format_query(query: Query) -> str:
         clauses.append(f"LIMIT {query.limit}")
     if query.window is not None:
         clauses.append(f"WINDOWING {query.window.amount} {query.window.unit}")
+    if query.trees is not None:
+        clauses.append(f"TREES {query.trees}")
     return " ".join(clauses)
 
 

@@ -25,6 +25,7 @@ _KEYWORDS = {
     "_BY": "BY",
     "_LIMIT": "LIMIT",
     "_WINDOWING": "WINDOWING",
+    "_TREES": "TREES",
     "_AS": "AS",
     "_AND": "AND",
     "_OR": "OR",
@@ -36,7 +37,7 @@ _KEYWORDS = {
     "ASC": "ASC",
     "DESC": "DESC",
 }
-_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
+_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING", "_TREES")
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
@@ -114,6 +115,8 @@ class _Unexpected:
         if before == "LIMIT" and "INTEGER" in self._accepted:
             hint = f'a column of this name is written "{self._before}"' if token[0].isalpha() else ""
             return self._error("LIMIT needs a whole number of rows, 0 or more", hint)
+        if before == "TREES" and self._accepted == {"INTEGER"}:
+            return self._error("TREES needs a whole number, as in TREES 4", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
         if "UNIT" in self._accepted:

@@ -28,6 +28,7 @@ from query.limits import (
     NODES_MAX,
     QUERY_BYTES_MAX,
     SELECT_MAX,
+    TREES_MAX,
     WINDOW_DAYS_MAX,
 )
 from query.types import TypeMismatchError, result_type
@@ -84,6 +85,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     beyond_groups: BeyondGroups = "other"
     app: _App | None = None
     join: JoinMessage | None = None
+    trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] | None = None
 
 
 def read_message(data: object) -> PlanMessage:

@@ -56,6 +56,8 @@ def described_part(part: PartStatus, names: Mapping[int, str]) -> control.JobSta
         version=part.version,
         epoch=part.epoch,
         frontier=_moment(part.frontier),
+        trees=part.trees,
+        roots=list(part.roots),
     )
 
 

@@ -261,7 +261,10 @@ class StreamStatus(msgspec.Struct, frozen=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True):
-    """This agent's part in one job."""
+    """This agent's part in one job: its place is that in the first of the job's trees.
+
+    `roots`: the other trees whose root it is.
+    """
 
     app: str
     app_id: str
@@ -271,6 +274,8 @@ class JobStatus(msgspec.Struct, frozen=True):
     version: int
     epoch: int
     frontier: str | None
+    trees: int = 1
+    roots: list[int] = []
 
 
 class RevocationListStatus(msgspec.Struct, frozen=True):

@@ -101,7 +101,7 @@ class Agent:
         self._parts = Parts(
             name, node, post, self.streams, self._announcements, self._advance, room, self._programs, code
         )
-        self._installations = Installations(name, node, post, self._parts, self._announcements, self._programs, code)
+        self._installations = Installations(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
         self._offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)

@@ -32,6 +32,7 @@ REPEAT_S = 0.5
 BUSY = "version {number} of the job is being prepared at this moment: try again"
 BOUNDED = "a job over what logs hold ends with them and is not changed: submit another one"
 OTHER_STREAM = "an update keeps the job's stream, {stream}: to read {other}, submit another job"
+OTHER_TREES = "a job keeps its trees, of which this one has {trees}: to have {other}, submit another job"
 FULL = f"{VERSIONS_MAX} versions of the job have windows that are not out yet: wait for them"
 
 
@@ -123,6 +124,9 @@ class Changes:
         function = versions.propose(self._numbers, update.plan, update.bundle)
         if function.plan.stream != job.stream:
             raise query.PlanError(OTHER_STREAM.format(stream=job.stream, other=function.plan.stream))
+        other = function.plan.stated_trees
+        if other is not None and other != self.master.trees:
+            raise query.PlanError(OTHER_TREES.format(trees=self.master.trees, other=other))
         return window_of(function)
 
     def prepared(self, message: Prepared, now: float) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
-from operator import or_
+from operator import and_, or_
 from typing import NamedTuple
 
 import polars as pl
@@ -31,27 +31,30 @@ Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 GAPS_MAX = 64
 """Spans kept of one source that got lost on their way and may still come; older ones are late then."""
 LOOSE_MAX = 4096
-"""Loose runs a root keeps; more are refused, and their agents missing."""
+"""Loose runs a root keeps of each tree; more are refused, and their agents missing."""
 
 
 class Span(NamedTuple):
-    """The panes in (after, upto] and who is in them."""
+    """The panes in (after, upto] and who is in them; `whole` are those who are so in all trees."""
 
     after: int
     upto: int
     contributors: int
+    whole: int
 
 
 @dataclass(slots=True)
 class Combiner:
     """Runs go in by source, combined runs come out in pane order.
 
-    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping.
+    `refused` counts runs, or parts of them, that were not taken: repeated, of no known source, or overlapping. `trees`:
+    those whose runs it combines. Who is in some of them only is partial.
     """
 
     combine: Combine
     frontier: int = FIRST_PANE
     refused: int = 0
+    trees: tuple[int, ...] = (0,)
     ends: tuple[int, ...] = ()
     """The last panes of versions that a later one follows: no combined run reaches across."""
     _progress: dict[Hashable, int] = field(default_factory=dict)
@@ -116,6 +119,10 @@ class Combiner:
             self._waiting[source].append(run.within(max(run.after, self.frontier), run.upto))
         return run.within(run.after, min(run.upto, self.frontier)) if run.after < self.frontier else None
 
+    def progress(self, source: Hashable) -> int:
+        """How far a known source has come."""
+        return self._progress[source]
+
     def move_on(self, source: Hashable, upto: int) -> None:
         """A source's run went up loose: do not wait for those panes."""
         if source in self._progress:
@@ -123,7 +130,7 @@ class Combiner:
 
     def add_loose(self, run: Run) -> None:
         """At the root: takes a run that is no source's progress, as far as it is not too late for it."""
-        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX:
+        if run.upto <= run.after or len(self._loose) >= LOOSE_MAX * len(self.trees):
             self.refused += 1
         elif run.contributors and run.upto > self.frontier:
             beyond = run.within(self.frontier, run.upto)
@@ -147,7 +154,8 @@ class Combiner:
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
             state, counters = self._merge(parts, alike[-1][0].upto)
-            runs.append(Run(alike[0][0].after, alike[-1][0].upto, contributors, state, counters, partial))
+            after, upto = alike[0][0].after, alike[-1][0].upto
+            runs.append(Run(after, upto, contributors, state, counters, partial, self.trees[0]))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -160,7 +168,8 @@ class Combiner:
     def _kind(self, cut: tuple[Span, list[Run]]) -> tuple[int, int, int]:
         """Who is in a span, who of them in part, and its version: spans alike in all three are one run."""
         span, runs = cut
-        return span.contributors, _partial(runs), sum(end < span.upto for end in self.ends)
+        partial = reduce(or_, (run.partial for run in runs), span.contributors & ~span.whole)
+        return span.contributors, partial, sum(end < span.upto for end in self.ends)
 
     def end_versions_at(self, ends: tuple[int, ...]) -> None:
         """From now on runs end there. What has been delivered beyond a new end is of a version that is not in force."""
@@ -208,9 +217,11 @@ class Combiner:
         after, self._overlapping = self.frontier, 0
         for upto in bounds:
             inside = [run for run in pending if run.after < upto and run.upto > after]
-            chosen, contributors = _disjoint(inside)
+            by_tree = [_disjoint([run for run in inside if run.tree == tree]) for tree in self.trees]
+            chosen = [run for runs, _ in by_tree for run in runs]
+            members = [contributors for _, contributors in by_tree]
             self._overlapping += len(inside) - len(chosen)
-            cuts.append((Span(after, upto, contributors), chosen))
+            cuts.append((Span(after, upto, reduce(or_, members), reduce(and_, members)), chosen))
             after = upto
         return cuts
 
@@ -229,10 +240,6 @@ def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:
             chosen.append(run)
             contributors |= run.contributors
     return chosen, contributors
-
-
-def _partial(runs: list[Run]) -> int:
-    return reduce(or_, (run.partial for run in runs), 0)
 
 
 def _beyond(limit: int, runs: list[Run]) -> list[Run]:

@@ -20,6 +20,7 @@ from agent.runtime.bundle import Bundle
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
+from cbt import partitions
 from cbt.group_limit import GroupLimit, is_other
 
 STRAGGLER_S = 60.0
@@ -91,6 +92,7 @@ class JobFunction:
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         for shown in ("output", "order", "limit", "beyond_groups") if self.aggregates else ("beyond_groups",):
             del plan[shown]
+        plan.pop("trees", None)
         return msgspec.msgpack.encode((plan, self.range))
 
     @property
@@ -177,6 +179,24 @@ class JobFunction:
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
         layout = self._layout
         return state if layout is None else self._limit.apply(layout, state)
+
+    def cut(self, state: pl.DataFrame, trees: int) -> list[pl.DataFrame]:
+        """The state of each tree: the groups in a range of hashes. What has no groups is all in the first. O(n)."""
+        if trees == 1 or self._layout is None:
+            return [state, *([self.nothing] * (trees - 1))]
+        pieces: list[list[pl.DataFrame]] = [[] for _ in range(trees)]
+        for tree, piece in partitions.cut(state, trees):
+            pieces[tree].append(piece)
+        return [pl.concat(frames) if frames else self.nothing for frames in pieces]
+
+    def is_in_tree(self, state: pl.DataFrame, tree: int, trees: int) -> bool:
+        """Whether it is a state of this tree alone; any tree may have groups beyond its limit, as OTHER. O(n)."""
+        if trees == 1 or state.is_empty():
+            return True
+        if self._layout is None:
+            return tree == 0
+        numbers = pl.Series(partitions.partitions_of(state["hash"].to_numpy(), trees))
+        return bool(((numbers == tree) | state.select(self._is_other).to_series()).all())
 
     def is_within_limit(self, state: pl.DataFrame) -> bool:
         """Whether no pane has more groups than those that are kept, and OTHER."""

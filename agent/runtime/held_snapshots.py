@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agent.runtime.messages import Snapshot
 
-HELD_MAX = 256
+HELD_MAX = 1024
 HELD_BYTES_MAX = 128 << 20
 
 

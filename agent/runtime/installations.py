@@ -22,7 +22,7 @@ from agent.runtime.post import Post
 from agent.runtime.program_messages import Unable
 from agent.runtime.programs import Program, Programs
 from agent.runtime.version_messages import Begin, Prepared, Propose, Version, Withdraw
-from overlay import Node, Peer
+from overlay import Peer
 
 
 class Installations:
@@ -31,7 +31,6 @@ class Installations:
     def __init__(
         self,
         name: str,
-        node: Node,
         post: Post,
         parts: Parts,
         announcements: Announcements,
@@ -40,7 +39,6 @@ class Installations:
     ) -> None:
         self.refused = 0
         self._name = name
-        self._node = node
         self._post = post
         self._parts = parts
         self._announcements = announcements
@@ -81,7 +79,7 @@ class Installations:
             except query.PlanError:
                 return False
             # Not earlier: in the tree, an agent that has nothing to say would be waited for.
-            self._node.subscribe(part.app_id, now)
+            self._parts.join_trees(part, now)
         else:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None:

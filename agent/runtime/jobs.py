@@ -7,9 +7,10 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
-from agent.runtime.combiner import Combiner, Span
+import query
+from agent.runtime.branches import Branches, RootOf
 from agent.runtime.epochs import Epoch
 from agent.runtime.feeds_wanted import Feed, FeedKey, WantedFeeds
 from agent.runtime.held_paos import Held, HeldPaos
@@ -17,12 +18,12 @@ from agent.runtime.held_snapshots import HeldSnapshots
 from agent.runtime.intakes import AnyIntake, new_intake
 from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
-from agent.runtime.messages import Enrolled, Ready, Received, Snapshot
+from agent.runtime.messages import Enrolled, Ready, Snapshot
 from agent.runtime.operators import Operators
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.programs import Program
-from agent.runtime.snapshots import run_of, snapshot_of, without_content
-from agent.runtime.uplink import Pace, Uplink
+from agent.runtime.snapshots import in_trees, run_of, snapshot_of, without_content
+from agent.runtime.uplink import Pace
 from agent.runtime.version_messages import Prepared, Propose, Version
 from agent.runtime.versions import Versions
 from overlay import Id, Peer
@@ -35,7 +36,7 @@ class JobPart:
 
     def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds, pace: Pace) -> None:
         self.app_id = app_id
-        self._pace = pace
+        self.branches = Branches(node_id, pace)
         self._operators = operators
         self._wanted = wanted
         self.works = False
@@ -62,11 +63,7 @@ class JobPart:
         self._handed_in: Epoch | None = None
         self._is_live = False
         self._looks_at = 0.0
-        self._node_id = node_id
-        self._children: dict[int, None] = {}
-        self._combiner: Combiner | None = None
         self._held = HeldSnapshots()
-        self._uplink = Uplink(pace)
         self._is_prepared = False
 
     @property
@@ -88,7 +85,7 @@ class JobPart:
 
     # Epochs.
 
-    def begin_epoch(self, epoch: Epoch, master: Peer) -> None:
+    def begin_epoch(self, epoch: Epoch, master: Peer, trees: int = 1) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
@@ -96,12 +93,12 @@ class JobPart:
             self.committed = FIRST_PANE
         self.epoch, self.master_peer, self.parked = epoch, master, None
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
-        self._combiner, self._uplink = None, Uplink(self._pace)
+        self.branches.begin_epoch(trees)
         self._withdraw()
 
     @property
     def is_installed(self) -> bool:
-        return self._combiner is not None
+        return self.branches.is_installed
 
     @property
     def version(self) -> int:
@@ -110,27 +107,25 @@ class JobPart:
 
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
+        if query.Plan.from_wire(message.job.plan).trees != len(self.branches):
+            raise query.PlanError("the job has not as many trees as were announced")
         if self.versions is None:
             self.versions = Versions(message.versions, message.job.since_ms, message.job.until_ms)
         self._is_live = not message.job.bounded
-        combiner = self._combiner = Combiner(self.versions.combine, frontier=message.frontier)
-        for child in self._children:
-            combiner.add_source(child)
+        self.branches.install(self.versions.combine, message.frontier, at_master=self.master is not None)
         self._change_to(message.versions)
 
     def start_working(self, message: Enrolled, feeds: Iterable[Feed], wall_ms: int) -> Ready:
         """Takes a number and contributes; what was sealed in an earlier epoch is handed in again."""
         assert self.versions is not None
-        assert self._combiner is not None
         assert message.number is not None
         self.number = message.number
         if self.intake is None:
             send = self.map_events if self.program is not None and self.program.maps else None
             shared = (self._operators, self._wanted)
             self.intake = new_intake(self.versions, message, feeds, wall_ms, *shared, send, self.paos)
-        self._combiner.add_source(self._node_id)
-        for run in self.intake.after(message.frontier, self.number):
-            self._take_loose(self._combiner.add(self._node_id, run))
+        self.branches.begin_worker()
+        self._add(self.intake.after(message.frontier, self.number))
         return self.ready_message()
 
     def ready_message(self, instead_of: int | None = None) -> Ready:
@@ -205,13 +200,12 @@ class JobPart:
     def _change_to(self, versions: Sequence[Version]) -> None:
         """These are in force, and what waited for them is taken."""
         assert self.versions is not None
-        assert self._combiner is not None
         self.versions.change_to(versions)
         if self.intake is not None:
             self.intake.change_to(self.versions)
         if self._proposed is not None and self._proposed <= self.version:
             self._withdraw()
-        self._combiner.end_versions_at(self.versions.ends())
+        self.branches.end_versions_at(self.versions.ends())
         self.take_fresh()
         for child, snapshot in self._held.take():
             self.child_snapshot(child, snapshot)
@@ -228,10 +222,18 @@ class JobPart:
         return self.ready_message(instead_of=before)
 
     def take_fresh(self) -> None:
-        """Moves what was sealed here into the combiner."""
-        if self.intake is not None and self.number is not None and self._combiner is not None:
-            for run in self.intake.fresh(self.number):
-                self._take_loose(self._combiner.add(self._node_id, run))
+        """Combines what was sealed here."""
+        if self.intake is not None and self.number is not None and self.is_installed:
+            self._add(self.intake.fresh(self.number))
+
+    def _add(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            for late in self.branches.add(self._in_trees(run)):
+                self._take_loose(late)
+
+    def _in_trees(self, run: Run) -> list[Run]:
+        assert self.versions is not None
+        return in_trees(run, self.versions, len(self.branches))
 
     def hand_in(self) -> bool:
         """Sends up all that was sealed and is not out, as it is; whether everything is sealed and this is a new epoch.
@@ -239,16 +241,15 @@ class JobPart:
         Who comes after its children may not have reached those panes yet: they will bring theirs to another parent.
         """
         intake, number = self.intake, self.number
-        if intake is None or number is None or self._combiner is None or self._handed_in == self.epoch:
+        if intake is None or number is None or not self.is_installed or self._handed_in == self.epoch:
             return False
         if not intake.has_finished:
             return False
         self._handed_in = self.epoch
-        self._combiner.remove_source(self._node_id)
-        self._uplink.loosen()
+        self.branches.end_worker()
         for run in intake.after(self.committed, number):
-            if run.contributors:
-                self._uplink.keep(self._message(run, again=True))
+            for piece in self._in_trees(run) if run.contributors else ():
+                self.branches.keep(self._message(piece, again=True))
         return True
 
     @property
@@ -256,51 +257,58 @@ class JobPart:
         """Whether nothing is lost if this agent ends now."""
         if self.intake is None:
             return True
-        return self._handed_in is not None and self._handed_in == self.epoch and self._uplink.is_confirmed
+        return self._handed_in is not None and self._handed_in == self.epoch and self.branches.is_confirmed
 
-    # The tree.
-
-    def add_child(self, node_id: int) -> None:
-        self._children[node_id] = None
-        if self._combiner is not None:
-            self._combiner.add_source(node_id)
-
-    def remove_child(self, node_id: int) -> None:
-        self._children.pop(node_id, None)
-        if self._combiner is not None:
-            self._combiner.remove_source(node_id)
-
-    @property
-    def has_children(self) -> bool:
-        return bool(self._children)
+    # The trees.
 
     def child_snapshot(self, child: int, message: Snapshot) -> bool:
-        """Takes a child's run; whether it was of this epoch, or of one that is on its way here.
+        """Takes a run of a child or of a tree's root; whether it was of this epoch, or of one that is on its way here.
 
         A run that is not sound still moves its child on, only without content: its agents are missing then, and
         nobody waits for them for ever.
         """
         if self.epoch is None or message.epoch > self.epoch:
             return self._hold(child, message)
-        if message.epoch != self.epoch:
+        if message.epoch != self.epoch or not self._is_of_tree(message):
             self.refused += 1
             return False
-        if self._combiner is None or self.versions is None or message.version > self.version:
+        if not self.is_installed or self.versions is None or message.version > self.version:
             return self._hold(child, message)
+        source: Hashable = RootOf(message.tree) if message.of_root else child
+        combiner = self.branches.combiner(0 if message.of_root else message.tree)
         if message.again:
-            self._combiner.move_on(child, message.upto)
+            combiner.move_on(source, message.upto)
             self._take_again(message)
             return True
         run = self._sound_run(message)
         self.refused += run is None
-        refused = self._combiner.refused
-        late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
-        is_new = self._combiner.refused == refused
+        sound, run = run, run or without_content(self.versions, message.after, message.upto, message.tree)
+        if message.of_root and run.after < combiner.progress(source):
+            # Another root has delivered those panes; this one may know of other agents.
+            self._take_loose(run.within(run.after, combiner.progress(source)))
+            if run.upto <= combiner.progress(source):
+                return True
+        refused = combiner.refused
+        late = combiner.add(source, run)
+        is_new = combiner.refused == refused
         self.refused += not is_new
-        if is_new and run is not None and run.contributors and self.program is not None and self.program.listens:
-            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
-        self._take_loose(late)
+        if is_new and sound is not None:
+            self._hear(child, sound)
+        if late is not None:
+            self._take_loose(late)
         return True
+
+    def _hear(self, child: int, run: Run) -> None:
+        """The job's code may want to see what a child has sent."""
+        assert self.versions is not None
+        listens = self.program is not None and self.program.listens
+        if listens and run.contributors and (run.state.height or not run.tree):
+            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
+
+    def _is_of_tree(self, message: Snapshot) -> bool:
+        """Whether the job has such a tree, and what its root says has come to the master."""
+        to_master = self.master is not None and message.tree > 0
+        return message.tree < len(self.branches) and (to_master or not message.of_root)
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)
@@ -308,81 +316,51 @@ class JobPart:
         return is_held
 
     def take_again(self, message: Snapshot) -> bool:
-        """At the root: a run that comes straight from where it was made."""
-        if self.master is None or self._combiner is None or message.epoch != self.epoch or not message.again:
+        """At the master: a run that comes straight from where it was made."""
+        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.branches)
+        if self.master is None or not self.is_installed or not is_due:
             self.refused += 1
             return False
         self._take_again(message)
         return True
 
     def _take_again(self, message: Snapshot) -> None:
-        """Only the root looks into what is sent again; everyone else passes it on as it is."""
+        """Only the master looks into what is sent again; everyone else passes it on as it is."""
         if self.master is None:
             if message.upto > self.committed:
-                self._uplink.keep(message)
+                self.branches.keep(message)
             return
         run = self._sound_run(message)
         self.refused += run is None
-        self._take_loose(run)
+        if run is not None:
+            self._take_loose(run)
 
-    def _take_loose(self, run: Run | None) -> None:
-        if run is None:
-            return
+    def _take_loose(self, run: Run) -> None:
         if self.master is None:
-            self._uplink.keep(self._message(run, again=True))
-            return
-        assert self._combiner is not None
-        self._combiner.add_loose(run)
+            self.branches.keep(self._message(run, again=True))
+        else:
+            self.branches.combiner().add_loose(run)
 
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
-        return run_of(message, self.versions, self.master.roster.known() if self.master is not None else None)
-
-    @property
-    def waiting_runs(self) -> int:
-        """Runs that wait here for those of other sources."""
-        return self._combiner.waiting_runs if self._combiner is not None else 0
+        known = self.master.roster.known() if self.master is not None else None
+        return run_of(message, self.versions, len(self.branches), known)
 
     def excuse_stragglers(self, now: float) -> bool:
         """Goes on without sources that stand still; of bounded input each takes its time to read. Whether that is news.
 
         Looks once a second.
         """
-        if self._combiner is None or self.versions is None or not self._is_live or now < self._looks_at:
+        if not self.is_installed or self.versions is None or not self._is_live or now < self._looks_at:
             return False
         self._looks_at = now + LOOK_S
         longest_ms = max(one.function.pane_ms or END for one in self.versions)
-        return self._combiner.excuse_stragglers(2 * longest_ms, self.versions.newest.function.patience_s, now)
-
-    def due(self) -> list[Span]:
-        """The panes that every source below has reached, and who is in them."""
-        return self._combiner.due() if self._combiner is not None else []
-
-    def completed(self) -> list[Run]:
-        """Combined runs that every source below has reached."""
-        return self._combiner.ready() if self._combiner is not None else []
+        return self.branches.excuse_stragglers(2 * longest_ms, self.versions.newest.function.patience_s, now)
 
     def pass_on(self) -> None:
-        """Puts completed runs on the way up; not at the root."""
-        for run in self.completed():
-            self._uplink.keep(self._message(run))
-
-    def unsent(self, now: float) -> list[Snapshot]:
-        """What the parent has to get now."""
-        return self._uplink.unsent(now)
-
-    def parent_changed(self) -> None:
-        """The next `unsent` is for another parent."""
-        self._uplink.parent_changed()
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether a parent may have to get anything."""
-        return not self._uplink.is_confirmed
-
-    def confirmed(self, message: Received, now: float) -> None:
-        """The parent has a snapshot."""
-        self._uplink.confirmed(message.after, message.upto, message.contributors, now)
+        """Puts completed runs on the way up, but for those that the master here publishes."""
+        for run in self.branches.passing(0 if self.master is None else 1):
+            self.branches.keep(self._message(run))
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
         assert self.epoch is not None
@@ -393,7 +371,7 @@ class JobPart:
         """Frees what the master has published."""
         if frontier > self.committed:
             self.committed = frontier
-        self._uplink.commit(self.committed)
+        self.branches.commit(self.committed)
         if self.intake is not None:
             self.intake.commit(self.committed)
         if self.versions is not None:

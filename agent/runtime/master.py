@@ -30,6 +30,8 @@ class Master:
     def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
         self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
         self.job = msgspec.structs.replace(job, bundle=None)
+        self.trees = query.Plan.from_wire(job.plan).trees
+        """By how many trees it is computed, for as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter
         self.creator = ""

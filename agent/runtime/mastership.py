@@ -313,7 +313,8 @@ class Mastership:
             creator=master.creator,
             counter=bundle.seal.counter if bundle is not None else 0,
             mandate=bundle.digest(self._app_id) if bundle is not None else b"",
-            part_of=self.master.part_of,
+            part_of=master.part_of,
+            trees=master.trees,
         )
 
     # Results.
@@ -330,11 +331,11 @@ class Mastership:
     def advance(self, now: float) -> None:
         """Publishes what is complete, or has waited long enough to become so."""
         if self.ended is None and self.master.failure is None:
-            spans, given_up = self.part.due(), self._patience.given_up
+            spans, given_up = self.part.branches.due(), self._patience.given_up
             if spans and not self._holds_back(spans, now):
-                self._publish(self.part.completed(), now)
+                self._publish(self.part.branches.completed(), now)
                 self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
-                self._patience.seen(spans[-1].contributors)
+                self._patience.seen(spans[-1].whole)
                 if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
                     self.master.runs(spans[-1].contributors)
                 self.followers.acknowledge(now)
@@ -348,7 +349,7 @@ class Mastership:
         for span in spans:
             if span.upto < master.versions.at(span.upto).version.starts:
                 continue  # between the last window of one version and the first of the next there is nothing to miss
-            missing |= master.roster.expected(span.upto) & ~span.contributors
+            missing |= master.roster.expected(span.upto) & ~span.whole
         waits = self._patience.waits(missing, now)
         master.given_up = self._patience.given_up
         return waits

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+import query
 from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.epochs import Epoch
 from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
@@ -24,6 +25,8 @@ ASKED_WINDOWS_MAX = 64
 """As many results as a master keeps."""
 LAGGARDS_MAX = 20
 BULLETIN_MAX = 64
+Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
+"""0 is the tree whose root is the master."""
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -59,7 +62,7 @@ class Announce(Message, frozen=True, tag=True):
 
     `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
     `creator`: whose job it is, "" where it is nobody's; `mandate`: the digest of what they have signed last, the
-    `counter`th such. `part_of`: the job that it is a stage of, "" where it is none.
+    `counter`th such. `part_of`: the job that it is a stage of, "" where it is none. `trees`: how many it has.
     """
 
     epoch: Epoch
@@ -78,6 +81,7 @@ class Announce(Message, frozen=True, tag=True):
     counter: Count = 0
     mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
     part_of: Text = ""
+    trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
 
 
 class Bulletin(Message, frozen=True, tag=True):
@@ -138,6 +142,8 @@ class Snapshot(Message, frozen=True, tag=True):
 
     `partial`: those of them who lack some of their events.
     `again`: it went up before, to a parent that may have passed it on; it stays as it is until it is at the root.
+    `tree`: whose range of keys the state is of; what was counted goes up tree 0. `of_root`: from that tree's root, to
+    the master.
     """
 
     epoch: Epoch
@@ -149,15 +155,18 @@ class Snapshot(Message, frozen=True, tag=True):
     counters: bytes
     partial: Bitmap = b""
     again: bool = False
+    tree: Tree = 0
+    of_root: bool = False
 
 
 class Received(Message, frozen=True, tag=True):
-    """Parent → child: your snapshot of these panes and contributors has come."""
+    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has come."""
 
     epoch: Epoch
     after: Time
     upto: Time
     contributors: Bitmap
+    tree: Tree = 0
 
 
 class Commit(Message, frozen=True, tag=True):

@@ -131,7 +131,7 @@ class Offices:
             self._begin(master, inheritance.log, now)
 
     def _begin(self, master: Master, log: ResultLog, now: float) -> None:
-        part = self._parts.lead(master)
+        part = self._parts.lead(master, now)
         office = Mastership(
             master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
         )

@@ -28,7 +28,8 @@ COUNT_MAX = 1 << 47
 class Run:
     """The panes in (after, upto] of these contributors: their state and what was counted, both by pane.
 
-    `partial`: those among them who know that they lack some of their events.
+    `partial`: those among them who know that they lack some of their events. `tree`: which range of the keys' hashes
+    the state is of; what was counted goes with tree 0.
     """
 
     after: int
@@ -37,6 +38,7 @@ class Run:
     state: pl.DataFrame
     counters: pl.DataFrame
     partial: int = 0
+    tree: int = 0
 
     def within(self, after: int, upto: int) -> Run:
         """The part of the run in (after, upto]; the run itself when that is all of it."""
@@ -48,8 +50,9 @@ class Run:
         return replace(self, after=after, upto=upto, state=state, counters=counters)
 
     def is_like(self, other: Run) -> bool:
-        """Whether it covers the same panes of the same contributors."""
-        return (self.after, self.upto, self.contributors) == (other.after, other.upto, other.contributors)
+        """Whether it covers the same panes of the same contributors, in the same tree."""
+        mine = (self.tree, self.after, self.upto, self.contributors)
+        return mine == (other.tree, other.after, other.upto, other.contributors)
 
     def by(self, number: int) -> Run:
         """A worker's own run under its number; nobody's stays nobody's."""

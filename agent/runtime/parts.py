@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import msgspec
+
 from agent.parsing import Parsed
 from agent.runtime import part_code
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
@@ -20,6 +22,7 @@ from agent.runtime.post import Post
 from agent.runtime.program_messages import Word
 from agent.runtime.programs import Programs
 from agent.runtime.spill_room import SpillRoom
+from agent.runtime.trees import Trees
 from agent.runtime.uplink import Pace
 from overlay import Id, Node, Peer
 
@@ -56,6 +59,7 @@ class Parts:
         self._operators = Operators(room)
         self._wanted = WantedFeeds()
         self._pace = Pace()
+        self._trees = Trees(node)
         self._parts: dict[Id, JobPart] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
@@ -79,7 +83,7 @@ class Parts:
         has_events = bool(self.streams_of(announce.stream)) or (part is not None and reads_app(part.master))
         works = has_events and (self.takes_work or (part is not None and part.intake is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
-        if part is None and not works and not self._node.children(announce.app_id):
+        if part is None and not works and not self._trees.has_children(announce.app_id, announce.trees):
             return
         part = part or self._make(announce.app_id)
         if part is None or (part.epoch is not None and announce.epoch < part.epoch):
@@ -87,12 +91,12 @@ class Parts:
             return
         if part.epoch is None or announce.epoch > part.epoch:
             self._unannounced.pop(part.app_id, None)
-            part.begin_epoch(announce.epoch, announce.master)
+            self._begin_epoch(part, announce.epoch, announce.master, announce.trees, now)
         part.commit(announce.frontier)
         part.works = works
         if not works:
             part.close()
-        part.forwards = part.has_children
+        part.forwards = part.branches.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
             return
@@ -101,11 +105,17 @@ class Parts:
         if part.number is not None and announce.agents < announce.expected:
             self._post.send(announce.master, part.ready_message(), now)
 
-    def lead(self, master: Master) -> JobPart:
+    def _begin_epoch(self, part: JobPart, epoch: Epoch, master: Peer, trees: int, now: float) -> None:
+        if trees != len(part.branches):
+            self._trees.leave(part, now)
+        part.begin_epoch(epoch, master, trees)
+        self._trees.watch(part)
+
+    def lead(self, master: Master, now: float) -> JobPart:
         """The job's master is here from now on."""
         part = self._parts.get(master.job.app_id) or self._make(master.job.app_id)
         assert part is not None, "a master is made only where there is room"
-        part.begin_epoch(master.epoch, self._node.peer)
+        self._begin_epoch(part, master.epoch, self._node.peer, master.trees, now)
         part.master = master
         for program in part.programs.values():
             program.is_root = True
@@ -134,7 +144,7 @@ class Parts:
         if (part := self._parts.pop(app_id, None)) is not None:
             self._code.keep(part, ())
             part.close()
-            self._node.unsubscribe(app_id, now)
+            self._trees.leave(part, now)
 
     @property
     def has_room(self) -> bool:
@@ -146,9 +156,12 @@ class Parts:
         shared = (self._operators, self._wanted, self._pace)
         part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, *shared)
         part.map_events = part_code.mapper(part, self._programs)
-        for child in self._node.children(app_id):
-            part.add_child(child.node_id)
+        self._trees.watch(part)
         return part
+
+    def join_trees(self, part: JobPart, now: float) -> None:
+        """The part is installed: what it says will be waited for."""
+        self._trees.join(part, now)
 
     def _ask(self, part: JobPart, now: float, *, behind: bool = False) -> None:
         """Asks the master for what is needed to take part, also where others are ahead of what is known here."""
@@ -200,11 +213,14 @@ class Parts:
     # The tree.
 
     def snapshot(self, message: Snapshot, sender: Peer, now: float) -> bool:
-        """Takes a run: from a child, or at the root straight from an agent that leaves."""
+        """Takes a run: from a child, or at the master from a tree's root, or straight from an agent that leaves."""
         part = self._parts.get(message.app_id)
         if part is None and self._announcements.is_over(message.app_id, message.epoch):
             return False
-        if not self._is_child(message.app_id, sender):
+        if message.of_root:
+            is_root = self._trees.may_be_root(message.app_id, message.tree, sender)
+            taken = part is not None and is_root and part.child_snapshot(sender.node_id, message)
+        elif not self._trees.is_child(message.app_id, message.tree, sender):
             taken = part is not None and part.take_again(message)
         else:
             part = part or self._forward(message.app_id, now)
@@ -217,9 +233,6 @@ class Parts:
             part_code.show_received(part, self._programs)
             self.pass_on(part, now)
         return taken
-
-    def _is_child(self, app_id: Id, sender: Peer) -> bool:
-        return any(child.node_id == sender.node_id for child in self._node.children(app_id))
 
     def _forward(self, app_id: Id, now: float) -> JobPart | None:
         """A child speaks of a job we only lie on the way of: to combine for it we need the function, and commits."""
@@ -235,57 +248,61 @@ class Parts:
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
             return part is None
-        parent = self._uplink_of(part)
+        if message.tree >= len(part.branches):
+            return False
+        parent = self._trees.uplink(part, message.tree, leaves=not self.takes_work)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.confirmed(message, now)
+        part.branches.confirmed(message, now)
         return True
 
-    def child_added(self, app_id: Id, child: Peer, now: float) -> None:
+    def _place(self, group: Id) -> tuple[JobPart, int] | None:
+        """The part and the tree that a group is of."""
+        place = self._trees.of(group)
+        return None if place is None else (self._parts[place[0]], place[1])
+
+    def child_added(self, group: Id, child: Peer, now: float) -> None:
         """Somebody has become a child of this node."""
-        if (part := self._parts.get(app_id)) is not None:
-            part.add_child(child.node_id)
+        if (place := self._place(group)) is not None:
+            part, tree = place
+            part.branches.add_child(child.node_id, tree)
             part.forwards = True
             self._ask(part, now)
 
-    def child_removed(self, app_id: Id, child: Peer, now: float) -> None:
+    def child_removed(self, group: Id, child: Peer, now: float) -> None:
         """Without children a forwarder has nothing to do in the tree, and its parent nothing to wait for."""
-        part = self._parts.get(app_id)
-        if part is None:
+        if (place := self._place(group)) is None:
             return
-        part.remove_child(child.node_id)
-        part.forwards = part.has_children
+        part, tree = place
+        part.branches.remove_child(child.node_id, tree)
+        part.forwards = part.branches.has_children
         self.pass_on(part, now)
         if not part.is_needed:
-            self.drop(app_id, now)
+            self.drop(part.app_id, now)
 
-    def parent_changed(self, app_id: Id, now: float) -> None:
+    def parent_changed(self, group: Id, now: float) -> None:
         """The node has another parent in the tree, or none."""
-        part = self._parts.get(app_id)
-        if part is not None and part.master is None:
-            part.parent_changed()
+        if (place := self._place(group)) is not None:
+            part, tree = place
+            part.branches.parent_changed(tree)
             self.send_up(part, now)
-
-    def _uplink_of(self, part: JobPart) -> Peer | None:
-        """Where runs go from here: to the parent; from a root that leaves, to the master it has made."""
-        parent = self._node.parent(part.app_id)
-        if parent is None and not self.takes_work and part.master is None:
-            return part.master_peer
-        return parent
 
     def pass_on(self, part: JobPart, now: float) -> None:
         """Sends completed runs up; at the root, lets the master publish them."""
-        if part.master is not None:
-            self._at_root(part.app_id, now)
-            return
         part.pass_on()
         self.send_up(part, now)
+        if part.master is not None:
+            self._at_root(part.app_id, now)
 
     def send_up(self, part: JobPart, now: float) -> None:
-        """Sends what the parent has to get now."""
-        if (parent := self._uplink_of(part)) is not None:
-            for message in part.unsent(now):
-                self._post.send(parent, message, now)
+        """Sends what parents have to get now, and from the root of a tree the master."""
+        for tree in range(len(part.branches)):
+            uplink = self._trees.uplink(part, tree, leaves=not self.takes_work)
+            if uplink is None:
+                continue
+            of_root = tree > 0 and self._trees.is_root(part.app_id, tree)
+            for message in part.branches.unsent(tree, now):
+                self._post.send(uplink, msgspec.structs.replace(message, of_root=of_root), now)
 
     # Events and sealing.
 
@@ -370,7 +387,7 @@ class Parts:
                 continue
             if part.excuse_stragglers(now):
                 self.pass_on(part, now)
-            elif part.has_unsent:
+            elif not part.branches.is_confirmed:
                 self.send_up(part, now)
 
     def _doubt(self, part: JobPart, now: float) -> None:
@@ -380,4 +397,4 @@ class Parts:
 
 
 def _receipt(message: Snapshot) -> Received:
-    return Received(message.app_id, message.epoch, message.after, message.upto, message.contributors)
+    return Received(message.app_id, message.epoch, message.after, message.upto, message.contributors, message.tree)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
+
 import cbt
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.messages import Snapshot
-from agent.runtime.panes import COUNTERS_SCHEMA, Run, add_counters
+from agent.runtime.panes import COUNTERS_SCHEMA, NO_COUNTERS, Run
 from agent.runtime.versions import Versions
 from overlay import Id
 
@@ -20,7 +24,8 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again
     """A run as a message."""
     message = _encoded(run, versions, app_id, epoch, again=again)
     if len(message.state) + len(message.counters) > SNAPSHOT_BYTES_MAX:
-        return _encoded(without_content(versions, run.after, run.upto), versions, app_id, epoch, again=again)
+        nothing = without_content(versions, run.after, run.upto, run.tree)
+        return _encoded(nothing, versions, app_id, epoch, again=again)
     return message
 
 
@@ -33,21 +38,34 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: b
         run.upto,
         contributors.to_bytes(run.contributors),
         cbt.encode_frame(run.state),
-        cbt.encode_frame(run.counters),
+        b"" if run.tree else cbt.encode_frame(run.counters),
         contributors.to_bytes(run.partial),
         again,
+        run.tree,
     )
 
 
-def without_content(versions: Versions, after: int, upto: int) -> Run:
+def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
     """What stands for a run that cannot be used: nobody's."""
-    return Run(after, upto, 0, versions.combine([], upto), add_counters([]))
+    return Run(after, upto, 0, versions.combine([], upto), NO_COUNTERS, tree=tree)
 
 
-def run_of(message: Snapshot, versions: Versions, known: int | None) -> Run | None:
+def in_trees(run: Run, versions: Versions, trees: int) -> list[Run]:
+    """A worker's run as it goes up each tree. O(n)."""
+    if trees == 1:
+        return [run]
+    states = versions.at(run.upto).function.cut(run.state, trees)
+    counted = (run.counters, *([NO_COUNTERS] * (trees - 1)))
+    return [
+        replace(run, tree=tree, state=state, counters=counters)
+        for tree, (state, counters) in enumerate(zip(states, counted, strict=True))
+    ]
+
+
+def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None) -> Run | None:
     """The run in a message that may hold anything; None if it cannot be combined with others.
 
-    `known`: whom a master has on its roster.
+    `trees`: how many the job has. `known`: whom a master has on its roster.
     """
     members = contributors.from_bytes(message.contributors)
     version = versions.of_span(message.version, message.after, message.upto)
@@ -56,9 +74,19 @@ def run_of(message: Snapshot, versions: Versions, known: int | None) -> Run | No
     function = version.function
     try:
         state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
-        counters = cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
+        counters = _counters_of(message)
     except cbt.FrameError:
         return None
     partial = contributors.from_bytes(message.partial)
-    run = Run(message.after, message.upto, members, state, counters, partial)
-    return run if run.is_sound(function.pane_ms) and function.is_within_limit(state) else None
+    run = Run(message.after, message.upto, members, state, counters, partial, message.tree)
+    is_of_tree = function.is_in_tree(state, message.tree, trees)
+    return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None
+
+
+def _counters_of(message: Snapshot) -> pl.DataFrame:
+    """Raises `cbt.FrameError`."""
+    if not message.tree:
+        return cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
+    if message.counters:
+        raise cbt.FrameError("what was counted goes up tree 0")
+    return NO_COUNTERS

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent.runtime.jobs import JobPart
 from agent.runtime.messages import Announce
 from agent.runtime.panes import FIRST_PANE
+from agent.runtime.trees import groups_of
 from overlay import Node, Peer
 
 
@@ -38,13 +39,17 @@ class JobListing:
 
 @dataclass(frozen=True, slots=True)
 class PartStatus:
-    """An agent's part in one job: its roles (master, worker, combiner), its place in the tree, how far it is."""
+    """An agent's part in one job: its roles (master, worker, combiner), its place in the first of the job's trees, how
+    far it is. `roots`: the other trees whose root it is.
+    """
 
     app_id: int
     name: str
     roles: tuple[str, ...]
     parent: Peer | None
     children: tuple[Peer, ...]
+    trees: int
+    roots: tuple[int, ...]
     installed: bool
     version: int
     epoch: int
@@ -90,13 +95,17 @@ def listing(announce: Announce) -> JobListing:
 
 def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
     """What an agent has to do with one job."""
-    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": part.has_children}
+    groups = groups_of(part.app_id, len(part.branches))
+    combines = part.branches.has_children
+    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": combines}
     return PartStatus(
         app_id=part.app_id,
         name=announce.name if announce else "",
         roles=tuple(role for role, plays in roles.items() if plays),
         parent=node.parent(part.app_id),
         children=node.children(part.app_id),
+        trees=len(part.branches),
+        roots=tuple(tree for tree, group in enumerate(groups) if tree and node.is_root(group)),
         installed=part.is_installed,
         version=part.version,
         epoch=part.epoch.counter if part.epoch else 0,

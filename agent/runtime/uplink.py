@@ -14,7 +14,8 @@ import msgspec
 from agent.runtime.messages import Snapshot
 
 KEPT_BYTES_MAX = 256 << 20
-"""Past it the oldest are given up: their agents are missing then if this node's parent dies."""
+"""In all trees of a job together. Past it the oldest are given up: their agents are missing then if this node's parent
+dies."""
 CONFIRM_S = 1.5
 """Unconfirmed for so long, and longer if it is large or others take longer, a snapshot is sent again; twice as long
 each time."""
@@ -56,10 +57,11 @@ class _Kept:
 
 
 class Uplink:
-    """Snapshots of one epoch in the order they were made."""
+    """Snapshots of one epoch in the order they were made, in one of so many trees."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: Pace, trees: int = 1) -> None:
         self.given_up = 0
+        self._trees = trees
         self._pace = pace
         self._kept: dict[tuple[int, int, bytes], _Kept] = {}
         self._bytes = 0
@@ -72,7 +74,7 @@ class Uplink:
         size = len(snapshot.state) + len(snapshot.counters)
         self._kept[key] = _Kept(snapshot, size)
         self._bytes += size
-        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+        while self._bytes > KEPT_BYTES_MAX // self._trees and len(self._kept) > 1:
             self._bytes -= self._kept.pop(next(iter(self._kept))).size
             self.given_up += 1
 

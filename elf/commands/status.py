@@ -84,7 +84,8 @@ def _stream(stream: StreamStatus) -> list[str | int | float | None]:
 
 def _job(job: JobStatus) -> list[str | int | float | None]:
     children = ", ".join(job.children) or None
-    return [job.app, ", ".join(job.roles), job.parent, children, job.frontier, job.version, job.epoch]
+    roots = [f"root of {len(job.roots)} of {job.trees} trees"] if job.roots else []
+    return [job.app, ", ".join([*job.roles, *roots]), job.parent, children, job.frontier, job.version, job.epoch]
 
 
 def _duration(seconds: float) -> str:

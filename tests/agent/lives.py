@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from simulated_fleet import Server, SimulatedFleet, key_of
+from simulated_fleet import SQL, Server, SimulatedFleet, key_of
 from window_checks import check_followers, check_windows
 
 from agent.runtime.panes import FIRST_PANE
+from agent.runtime.trees import groups_of
 
 JOB = "one"
 DEEP = 26
@@ -28,6 +29,7 @@ class Life:
     fleet: SimulatedFleet
     follower: Server
     began_at: float
+    trees: int = 1
     faults: list[str] = field(default_factory=list)
 
     def note(self, fault: str) -> None:
@@ -41,7 +43,7 @@ class Life:
         return [one for one in self.fleet.servers.values() if one.is_up and one is not self.follower and one.writes]
 
 
-def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0) -> Life:
+def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees: int = 1) -> Life:
     """A fleet in which everybody runs the job and windows come."""
     fleet = SimulatedFleet(seed)
     for number in range(size + bystanders):
@@ -55,16 +57,16 @@ def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0) -> Li
     fleet.keep_writing(fleet.now + 300.0)
     fleet.simulator.loss = loss
     follower = fleet.random.choice(fleet.workers())
-    fleet.submit(JOB, follower)
+    fleet.submit(JOB, follower, SQL if trees == 1 else f"{SQL} TREES {trees}")
     follower.agent.follow(key_of(JOB), None, fleet.now)
     fleet.run(fleet.now + fleet.random.uniform(5, 8))
-    return Life(fleet, follower, fleet.now)
+    return Life(fleet, follower, fleet.now, trees)
 
 
-def begin_some(seed: int, source: random.Random, *, loss: float = 0.0) -> Life:
+def begin_some(seed: int, source: random.Random, *, loss: float = 0.0, trees: int = 1) -> Life:
     """The same with any number of agents; every fifth is a deep one."""
     size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
-    return begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss)
+    return begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss, trees=trees)
 
 
 def follow_elsewhere(life: Life) -> None:
@@ -95,6 +97,21 @@ def crash_interior(life: Life) -> None:
     fall(life, life.fleet.random.choice(inside or life.alive()))
 
 
+def crash_root(life: Life) -> None:
+    """One that is the root of some of the job's trees, but not the master, if there is any."""
+    keys = groups_of(key_of(JOB), life.trees)[1:]
+    roots = [one for one in life.alive() if any(one.node.is_root(key) for key in keys)]
+    masters = [server for server, _ in life.fleet.masters(JOB)]
+    fall(life, life.fleet.random.choice([one for one in roots if one not in masters] or life.alive()))
+
+
+def stall_root(life: Life) -> None:
+    """The same stands still."""
+    keys = groups_of(key_of(JOB), life.trees)[1:]
+    roots = [one for one in life.alive() if any(one.node.is_root(key) for key in keys)]
+    stand_still(life, life.fleet.random.choice(roots or life.alive()))
+
+
 def fall(life: Life, server: Server) -> None:
     fleet = life.fleet
     if len(life.alive()) < 2:
@@ -111,7 +128,11 @@ def come_back(life: Life, server: Server) -> None:
 
 
 def stall(life: Life) -> None:
-    server, seconds = life.fleet.random.choice(life.alive()), life.fleet.random.choice((0.5, 2.0, 6.0))
+    stand_still(life, life.fleet.random.choice(life.alive()))
+
+
+def stand_still(life: Life, server: Server) -> None:
+    seconds = life.fleet.random.choice((0.5, 2.0, 6.0))
     life.note(f"{server.name} stands still for {seconds} s")
     life.fleet.stall(server, seconds)
 
@@ -148,6 +169,8 @@ def cut(life: Life) -> None:
 Act = Callable[[Life], None]
 ACTS: tuple[Act, ...] = (crash, crash_interior, crash_master, stall, leave, join)
 """All but those of the network."""
+TREE_ACTS: tuple[Act, ...] = (*ACTS, crash_root, crash_root, stall_root)
+"""The same for a job of several trees."""
 
 
 def happen(life: Life, acts: Sequence[Act], span_s: float = 10.0) -> None:

@@ -49,8 +49,9 @@ STEP_S = 0.1
 """So often agents are driven and logs are read."""
 
 
-_MADE: dict[int, tuple[Result, frozenset[str], frozenset[str], Version]] = {}
-"""Whom the roster expected in each result when it was made, who was in it, and its version; later this may change."""
+_MADE: dict[int, tuple[Result, list[frozenset[str]], Version]] = {}
+"""Whom the roster expected in each result when it was made, who was in it, and in part, and its version; later this
+may change."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
@@ -58,8 +59,9 @@ def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
         result = make(master, pane, rows, other, counted, run, version)
         roster = master.roster
         expected = roster.expected(pane)
-        names = [frozenset(roster.names(numbers)) for numbers in (expected, expected & run.contributors)]
-        _MADE[id(result)] = (result, names[0], names[1], version.version)
+        present = expected & run.contributors
+        names = [frozenset(roster.names(numbers)) for numbers in (expected, present, present & run.partial)]
+        _MADE[id(result)] = (result, names, version.version)
         return result
 
     return made
@@ -106,7 +108,8 @@ class Server:
 
 @dataclass(frozen=True)
 class Window:
-    """A result as it went out: who published it and when, by which version, whom the roster expected, who is in it."""
+    """A result as it went out: who published it and when, by which version, whom the roster expected, who is in it, and
+    who of them in part."""
 
     at: float
     app: str
@@ -116,6 +119,7 @@ class Window:
     version: Version
     expected: frozenset[str]
     contributors: frozenset[str]
+    partial: frozenset[str]
 
 
 class SimulatedFleet:
@@ -349,9 +353,8 @@ class SimulatedFleet:
         master = agent.master(key_of(result.app))
         assert master is not None
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
-        _, expected, present, version = _MADE[id(result)]
-        pane = pane_of(result)
-        self.windows.append(Window(self.now, result.app, epoch, pane, result, version, expected, present))
+        _, names, version = _MADE[id(result)]
+        self.windows.append(Window(self.now, result.app, epoch, pane_of(result), result, version, *names))
 
     def longest_silence(self, name: str, since: float, until: float) -> float:
         """The longest time between two windows."""

@@ -60,8 +60,9 @@ def test_rows_are_exact_and_other_is_the_rest_however_events_were_dealt(seed: in
     rows = shopping(seed)
     text = COUNT.replace("AS n", "AS n, SUM(price) AS total")
     alone, together = results(1, rows, text, max_groups=max_groups), results(7, rows, text, max_groups=max_groups)
-    for one, seven in zip(alone, together, strict=True):
-        assert (list(one.rows), one.other) == (list(seven.rows), seven.other)
+    in_trees = results(5, rows, f"{text} TREES 4", max_groups=max_groups)
+    for one, seven, five in zip(alone, together, in_trees, strict=True):
+        assert (list(one.rows), one.other) == (list(seven.rows), seven.other) == (list(five.rows), five.other)
     for pane, result in zip((0, 1000), alone, strict=True):
         truth, total = Counter[str | None](), Counter[str | None]()
         for time, product, price in rows:

@@ -65,9 +65,9 @@ class Root:
         self.operators = Operators()
         self.part = JobPart(APP, ROOT, self.operators, WantedFeeds(), Pace())
         self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
-        self.part.begin_epoch(EPOCH, Peer(ROOT, "root"))
+        self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.master, self.part.works = self.master, True
-        self.part.add_child(CHILD)
+        self.part.branches.add_child(CHILD)
         own = self.enrol(ROOT, "root")
         self.part.install(own)
         function = function_of(self.part)
@@ -100,11 +100,11 @@ class Root:
         self.operators.seal_next()
         self.part.take_fresh()
         results = self._publish()
-        self.part.remove_child(CHILD)
+        self.part.branches.remove_child(CHILD)
         return results + self._publish()
 
     def _publish(self) -> list[Result]:
-        return [result for run in self.part.completed() for result in self.master.publish(run).values()]
+        return [result for run in self.part.branches.completed() for result in self.master.publish(run).values()]
 
 
 def counters(panes: Sequence[int], **columns: Sequence[int | None]) -> pl.DataFrame:
@@ -230,8 +230,7 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counters=counters([0], events=[7]), again=True)
-    assert root.part._combiner is not None
-    assert root.part._combiner.waiting_runs <= 3
+    assert root.part.branches.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
 

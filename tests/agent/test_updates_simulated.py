@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from lives import ACTS, JOB, Act, Life, begin_some, check, cut, happen
+from lives import ACTS, JOB, TREE_ACTS, Act, Life, begin_some, check, cut, happen
 from simulated_fleet import PRODUCTS, counts, sql
 
 from agent import UpdateAnswered, UpdateRefused
@@ -30,9 +30,9 @@ def update(life: Life) -> None:
     life.fleet.update(JOB, life.follower, text, reset=reset)
 
 
-def updated(seed: int, acts: Sequence[Act], *, updates: int = 2, loss: float = 0.0) -> Life:
+def updated(seed: int, acts: Sequence[Act], *, updates: int = 2, loss: float = 0.0, trees: int = 1) -> Life:
     source = random.Random(seed)
-    life = begin_some(seed, source, loss=loss)
+    life = begin_some(seed, source, loss=loss, trees=trees)
     happen(life, [*source.choices(acts, k=source.choice((1, 2, 3)) if acts else 0), *[update] * updates])
     life.fleet.run(life.fleet.now + LONG_WINDOWS_S)
     return life
@@ -101,3 +101,14 @@ def test_many_restless_lives_with_updates(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(200, 250))
 def test_updates_with_cuts_and_loss(seed: int) -> None:
     check_restless(updated(seed, (*ACTS, cut), loss=seed % 3 * 0.02), 45.0, is_cut=True)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_updates_of_jobs_with_several_trees(seed: int) -> None:
+    check_restless(updated(seed, TREE_ACTS, trees=3), 30.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(500, 530))
+def test_many_updates_of_jobs_with_several_trees(seed: int) -> None:
+    check_restless(updated(seed, TREE_ACTS, trees=2 + seed % 4), 30.0)

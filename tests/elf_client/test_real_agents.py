@@ -91,18 +91,19 @@ def next_window(process: Asking) -> dict[str, object]:
     return window
 
 
-def test_a_query_over_what_the_logs_hold_is_that_of_elf_local(socket: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trees", ["", " TREES 3"])
+def test_a_query_over_what_the_logs_hold_is_that_of_elf_local(socket: Path, tmp_path: Path, trees: str) -> None:
     log = tmp_path / "past.json"
     log.write_text("".join(json.dumps(event) + "\n" for event in PAST))
     here = json.loads(ask("local", "--output", "json", TOTALS.replace("past", "logs"), str(log)).out)
-    finished = ask("query", "--output", "json", TOTALS, socket=socket)
+    finished = ask("query", "--output", "json", f"{TOTALS}{trees}", socket=socket)
     assert finished.code == 0, finished.err
     there = json.loads(finished.out)
     assert there["rows"] == here["rows"]
     assert (there["contributors"], there["expected"], there["events"]) == (AGENTS, AGENTS, len(PAST))
     assert finished.err.endswith(f": {AGENTS} of {AGENTS} agents run it\n")
     windows = [json.loads(line) for line in ask(
-        "query", "--once", "--output", "json", f"{TOTALS} WINDOWING 20 SECONDS", socket=socket
+        "query", "--once", "--output", "json", f"{TOTALS} WINDOWING 20 SECONDS{trees}", socket=socket
     ).out.splitlines()]  # fmt: skip
     assert [window["events"] for window in windows] == [20, 20, 20]
 

@@ -34,7 +34,7 @@ RETAIL_PER_WEEK = (
 RETAIL = [
     RETAIL_PER_WEEK,
     "SELECT InvoiceNo, CustomerID, SUM(Quantity) AS items, COUNT(Description) AS lines FROM retail "
-    "GROUP BY InvoiceNo, CustomerID",
+    "GROUP BY InvoiceNo, CustomerID TREES 4",
     "SELECT Country, MAX(UnitPrice) AS dearest FROM retail GROUP BY Country ORDER BY dearest DESC LIMIT 7",
 ]
 

@@ -61,7 +61,7 @@ as in WINDOWING 30 SECONDS""",
 line 1, column 36: WHERE cannot stand here
   SELECT path FROM web ORDER BY path WHERE status = 1
                                      ^^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, ORDER BY, LIMIT and WINDOWING""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, ORDER BY, LIMIT, WINDOWING and TREES""",
     "SELECT DISTINCT path FROM web": """
 line 1, column 8: ELF QL has no DISTINCT
   SELECT DISTINCT path FROM web

@@ -62,6 +62,11 @@ def test_figure_4_parses_as_printed():
         ("SELECT count(*), Sum(x), NOT NOT a", "SELECT COUNT(*), SUM(x), NOT NOT a"),
         ("SELECT a ORDER BY a, b DESC, c ASC", "SELECT a ORDER BY a, b DESC, c"),
         ("SELECT a LIMIT 0 WINDOWING 1 day", "SELECT a LIMIT 0 WINDOWING 1 DAYS"),
+        ("SELECT trees trees 3", 'SELECT "trees" TREES 3'),
+        (
+            "SELECT a WHERE trees > 1 LIMIT 1 WINDOWING 1 DAY trees 64;",
+            'SELECT a WHERE "trees" > 1 LIMIT 1 WINDOWING 1 DAYS TREES 64',
+        ),
         ("SELECT a WINDOWING 5 Milliseconds ;", "SELECT a WINDOWING 5 MILLISECONDS"),
         ("SELECT -9223372036854775808", "SELECT -9223372036854775808"),
         ("SELECT\N{NO-BREAK SPACE}größe", "SELECT größe"),
@@ -182,10 +187,11 @@ SEEDS = [
     FIGURE_4,
     "SELECT path, COUNT(*) n FROM web WHERE status >= 500 AND path NOT LIKE '/x%' GROUP BY path ORDER BY n",
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
+    "SELECT path, COUNT(*) FROM web GROUP BY path WINDOWING 1 DAY TREES 4",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
     "SELECT t.path, SUM(t.n) FROM app('top') AS t LEFT JOIN app('b') ON t.path = b.path AND t.a = b.a GROUP BY t.path",
 ]
-WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC
+WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING TREES AND OR NOT IN LIKE IS NULL TRUE AS DESC
 DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999
 SECONDS path status time n COUNT( SUM( app( app('b') JOIN LEFT INNER ON b.path ON
 -- é @"""

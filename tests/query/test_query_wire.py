@@ -24,6 +24,7 @@ QUERIES = [
     "WINDOWING 1 DAY",
     "SELECT COUNT(*), AVG(status % 7), -SUM(status) FROM web WHERE status IN (200, -9223372036854775808)",
     "SELECT TRUE, NULL, 'x', a FROM shop GROUP BY a // 2, a",
+    "SELECT a, COUNT(*) FROM shop GROUP BY a TREES 4",
 ]
 PLANS = [analyze(parse(query), CATALOG) for query in QUERIES]
 
@@ -49,6 +50,9 @@ def test_plans_come_back_as_they_were_sent(plan):
         {"kind": "rows"},
         {"limit": -1},
         {"limit": 2.5},
+        {"trees": 0},
+        {"trees": 65},
+        {"trees": 2.0},
         {"max_groups": 0},
         {"max_groups": -1},
         {"max_groups": 2**62},

@@ -1,0 +1,69 @@
+"""By how many trees a query is computed: where it says so, and where it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from query import Plan, PlanError, QueryError, Schema, analyze, explain, parse
+
+CATALOG = {"web": Schema({}, open=True)}
+GROUPED = "SELECT path, COUNT(*) AS n FROM web GROUP BY path"
+
+
+def planned(text, **options):
+    return analyze(parse(text), CATALOG, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "max_groups", "trees"),
+    [
+        (GROUPED, 1, 1),
+        (GROUPED, 1_000_000, 1),
+        (GROUPED, 1_000_001, 2),
+        (GROUPED, 4_500_000, 5),
+        (GROUPED, 100_000_000, 16),
+        (f"{GROUPED} ORDER BY n DESC", 2_000_000, 2),
+        (f"{GROUPED} ORDER BY n DESC LIMIT 10", 100_000_000, 1),
+        ("SELECT COUNT(*) FROM web", 100_000_000, 1),
+        ("SELECT path FROM web", 100_000_000, 1),
+        ("SELECT a, COUNT(*) FROM app('x') GROUP BY a", 100_000_000, 1),
+        (f"{GROUPED} TREES 1", 100_000_000, 1),
+        (f"{GROUPED} TREES 64", 1, 64),
+        (f"{GROUPED} ORDER BY n DESC LIMIT 10 TREES 3", 1, 3),
+        ("SELECT COUNT(*) FROM web TREES 1", 1, 1),
+    ],
+)
+def test_a_tree_for_each_million_groups_unless_the_query_says_how_many(text, max_groups, trees):
+    assert planned(text, max_groups=max_groups).trees == trees
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{GROUPED} TREES 0", "a job has 1 to 64 trees"),
+        (f"{GROUPED} TREES 65", "a job has 1 to 64 trees"),
+        (f"{GROUPED} TREES", "the query ends too early"),
+        (f"{GROUPED} TREES many", "TREES needs a whole number, as in TREES 4"),
+        (f"{GROUPED} TREES 4 WINDOWING 1 DAY", "LIMIT, WINDOWING and TREES"),
+        ("SELECT COUNT(*) FROM web TREES 2", "no groups to share among trees"),
+        ("SELECT path FROM web TREES 2", "no groups to share among trees"),
+        ("SELECT a, COUNT(*) FROM app('x') GROUP BY a TREES 2", "read by one agent"),
+    ],
+)
+def test_what_cannot_be_divided_is_explained(text, told):
+    with pytest.raises(QueryError, match=told):
+        planned(text)
+
+
+def test_a_peers_plan_has_groups_where_it_has_several_trees():
+    for text in ("SELECT COUNT(*) FROM web", "SELECT path FROM web", "SELECT a, COUNT(*) FROM app('x') GROUP BY a"):
+        plan = planned(text).to_wire()
+        assert Plan.from_wire(plan | {"trees": 1}).trees == 1
+        with pytest.raises(PlanError, match="no groups to share"):
+            Plan.from_wire(plan | {"trees": 2})
+
+
+def test_explaining_says_how_many_trees_there_are():
+    assert explain(planned(f"{GROUPED} TREES 4")).tree[-1] == "in 4 trees, each for a range of the keys' hashes"
+    assert explain(planned(GROUPED, max_groups=2_000_000)).tree[-1].startswith("in 2 trees")
+    assert not any("trees" in step for step in explain(planned(GROUPED)).tree)
