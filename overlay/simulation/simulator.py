@@ -95,6 +95,13 @@ class Simulator:
         self._processes[identifier] = Process(node, incarnation=1)
         return node
 
+    def call(self, at: float, node: Node, action: Callable[[], float]) -> None:
+        """Let a node's owner do something at that time, if the process lives then.
+
+        The action returns how long it takes (s): what the node has to send because of it leaves so much later.
+        """
+        self._push(max(at, self.now), self._act, (self._process(node), action))
+
     # What goes wrong with processes.
 
     def crash(self, node: Node) -> None:
@@ -297,6 +304,11 @@ class Simulator:
         if len(self._trail) >= TRACE_BLOCK_BYTES:
             self._trace.update(self._trail)
             self._trail.clear()
+
+    def _act(self, call: tuple[Process, Callable[[], float]]) -> None:
+        process, action = call
+        if process.is_up:
+            self._push(self.now + action(), self._collect, process)
 
     def _arm(self, process: Process, timer: float) -> None:
         process.timer = timer
