@@ -56,8 +56,8 @@ class _Wire:
 class SimulatedPrograms:
     """Of all agents, whose creator's files are in a folder. `times`: what real processes take.
 
-    `multicasts` and `heard`: the virtual times at which a master's code has said something to all, and at which code has
-    handled that.
+    `multicasts`: the virtual times at which a master's code has said something to all; `heard`: those at which the code
+    of an agent has handled such a word.
     """
 
     def __init__(self, seed: int, folder: Path, times: Times) -> None:
