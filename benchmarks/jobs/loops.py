@@ -10,6 +10,7 @@ from .fleets import program, running_program
 from .lines import at_most
 
 CLUSTERS = 4
+"""So many sums come from each agent, each of one point."""
 LABEL = "an iteration of a feedback loop"
 TIMEOUT_S = 120.0
 
@@ -17,7 +18,10 @@ TIMEOUT_S = 120.0
 def run(agents: int, steps: int) -> list[Comparison]:
     """The first steps go while agents still come in, and do not count."""
     use_two_cores()
-    with running_agents(agents) as (fleet, _, _), running_program(fleet, "loop", program("loop", STEPS=steps)) as job:
+    with (
+        running_agents(agents) as (fleet, _, _),
+        running_program(fleet, "loop", program("loop", STEPS=steps, CLUSTERS=CLUSTERS)) as job,
+    ):
         said = job.reports(1, TIMEOUT_S)
     took_ms = [took for steps in said.values() for took, points in steps if points == CLUSTERS * agents]
     if 2 * len(took_ms) < steps:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import elf
 
 STEPS = 100
+CLUSTERS = 4
+"""So many sums come from each agent."""
 LOST_S = 15.0
 
 
@@ -38,8 +40,7 @@ class Loop(elf.Job):
         self.multicast(Step(self.pane))
 
     def on_multicast(self, app: str, step: Step) -> None:
-        for cluster in range(4):
-            self.cbt.insert({"cluster": cluster, "points": 1})
+        self.cbt.insert(*({"cluster": cluster, "points": 1} for cluster in range(CLUSTERS)))
         self.send_to(self.parent, self.cbt.flush(), step.pane)
         self.cbt.empty()
 
