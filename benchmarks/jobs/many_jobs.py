@@ -27,7 +27,7 @@ RATE = 400
 REST_S = 20.0
 """So long the CPU of agents is looked at where nothing is logged."""
 SETTLE_S = 10.0
-START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 900.0
 SLACK_S = 10.0
 """A window that is not out so long after its grace is missed."""
 ASKED_MAX = 64

@@ -1,5 +1,6 @@
 """What real program processes take on this machine: their start with the loading of code, and the way of a word."""
 
+import statistics
 import sys
 from dataclasses import dataclass
 
@@ -15,10 +16,10 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """`start_s`: from the order to start a program until its code is loaded. `wire_s`: of one word, one way."""
+    """`start_s`: of each, from the order to start a program until its code is loaded. `wire_s`: of a word, one way."""
 
     start_s: tuple[float, ...]
-    wire_s: tuple[float, ...]
+    wire_s: float
 
 
 def measure(code: bytes, starts: int = 20, words: int = 100) -> Times:
@@ -48,7 +49,7 @@ async def _measure(code: bytes, starts: int, words: int) -> Times:
             await _said(heard)
             wire_s.append((trio.current_time() - began) / 2)
         nursery.cancel_scope.cancel()
-    return Times(tuple(start_s), tuple(wire_s))
+    return Times(tuple(start_s), statistics.median(wire_s))
 
 
 async def _said(heard: "trio.MemoryReceiveChannel[ProgramSaid | ProgramEnded]") -> None:

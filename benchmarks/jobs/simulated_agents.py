@@ -1,28 +1,31 @@
 """Agents on the simulator, with what handling costs them charged to the virtual clock.
 
 An agent handles one thing at a time: what comes while it is busy waits, and what it answers leaves when it is done.
-What handling costs is the CPU time of this process.
+What handling costs is the CPU time of this process, and what TLS and sockets would cost.
 """
 
 import gc
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import query
 from agent import Agent, Feed, Notice, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
+from agent.programs.orders import ProgramSaid
 from agent.runtime.bundle import Bundle
 from benchmarks.overlay.population import Population
 from benchmarks.race import BenchmarkError
-from overlay import Event, Id, Node, UniformLatency, app_id
+from overlay import Id, Node, UniformLatency, app_id
 
 from .simulated_programs import SimulatedPrograms
 
 LINK_S = 0.0005
+MESSAGE_S = 0.000025
+"""What a message costs an agent in TLS and sockets (docs/transport.md)."""
+WAKE_S = 0.000075
+"""What it costs more where the process sleeps."""
 TICK_S = 0.25
 STREAM = "web"
 GRACE_S = 5.0
@@ -42,16 +45,6 @@ def without_collector() -> Iterator[None]:
         gc.enable()
 
 
-@dataclass(slots=True)
-class _Owner:
-    """One agent, and what waits for it."""
-
-    agent: Agent
-    waiting: deque[Action] = field(default_factory=deque)
-    busy_until: float = 0.0
-    is_woken: bool = False
-
-
 class SimulatedAgents:
     """Agents that all have one stream, in which nothing is logged but what `insert` says.
 
@@ -69,24 +62,26 @@ class SimulatedAgents:
         self._wall_ms = time.time_ns() // 1_000_000
         self._began = 0.0
         self._awaited: tuple[set[int], Callable[[Agent], bool]] = (set(), lambda _agent: True)
+        self._slept_from: dict[str, float] = {}
+        self._waiting = 0
         self._population = Population(seed, latency=UniformLatency(source, LINK_S, LINK_S))
         self._population.grow(size)
-        self._population.observe(self._raised)
         self._simulator = self._population.simulator
-        self._owners: dict[int, _Owner] = {}
+        self._agents: dict[int, Agent] = {}
         for number, node in enumerate(self._population.live.values()):
             agent = Agent(f"agent-{number}", node, {STREAM: StreamOptions()})
             if programs is not None:
                 agent.creators = programs.new_creators()
             self.spent_s[agent.name] = 0.0
             agent.on_result(lambda result: self.results.append((self._moment, result)))
-            self._owners[node.peer.node_id] = _Owner(agent)
+            self._agents[node.peer.node_id] = agent
             agent.start(self.now)
-            self._tick_at(self.now + TICK_S * source.random(), node)
-        self._asked = next(iter(self._owners.values())).agent
+            self._tick_at(self.now + TICK_S * source.random(), agent)
+        self._simulator.charge = self._charge
+        self._asked = self.agents[0]
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return len(self._agents)
 
     @property
     def now(self) -> float:
@@ -98,63 +93,58 @@ class SimulatedAgents:
 
     @property
     def agents(self) -> list[Agent]:
-        return [owner.agent for owner in self._owners.values()]
+        return [*self._agents.values()]
 
     # Handling.
 
-    def _raised(self, _now: float, node: Node, event: Event) -> None:
-        self._give(node, lambda agent: agent.process(event, self.now, self.wall_ms))
-
-    def _give(self, node: Node, action: Action) -> None:
-        owner = self._owners[node.peer.node_id]
-        owner.waiting.append(action)
-        if not owner.is_woken:
-            owner.is_woken = True
-            self._simulator.call(owner.busy_until, node, lambda: self._handle(owner))
-
-    def _handle(self, owner: _Owner) -> float:
-        """The next thing that waits; how long that took."""
+    def _charge(self, node: Node, action: Callable[[], object]) -> float:
+        """What an agent does in one go, as the daemon's pump has it: how long that takes."""
+        agent, now = self._agents[node.peer.node_id], self.now
+        wakes = now > self._slept_from.get(agent.name, 0.0)
         self._began = time.process_time()
-        owner.waiting.popleft()(owner.agent)
-        took_s = time.process_time() - self._began
-        self.spent_s[owner.agent.name] += took_s
-        owner.busy_until = self.now + took_s
-        owner.is_woken = bool(owner.waiting)
-        node = owner.agent.node
-        if owner.is_woken:
-            self._simulator.call(owner.busy_until, node, lambda: self._handle(owner))
+        action()
+        agent.process_events(now, self.wall_ms)
+        took_s = time.process_time() - self._began + MESSAGE_S + (WAKE_S if wakes else 0.0)
+        self.spent_s[agent.name] += took_s
+        self._slept_from[agent.name] = now + took_s
         if self.programs is not None:
-            self._obey(owner)
+            self._obey(node, agent, now + took_s)
         awaited, is_met = self._awaited
-        if node.peer.node_id in awaited and is_met(owner.agent):
+        if node.peer.node_id in awaited and is_met(agent):
             awaited.discard(node.peer.node_id)
         return took_s
 
-    def _obey(self, owner: _Owner) -> None:
-        """Carries out what the agent wants of programs, as soon as it is done with what it handles."""
+    def _give(self, agent: Agent, action: Action) -> None:
+        """Lets an agent do something as soon as it is free."""
+        self._waiting += 1
+
+        def do() -> None:
+            self._waiting -= 1
+            action(agent)
+
+        self._simulator.work(agent.node, do)
+
+    def _obey(self, node: Node, agent: Agent, at: float) -> None:
+        """Carries out what the agent wants of programs."""
         assert self.programs is not None
-        node = owner.agent.node
-        for order in owner.agent.orders():
-            self.programs.carry_out(
-                self._simulator,
-                node,
-                order,
-                owner.busy_until,
-                lambda said: self._give(node, lambda agent: agent.program_told(said, self.now, self.wall_ms)),
-            )
+
+        def tell(said: ProgramSaid) -> None:
+            self._give(agent, lambda agent: agent.program_told(said, self.now, self.wall_ms))
+
+        for order in agent.orders():
+            self.programs.carry_out(self._simulator, node, order, at, tell)
 
     @property
     def _moment(self) -> float:
         """The virtual time in the middle of a handling."""
         return self.now + time.process_time() - self._began
 
-    def _tick_at(self, at: float, node: Node) -> None:
-        def tick() -> float:
-            self._give(node, self._tick)
-            self._tick_at(self.now + TICK_S, node)
-            return 0.0
+    def _tick_at(self, at: float, agent: Agent) -> None:
+        def tick() -> None:
+            self._give(agent, self._tick)
+            self._tick_at(self.now + TICK_S, agent)
 
-        self._simulator.call(at, node, tick)
+        self._simulator.call(at, tick)
 
     def _tick(self, agent: Agent) -> None:
         agent.handle_timer(self.now, self.wall_ms)
@@ -182,7 +172,7 @@ class SimulatedAgents:
 
     def run_until_all(self, is_met: Callable[[Agent], bool], what: str) -> float:
         """The same with something that is to hold of every agent, and stays so."""
-        awaited = {node_id for node_id, owner in self._owners.items() if not is_met(owner.agent)}
+        awaited = {node_id for node_id, agent in self._agents.items() if not is_met(agent)}
         self._awaited = (awaited, is_met)
         return self.run_until(lambda: not awaited, what)
 
@@ -200,19 +190,19 @@ class SimulatedAgents:
         job = Submit(
             key, name, plan.stream, plan.to_wire(), sql, bounded=False, grace_ms=int(1000 * GRACE_S), bundle=bundle
         )
-        self._give(self._asked.node, lambda agent: agent.submit(job, self.now, self.wall_ms))
+        self._give(self._asked, lambda agent: agent.submit(job, self.now, self.wall_ms))
         self.run_until_all(lambda agent: runs(agent, key, 1), "not all agents run the job")
         self.run(SETTLED_S)
         return key
 
     def stop_job(self, key: Id) -> None:
-        self._give(self._asked.node, lambda agent: agent.stop(key, self.now))
+        self._give(self._asked, lambda agent: agent.stop(key, self.now))
         self.run_until_all(lambda agent: agent._parts.get(key) is None, "not all agents have stopped the job")
 
     def update(self, key: Id, sql: str, bundle: Bundle | None = None) -> None:
         """Asks for another function, from now on; what comes of that, `take_notices` tells."""
         update = Update(key, plan_of(sql).to_wire(), sql, True, 0, bundle)
-        self._give(self._asked.node, lambda agent: agent.update(update, self.now, self.wall_ms))
+        self._give(self._asked, lambda agent: agent.update(update, self.now, self.wall_ms))
 
     def take_notices(self) -> list[Notice]:
         """What the agent that was asked has to tell."""
@@ -222,12 +212,12 @@ class SimulatedAgents:
 
     def insert(self, read: Callable[[int, Feed], Parsed]) -> None:
         """Lets every agent, by its number, read a block of events for each feed, and take it in."""
-        for number, owner in enumerate(self._owners.values()):
-            self._give(owner.agent.node, self._inserting(number, read))
+        for number, agent in enumerate(self.agents):
+            self._give(agent, self._inserting(number, read))
 
     def until_idle(self) -> None:
         """Waits until no agent has anything to do."""
-        self.run_until(lambda: not any(owner.is_woken for owner in self._owners.values()), "agents are still busy")
+        self.run_until(lambda: not self._waiting, "agents are still busy")
 
     def _inserting(self, number: int, read: Callable[[int, Feed], Parsed]) -> Action:
         def insert(agent: Agent) -> None:
@@ -238,8 +228,8 @@ class SimulatedAgents:
 
     def close_panes(self) -> float:
         """Lets every agent see, at the same moment, that it has read everything; that moment."""
-        for owner in self._owners.values():
-            self._give(owner.agent.node, self._read_on)
+        for agent in self.agents:
+            self._give(agent, self._read_on)
         return self.now
 
 

@@ -99,41 +99,30 @@ class SimulatedPrograms:
             case TellProgram(data=data):
                 child = self._children[key]
 
-                def run() -> float:
+                def run() -> None:
                     if self._children.get(key) is child:
-                        self._run(simulator, node, order.key, child, data, tell)
-                    return 0.0
+                        self._run(simulator, order.key, child, data, tell)
 
-                simulator.call(at + self._random.choice(self._times.wire_s), node, run)
+                simulator.call(at + self._times.wire_s, run)
 
-    def _run(self, simulator: Simulator, node: Node, key: int, child: _Child, data: bytes, tell: Tell) -> None:
-        """Handles a call, if the program is free for it, else later."""
-        now = simulator.now
-        if now < child.busy_until and not (is_load := isinstance(calls.read_call(data), calls.Load)):
-            simulator.call(child.busy_until, node, lambda: self._again(simulator, node, key, child, data, tell))
+    def _run(self, simulator: Simulator, key: int, child: _Child, data: bytes, tell: Tell) -> None:
+        """Handles a call as soon as the program is free for it. That of its start includes the loading of code."""
+        now, call = simulator.now, calls.read_call(data)
+        is_load = isinstance(call, calls.Load)
+        if now < child.busy_until and not is_load:
+            simulator.call(child.busy_until, lambda: self._run(simulator, key, child, data, tell))
             return
         began = time.process_time()
         child.runner(data)
-        took_s = time.process_time() - began
-        call = calls.read_call(data)
-        is_load = isinstance(call, calls.Load)
-        # The time of a start is that of a process until its code is loaded.
-        child.busy_until = done = child.busy_until if is_load else now + took_s
+        if not is_load:
+            child.busy_until = now + time.process_time() - began
+        done = child.busy_until
         if isinstance(call, calls.Heard):
             self.heard.append(done)
         said, child.wire.said = child.wire.said, []
         self.multicasts += [done for one in said if isinstance(calls.read_act(one), calls.Multicast)]
         for one in said:
-            self._bring(simulator, node, done + self._random.choice(self._times.wire_s), ProgramSaid(key, one), tell)
+            self._bring(simulator, done, ProgramSaid(key, one), tell)
 
-    def _again(self, simulator: Simulator, node: Node, key: int, child: _Child, data: bytes, tell: Tell) -> float:
-        if child in self._children.values():
-            self._run(simulator, node, key, child, data, tell)
-        return 0.0
-
-    def _bring(self, simulator: Simulator, node: Node, at: float, said: ProgramSaid, tell: Tell) -> None:
-        def bring() -> float:
-            tell(said)
-            return 0.0
-
-        simulator.call(at, node, bring)
+    def _bring(self, simulator: Simulator, done: float, said: ProgramSaid, tell: Tell) -> None:
+        simulator.call(done + self._times.wire_s, lambda: tell(said))
