@@ -19,7 +19,7 @@ USERS = 10_000
 SALES = 5
 """One event of so many has the label that is looked for."""
 WINDOW_S = 10
-PAUSE_S = 0.2
+PAUSE_S = 0.5
 """So often agents find something new in their logs."""
 SAMPLE = 100_000
 PARETO_SHAPE = 1.2

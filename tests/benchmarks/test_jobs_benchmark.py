@@ -8,13 +8,24 @@ from xml.etree import ElementTree
 import pytest
 
 from agent.programs.confinement import refusal
-from benchmarks.jobs import changes_simulated, loops, paper_load, real_programs, shuffling_simulated, write_chart
+from benchmarks.jobs import (
+    ad_hoc,
+    asking,
+    changes,
+    changes_simulated,
+    loops,
+    many_jobs,
+    paper_load,
+    real_programs,
+    shuffling,
+    shuffling_simulated,
+    write_chart,
+)
 from benchmarks.jobs.changes_simulated import CODE, FILTER, FILTER_TOLD, NOTICE, change
 from benchmarks.jobs.charts import PANELS
 from benchmarks.jobs.figures import FULL, QUICK
 from benchmarks.jobs.fleets import program
 from benchmarks.jobs.lines import at_most
-from benchmarks.jobs.shuffling import OPERATORS
 from benchmarks.jobs.simulated_agents import LINK_S, SimulatedAgents
 from benchmarks.report import Comparison
 
@@ -49,7 +60,9 @@ def test_notices_filters_and_code_reach_simulated_agents() -> None:
 
 def test_shuffling_is_measured_for_all_operators_alone_and_at_once() -> None:
     lines = shuffling_simulated.run((3, 5, 7), 1)
-    assert [line.value > 0 for line in lines] == [True] * (3 * 2 * len(OPERATORS) + 2 * len(OPERATORS))
+    assert [line.value > 0 for line in lines] == [True] * (
+        3 * 2 * len(shuffling.OPERATORS) + 2 * len(shuffling.OPERATORS)
+    )
     assert {line.target for line in lines} == {None, shuffling_simulated.GROWTH_TARGET}
 
 
@@ -71,6 +84,19 @@ def test_the_papers_load_brings_every_window() -> None:
 def test_a_loop_goes_round_among_agents() -> None:
     lines = loops.run(2, 10)
     assert 0 < lines[0].value <= lines[1].value
+
+
+@contained
+@pytest.mark.live
+@pytest.mark.slow
+def test_figures_of_agent_processes_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_jobs, "SETTLE_S", 2.0)
+    monkeypatch.setattr(many_jobs, "REST_S", 2.0)
+    windows, started, *_ = many_jobs.run(2, 6, 10.0)
+    assert (windows.met, windows.target) == (True, 100.0)
+    assert started.value > 0
+    for lines in (changes.run(2, 2), shuffling.run(2, 2), ad_hoc.run(2, 2_000), asking.run(2, 4)):
+        assert all(line.value > 0 for line in lines), lines
 
 
 def test_programs_have_other_constants_where_they_are_to() -> None:
