@@ -20,7 +20,7 @@ from .lines import at_least, at_most
 
 QUERIES = 20
 """So many different ones; jobs with an equal query share their operators."""
-WINDOW_S = 10
+WINDOW_S = 30
 GRACE_S = 5.0
 RATE = 400
 """Live events a second, of all agents together, while windows are looked at."""
