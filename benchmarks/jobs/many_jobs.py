@@ -1,6 +1,7 @@
 """Hundreds of jobs at once: whether each brings each of its windows, and what a job costs an agent."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import cycle
@@ -13,7 +14,7 @@ from benchmarks.processes import cpu_s, usage
 from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison
-from elf.client import Result, SyncClient
+from elf.client import RefusedError, Result, SyncClient
 from elf.demo.agents import AgentFleet
 
 from .lines import at_least, at_most
@@ -31,6 +32,7 @@ START_TIMEOUT_S = 900.0
 SLACK_S = 10.0
 """A window that is not out so long after its grace is missed."""
 ASKED_MAX = 64
+ASKED_AGAIN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +112,17 @@ def _windows(clients: list[SyncClient], jobs: int, began: float, ended: float) -
     wanted = {_instant(window * WINDOW_S) for window in range(first, last)}
     found = 0
     for number, client in zip(range(jobs), cycle(clients)):
-        windows = client.ask(_app(number), windows=ASKED_MAX).windows
+        windows = _last_windows(client, _app(number))
         found += len(wanted & {_start_of(one) for one in windows if one.contributors == one.expected == len(clients)})
     return found, jobs * len(wanted)
+
+
+def _last_windows(client: SyncClient, app: str) -> list[Result]:
+    """A fleet that has much to do may not answer at once. Raises ClientError when it does not answer again and again."""
+    for _ in range(ASKED_AGAIN):
+        with suppress(RefusedError):
+            return client.ask(app, windows=ASKED_MAX).windows
+    return client.ask(app, windows=ASKED_MAX).windows
 
 
 def _start_of(window: Result) -> datetime:
