@@ -118,7 +118,7 @@ def _windows(clients: list[SyncClient], jobs: int, began: float, ended: float) -
 
 
 def _last_windows(client: SyncClient, app: str) -> list[Result]:
-    """A fleet that has much to do may not answer at once. Raises ClientError when it does not answer again and again."""
+    """Asked again where the fleet has too much to do to answer in time. Raises ClientError."""
     for _ in range(ASKED_AGAIN):
         with suppress(RefusedError):
             return client.ask(app, windows=ASKED_MAX).windows
