@@ -28,6 +28,8 @@ from agent.runtime.panes import FIRST_PANE, Run, add_counters, runs_upto
 
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with this pane."""
+GAPS_MAX = 64
+"""Spans kept of one source that got lost on their way and may still come; older ones are late then."""
 LOOSE_MAX = 4096
 """Loose runs a root keeps; more are refused, and their agents missing."""
 
@@ -55,6 +57,7 @@ class Combiner:
     _progress: dict[Hashable, int] = field(default_factory=dict)
     _joined: dict[Hashable, int] = field(default_factory=dict)
     _waiting: dict[Hashable, list[Run]] = field(default_factory=dict)
+    _gaps: dict[Hashable, list[tuple[int, int]]] = field(default_factory=dict)
     _loose: list[Run] = field(default_factory=list)
     _overlapping: int = 0
     _standing: dict[Hashable, tuple[int, float]] = field(default_factory=dict)
@@ -70,15 +73,17 @@ class Combiner:
         """Stop waiting for a source; what it delivered stays counted."""
         if self._progress.pop(source, None) is not None:
             del self._joined[source]
+            self._gaps.pop(source, None)
             self._standing.pop(source, None)
             self._excused.discard(source)
             if not self._waiting[source]:
                 del self._waiting[source]
 
     def add(self, source: Hashable, run: Run) -> Run | None:
-        """Takes the next run of a known source: what lies beyond all its earlier ones. Nobody's state is nothing.
+        """Takes the next run of a known source: what lies beyond all its earlier ones, or between them where one got
+        lost. Nobody's state is nothing.
 
-        Returns the part of it, if any, that others had been passed on without before the source was known.
+        Returns the part of it, if any, that others had been passed on without.
         """
         progress = self._progress.get(source)
         if progress is None or run.upto <= run.after:
@@ -89,10 +94,27 @@ class Combiner:
         if run.upto > progress:
             if run.contributors and run.upto > self.frontier:
                 self._waiting[source].append(run.within(max(progress, self.frontier), run.upto))
+            if run.after > progress:
+                self._gaps[source] = [*self._gaps.get(source, ()), (progress, run.after)][-GAPS_MAX:]
             self._progress[source] = run.upto
         elif run.upto > joined:
-            self.refused += 1
+            late = self._fill(source, run) or late
         return late
+
+    def _fill(self, source: Hashable, run: Run) -> Run | None:
+        """Takes a run that got lost, and was sent again after later ones."""
+        gaps = self._gaps.get(source, [])
+        gap = next((gap for gap in gaps if gap[0] <= run.after and run.upto <= gap[1]), None)
+        if gap is None:
+            self.refused += 1
+            return None
+        gaps.remove(gap)
+        gaps += [(after, upto) for after, upto in ((gap[0], run.after), (run.upto, gap[1])) if after < upto]
+        if not run.contributors:
+            return None
+        if run.upto > self.frontier:
+            self._waiting[source].append(run.within(max(run.after, self.frontier), run.upto))
+        return run.within(run.after, min(run.upto, self.frontier)) if run.after < self.frontier else None
 
     def move_on(self, source: Hashable, upto: int) -> None:
         """A source's run went up loose: do not wait for those panes."""

@@ -293,11 +293,12 @@ class JobPart:
             return True
         run = self._sound_run(message)
         self.refused += run is None
-        if run is not None and run.contributors and self.program is not None and self.program.listens:
-            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
         refused = self._combiner.refused
         late = self._combiner.add(child, run or without_content(self.versions, message.after, message.upto))
-        self.refused += self._combiner.refused - refused
+        is_new = self._combiner.refused == refused
+        self.refused += not is_new
+        if is_new and run is not None and run.contributors and self.program is not None and self.program.listens:
+            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
         self._take_loose(late)
         return True
 

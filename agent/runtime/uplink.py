@@ -86,8 +86,6 @@ class Uplink:
         due = []
         for kept in self._kept.values():
             if not kept.is_confirmed and self._is_due(kept, now):
-                if kept.sent_at is not None:
-                    kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
                 kept.sent_at = now
                 kept.pauses = max(1, 2 * kept.pauses)
                 due.append(kept.snapshot)
@@ -99,8 +97,10 @@ class Uplink:
         return now - kept.sent_at >= kept.pauses * (self._pace.pause_s(now) + kept.size / BYTES_PER_S)
 
     def parent_changed(self) -> None:
-        """Another parent gets all of it; what the one before had may be on its way already."""
+        """Another parent gets all of it; what the one before had may be on its way already, combined with others."""
         for kept in self._kept.values():
+            if kept.sent_at is not None:
+                kept.snapshot = msgspec.structs.replace(kept.snapshot, again=True)
             kept.pauses, kept.is_confirmed = 0, False
 
     def confirmed(self, after: int, upto: int, contributors: bytes, now: float) -> None:

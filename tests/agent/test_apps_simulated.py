@@ -13,7 +13,7 @@ from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
 from agent import Ended, Published
-from agent.runtime import replication, result_log
+from agent.runtime import result_log
 from agent.runtime.following import LOST_S
 from agent.runtime.panes import FIRST_PANE
 
@@ -150,7 +150,7 @@ def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypat
     masters = [fleet.add(node_id=key_of(name)) for name in (JOB, TOP)]
     fleet.run(fleet.now + 15.0)
     assert [master(life, name) for name in (JOB, TOP)] == masters
-    monkeypatch.setattr(replication, "RESULT_BYTES_MAX", 100)
+    monkeypatch.setattr(result_log, "GIVEN_RESULT_BYTES_MAX", 100)
     fleet.run(fleet.now + 7.0)
     while max(results_of(life, JOB)) % SIZE_MS != PANE_MS:  # of the three in a window of the reader, one is to come
         fleet.run(fleet.now + 0.1)

@@ -115,6 +115,40 @@ def test_panes_that_a_source_passes_over_are_without_it() -> None:
     assert (late.upto, late.contributors, totals([late]), combiner.refused) == (END, 0b11, {7: 2}, 0)
 
 
+@given(deliveries(), st.data())
+def test_a_run_that_comes_after_later_ones_is_counted_too(
+    case: tuple[list[dict[int, int]], list[tuple[int, Run]]], data: st.DataObject
+) -> None:
+    """It was lost and is sent again: in its panes if they are still here, else on its own, and once in any case."""
+    amounts, _ = case
+    runs = {
+        (source, pane): run_of(pane, pane + 1, 1 << source, amounts[source])
+        for source in range(len(amounts))
+        for pane in range(-1, 11)
+    }
+    order = sorted(runs, key=lambda one: (one[1], one[0]))
+    lost = data.draw(st.sets(st.sampled_from(order), max_size=8))
+    again = data.draw(st.permutations(sorted(lost)))
+    combiner = Combiner(add_up, frontier=-1)
+    for source in range(len(amounts)):
+        combiner.add_source(source)
+    out, late = [], []
+    for one in order:
+        if one not in lost:
+            late.append(combiner.add(one[0], runs[one]))
+        if data.draw(st.booleans()):
+            out += combiner.ready()
+        if again and data.draw(st.booleans()):
+            late += [combiner.add(again[0][0], runs[again[0]]) for _ in range(2)]
+            again.pop(0)
+    late += [combiner.add(source, runs[source, pane]) for source, pane in again]
+    for source in range(len(amounts)):
+        combiner.add(source, run_of(11, END, 1 << source, amounts[source]))
+    out += combiner.ready()
+    expected = {pane: sum(amount.get(pane, 0) for amount in amounts) for pane in PANES}
+    assert totals([*out, *(run for run in late if run is not None)]) == {pane: n for pane, n in expected.items() if n}
+
+
 def test_what_is_no_run_of_a_source_is_refused() -> None:
     """Repeated, of a stranger, or with its end before its start; what nobody has contributed is dropped."""
     combiner = Combiner(add_up)

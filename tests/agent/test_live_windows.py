@@ -131,7 +131,7 @@ def test_nobody_waits_for_an_agent_that_has_just_come() -> None:
     fleet.insert(1, events("not yet", at_ms=WALL_MS + 4900))
     for number in (0, 1):
         fleet.insert(number, events("b", at_ms=WALL_MS + 5100))
-    fleet.wait(4.0)
+    fleet.wait_long(4.0)
     fleet.catch_up(0)
     assert shown(fleet) == [(4.0, 1, 1)]
     fleet.catch_up()

@@ -147,3 +147,34 @@ def test_a_master_hands_over_its_last_results_too(seed: int) -> None:
     closer.agent.follow(KEY, FIRST_PANE, fleet.now)
     fleet.run(fleet.now + 2.0)
     assert published(closer, KEY)[: len(before)] == before
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_results_reach_a_master_that_has_just_come_when_the_old_one_dies(seed: int) -> None:
+    """It never held a descriptor: those that do pass theirs on, with all results they have."""
+    life = begin(seed, size=6)
+    fleet = life.fleet
+    follow_elsewhere(life)
+    before = [window.pane for window in fleet.of(JOB)]
+    fleet.crash(master_of(list(fleet.servers.values())))
+    closer = fleet.add("web", node_id=KEY)
+    fleet.run(fleet.now + 12.0)
+    assert master_of(list(fleet.servers.values())) is closer
+    closer.agent.follow(KEY, FIRST_PANE, fleet.now)
+    fleet.run(fleet.now + 2.0)
+    assert published(closer, KEY)[: len(before)] == before
+
+
+@pytest.mark.parametrize("seed", [1, 2, 55])
+def test_an_heir_that_stands_still_takes_over_without_a_window_twice(seed: int) -> None:
+    """Whatever it takes, the master says nothing while the heir may be in office already."""
+    life = begin(seed, size=5)
+    fleet = life.fleet
+    closer = fleet.add("web", node_id=KEY)
+    fleet.run(fleet.now + fleet.random.uniform(0.2, 2.5))
+    fleet.stall(closer, fleet.random.choice((2.0, 4.0, 6.0)))
+    fleet.run(fleet.now + 25.0)
+    assert master_of(list(fleet.servers.values())) is closer
+    panes = [window.pane for window in fleet.of(JOB)]
+    assert len(panes) == len(set(panes))
+    check_windows(fleet)
