@@ -10,7 +10,7 @@ from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
 
 BENCHMARKS = {"local": local.run, "cbt": cbt.run, "overlay": overlay.run, "fleet": fleet.run, "jobs": jobs.run}
-CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart}
+CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart, "jobs": jobs.write_chart}
 RESULTS = ROOT / "benchmarks" / "results"
 
 

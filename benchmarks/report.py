@@ -97,14 +97,22 @@ def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
     path.write_text("".join(f"{json.dumps(asdict(line))}\n" for line in comparisons), encoding="utf-8")
 
 
-def main(name: str, run: Callable[[bool], list[Comparison]]) -> int:
-    """The command line of one benchmark: `python -m benchmarks.NAME [--quick] [--json FILE]`."""
+def main(name: str, run: Callable[..., list[Comparison]], figures: Sequence[str] = ()) -> int:
+    """The command line of one benchmark: `python -m benchmarks.NAME [--quick] [--json FILE] [FIGURE ...]`.
+
+    `run` is called with whether it is to be quick, and the names of those of its `figures` that are wanted.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
     parser.add_argument("--quick", action="store_true", help="less data: ends within a minute on two cores")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, an object a line")
+    if figures:
+        parser.add_argument("figures", nargs="*", metavar="FIGURE", help=f"all, or some of: {', '.join(figures)}")
     options = parser.parse_args()
+    wanted = options.figures if figures else []
+    if unknown := set(wanted) - set(figures):
+        parser.error(f"there is no figure {', '.join(map(repr, unknown))}; there are {', '.join(map(repr, figures))}")
     try:
-        comparisons = run(options.quick)
+        comparisons = run(options.quick, *wanted)
         if options.json:
             write_json(comparisons, options.json)
     except (BenchmarkError, OSError) as error:

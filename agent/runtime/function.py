@@ -163,6 +163,8 @@ class JobFunction:
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merges the states of disjoint contributors, within the limit of groups."""
+        if not any(state.height for state in states):
+            return self.nothing
         store = self._empty_store
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
         return self._limited(combiner.combine(list(states)))
@@ -171,6 +173,11 @@ class JobFunction:
     def nothing(self) -> pl.DataFrame:
         """The state of nobody."""
         return pl.DataFrame(schema=self.state_schema)
+
+    @cached_property
+    def nothing_encoded(self) -> bytes:
+        """The same as it travels: windows without events are many where many jobs are idle."""
+        return cbt.encode_frame(self.nothing)
 
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""

@@ -6,7 +6,7 @@ each other in pane order, so that "how far" is one number and the barrier is a m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -88,10 +88,11 @@ def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
     return [run.within(run.after, pane) for run in runs if run.after < pane]
 
 
-def count(**columns: object) -> pl.DataFrame:
-    """A counters frame from the given columns, zero where a counter is not named."""
-    zeros = {name: 0 for name in COUNTERS if name not in columns}
-    return pl.DataFrame({**columns, **zeros}).select(pl.col(n).cast(t) for n, t in COUNTERS_SCHEMA.items())
+def count(**columns: pl.Series | Sequence[int]) -> pl.DataFrame:
+    """A counters frame from the given columns, `pane` among them; zero where a counter is not named."""
+    zeros = [0] * len(columns["pane"])
+    # Whole columns at once take a third of the time of expressions.
+    return pl.DataFrame([pl.Series(name, columns.get(name, zeros), pl.Int64()) for name in COUNTERS_SCHEMA])
 
 
 def add_counters(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

@@ -30,14 +30,15 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again
 
 
 def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+    in_force = versions.at(run.upto)
     return Snapshot(
         app_id,
         epoch,
-        versions.at(run.upto).version.number,
+        in_force.version.number,
         run.after,
         run.upto,
         contributors.to_bytes(run.contributors),
-        cbt.encode_frame(run.state),
+        cbt.encode_frame(run.state) if run.state.height else in_force.function.nothing_encoded,
         b"" if run.tree else cbt.encode_frame(run.counters),
         contributors.to_bytes(run.partial),
         again,
@@ -73,7 +74,9 @@ def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None)
         return None
     function = version.function
     try:
-        state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+        state = function.nothing
+        if message.state != function.nothing_encoded:
+            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
         counters = _counters_of(message)
     except cbt.FrameError:
         return None

@@ -1,4 +1,4 @@
-"""Runs figures that do not depend on each other in two processes, and puts their lines together."""
+"""Runs figures that do not depend on each other in processes of their own, and puts their lines together."""
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from time import perf_counter
 
-from benchmarks.report import Comparison
+from benchmarks.report import Comparison, reaching
 
-from .lines import at_least, shown
+from .lines import NAME, shown
 from .population import progress
 
 PROCESSES = 2
@@ -20,11 +20,12 @@ all of them as often as in a small program costs a quarter of the time."""
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A part of the report. `weight`: who has more starts earlier."""
+    """A part of a benchmark's report. `weight`: who has more starts earlier."""
 
     name: str
     measure: Callable[[], list[Comparison]]
     weight: int = 0
+    benchmark: str = NAME
 
 
 def run_all(figures: Sequence[Figure]) -> list[Comparison]:
@@ -33,11 +34,11 @@ def run_all(figures: Sequence[Figure]) -> list[Comparison]:
     return report
 
 
-def reports(figures: Sequence[Figure]) -> Iterator[list[Comparison]]:
-    """Measure all of them; whenever one is done, yield the lines of all that are, in the same way."""
-    progress(f"{len(figures)} figures in {PROCESSES} processes")
+def reports(figures: Sequence[Figure], processes: int = PROCESSES) -> Iterator[list[Comparison]]:
+    """Measure all of them, so many at once; whenever one is done, yield the lines of all that are, in the same way."""
+    progress(f"{len(figures)} figures in {processes} processes")
     measured: dict[str, list[Comparison]] = {}
-    with ProcessPoolExecutor(PROCESSES, get_context("spawn"), gc.set_threshold, COLLECT_AFTER) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), gc.set_threshold, COLLECT_AFTER) as pool:
         heavy_first = sorted(figures, key=lambda figure: -figure.weight)
         under_way = {pool.submit(_measured, figure): figure.name for figure in heavy_first}
         for done in as_completed(under_way):
@@ -59,7 +60,8 @@ def _measured(figure: Figure) -> list[Comparison]:
     try:
         lines = figure.measure()
     except Exception as error:
-        lines = [at_least(f"{figure.name}, not measured, {type(error).__name__} {error}", 0.0, "runs", 1.0)]
+        why = f"{figure.name}, not measured, {type(error).__name__} {error}"
+        lines = [reaching(figure.benchmark, why, 0.0, "runs", 1.0)]
     progress(f"{figure.name}: {perf_counter() - began:.0f} s")
     for line in lines:
         progress(f"    {shown(line)}")

@@ -1,6 +1,9 @@
 """One simulated process: a node, or what is left of it."""
 
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from overlay.ids import id_to_bytes
 from overlay.node import Node
@@ -12,7 +15,8 @@ class Process:
     """A node with what its operating system knows of it.
 
     `incarnation`: how many processes of this node there were. `timer`: the true time of its next timer in the
-    queue. `met`: the incarnation of every peer it has a link with. `clock`: None while it is right.
+    queue. `met`: the incarnation of every peer it has a link with. `clock`: None while it is right. `waiting` is what
+    has come while it was busy, with its handlers; `is_next`: the first of that is being done.
     """
 
     node: Node
@@ -22,6 +26,9 @@ class Process:
     timer: float | None = None
     clock: Clock | None = None
     met: dict[int, int] = field(default_factory=dict)
+    busy_until: float = 0.0
+    is_next: bool = False
+    waiting: deque[tuple[Callable[[Any], None], object]] = field(default_factory=deque)
     id_bytes: bytes = field(init=False)
 
     def __post_init__(self) -> None:

@@ -40,6 +40,10 @@ class Simulator:
     to `reordering_s` longer than the link does; all may be changed between runs. `on_event(now, node, event)` is
     called with each event of every node as it happens; without it events are dropped.
 
+    Nothing that a node does takes time, unless there is a `charge(node, action)`: it calls the action, may do what the
+    node's owner does because of it, and returns how long that takes (s). What comes to the node meanwhile waits, and
+    what it has to send leaves at the end.
+
     >>> import random
     >>> simulator = Simulator(random.Random(7))
     >>> first = simulator.add_node(); first.start(simulator.now)
@@ -59,6 +63,7 @@ class Simulator:
         reordering: float = 0.0,
         reordering_s: float = 1.0,
         on_event: Callable[[float, Node, Event], None] | None = None,
+        charge: Callable[[Node, Callable[[], object]], float] | None = None,
     ) -> None:
         self.now = 0.0
         self.loss = loss
@@ -66,6 +71,7 @@ class Simulator:
         self.reordering = reordering
         self.reordering_s = reordering_s
         self.on_event = on_event
+        self.charge = charge
         self.delivered = 0
         self.lost = 0
         self._random = random
@@ -94,6 +100,14 @@ class Simulator:
         self._added += 1
         self._processes[identifier] = Process(node, incarnation=1)
         return node
+
+    def call(self, at: float, action: Callable[[], object]) -> None:
+        """Call this at that time, which is not before now. No node takes part in it, nor pays for it."""
+        self._push(max(at, self.now), self._call, action)
+
+    def work(self, node: Node, action: Callable[[], object]) -> None:
+        """Let a node's owner do something, as soon as the node is done with what came before."""
+        self._act((self._process(node), action))
 
     # What goes wrong with processes.
 
@@ -211,7 +225,7 @@ class Simulator:
 
     def _collect(self, process: Process) -> None:
         """Put what a node wants onto the queue: its messages and its next timer."""
-        if not process.is_up or self.now < process.stalled_until:
+        if not process.is_up or self.now < process.stalled_until or self.now < process.busy_until:
             return
         node = process.node
         for receiver, data in node.messages_to_send():
@@ -249,6 +263,8 @@ class Simulator:
         if self.now < process.stalled_until:
             self._push(process.stalled_until, self._deliver, message)
             return
+        if self.charge is not None and self._waits(process, self._deliver, message):
+            return
         sending = sender.node.peer
         if process.met.get(sending.node_id) != sender.incarnation or (
             sender.met.get(receiver.node_id) != process.incarnation
@@ -261,8 +277,11 @@ class Simulator:
             self._introduce(process, sender)
         self.delivered += 1
         self._note(process, sender, data)
-        process.node.receive(sending, data, process.local(self.now))
-        self._collect(process)
+        if self.charge is None:
+            process.node.receive(sending, data, process.local(self.now))
+            self._collect(process)
+        else:
+            self._do(process, lambda: process.node.receive(sending, data, process.local(self.now)))
 
     def _return(self, message: tuple[Process, Peer, bytes]) -> None:
         """Tell a sender that nobody is there, if that word gets through."""
@@ -298,6 +317,46 @@ class Simulator:
             self._trace.update(self._trail)
             self._trail.clear()
 
+    # What takes time.
+
+    def _do(self, process: Process, action: Callable[[], object]) -> None:
+        if self.charge is None:
+            action()
+            self._collect(process)
+            return
+        process.busy_until = self.now + self.charge(process.node, action)
+        self._push(process.busy_until, self._collect, process)
+
+    def _call(self, action: Callable[[], object]) -> None:
+        action()
+
+    def _act(self, deed: tuple[Process, Callable[[], object]]) -> None:
+        process, action = deed
+        if process.is_up and not self._waits(process, self._act, deed):
+            self._do(process, action)
+
+    def _waits(self, process: Process, handler: Callable[[Any], None], argument: object) -> bool:
+        """Whether something has to wait, behind what waits already, until the process is free."""
+        if process.is_next:
+            process.is_next = False
+            return False
+        if self.now >= process.busy_until and not process.waiting:
+            return False
+        process.waiting.append((handler, argument))
+        if len(process.waiting) == 1:
+            self._push(process.busy_until, self._go_on, process)
+        return True
+
+    def _go_on(self, process: Process) -> None:
+        """Do the first thing that waits, and come back for the next."""
+        handler, argument = process.waiting[0]
+        process.is_next = process.is_up
+        handler(argument)
+        process.is_next = False
+        process.waiting.popleft()
+        if process.waiting:
+            self._push(max(self.now, process.busy_until), self._go_on, process)
+
     def _arm(self, process: Process, timer: float) -> None:
         process.timer = timer
         self._push(timer, self._wake, process)
@@ -306,11 +365,15 @@ class Simulator:
         """Let a node do what is due, unless this timer is one that was moved."""
         if process.timer != self.now or not process.is_up:
             return
+        if self.now < process.busy_until:
+            self._arm(process, process.busy_until)
+            return
         process.timer = None
         due, local = process.node.next_timer(), process.local(self.now)
         if due is not None and due <= local + CLOCK_ERROR_S:
-            process.node.handle_timer(max(due, local))
-        self._collect(process)
+            self._do(process, lambda: process.node.handle_timer(max(due, local)))
+        else:
+            self._collect(process)
 
     def _push(self, time: float, handler: Callable[[Any], None], argument: object) -> None:
         self._sequence += 1

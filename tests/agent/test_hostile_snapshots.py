@@ -26,6 +26,7 @@ from agent.runtime.operators import Operators
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
 from agent.runtime.post import FLEET_GROUP
+from agent.runtime.snapshots import run_of, snapshot_of
 from agent.runtime.uplink import Pace
 from cbt.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
@@ -292,3 +293,17 @@ def test_a_function_is_taken_from_the_master_only() -> None:
     assert (agent.refused, agent.status().parts[0].installed) == (1, False)
     agent.process(MessageReceived(Peer(CHILD, "child"), forged), 0.0, 0)
     assert (agent.refused, agent.status().parts[0].installed) == (1, True)
+
+
+@pytest.mark.parametrize("sql", SQL)
+def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
+    root = Root(sql)
+    function, versions = function_of(root.part), root.part.versions
+    assert versions is not None
+    assert function.combine([]).schema == function.combine([function.nothing] * 2).schema == root.schema
+    idle = Run(FIRST_PANE, END, 2, function.nothing, counters([]))
+    message = snapshot_of(idle, versions, APP, EPOCH, again=False)
+    assert message.state == cbt.encode_frame(function.nothing)
+    read = run_of(message, versions, None)
+    assert read is not None
+    assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)
