@@ -71,9 +71,7 @@ class KMeans(elf.Job):
         clusters: dict[int, list[Point]] = {}
         for point in self.of_this_run:
             clusters.setdefault(nearest(point, step.centroids), []).append(point)
-        for number, points in clusters.items():
-            x, y = map(math.fsum, zip(*points, strict=True))
-            self.cbt.insert({"cluster": number, "points": len(points), "x": x, "y": y})
+        self.cbt.insert(*(sums_of(number, points) for number, points in clusters.items()))
         self.send_to(self.parent, self.cbt.flush(), step.pane)
         self.cbt.empty()
 
@@ -91,6 +89,12 @@ class KMeans(elf.Job):
         centres = ", ".join(f"({x:.2f} {y:.2f})" for x, y in centroids)
         if points:
             self.log(f"{points} points, {self.last.number} steps to {centres}")
+
+
+def sums_of(cluster: int, points: list[Point]) -> dict[str, Any]:
+    """A cluster's row, of one agent's points."""
+    x, y = map(math.fsum, zip(*points, strict=True))
+    return {"cluster": cluster, "points": len(points), "x": x, "y": y}
 
 
 def nearest(point: Point, centroids: list[Point]) -> int:
