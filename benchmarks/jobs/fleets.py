@@ -88,8 +88,9 @@ class RunningProgram:
         raise BenchmarkError(f"{self.app}: {len(said)} of {speakers} agents have reported within {timeout_s:g} s")
 
     def _signed(self, code: bytes) -> tuple[str, bytes]:
-        contents = contents_of(self.client, JobFile(code, about(load_code(code).kind)))
-        app_id, bundle = signed(creator_in(self.fleet.creator), self.app, contents, self.mandate)
+        creator = creator_in(self.fleet.creator)
+        contents = contents_of(self.client, JobFile(code, about(load_code(code).kind)), self.app, creator.name)
+        app_id, bundle = signed(creator, self.app, contents[self.app], self.mandate)
         made = msgspec.msgpack.decode(bundle, type=Bundle)
         self.mandate = (made.seal.counter, made.digest(parse_id(app_id)))
         return app_id, bundle
