@@ -164,12 +164,31 @@ def test_no_pattern_back_tracks(pattern):
     assert time.monotonic() - start < 5
 
 
-@pytest.mark.parametrize("step", ["CONCAT({}, 'b')", "UPPER({})", "NULLIF({}, 'q')", "COALESCE({}, 'q')",
-                                  "REPLACE({}, 'a', 'ab')", "STRPOS({}, 'a') || ''", "CASE WHEN {0} > 'b' THEN {0} END",
-                                  "URL_PARAM({}, 'a')", "LPAD({}, 9)"])  # fmt: skip
-def test_nested_functions_run(step):
-    if step.startswith("STRPOS"):
-        step = "CAST(STRPOS({}, 'a') AS VARCHAR)"
+NESTED = [(one, place) for one in FUNCTIONS.values() for place, _ in enumerate(one.parameters)]
+NESTED = [(one, place) for one, place in NESTED if not one.parameters[place].constant]
+AS_TYPE = {"string": "CAST({} AS VARCHAR)", "number": "CAST({} AS DOUBLE)", "boolean": "CAST({} AS BOOLEAN)",
+           "timestamp": "TO_TIMESTAMP(CAST({} AS DOUBLE))", "same": "{}", "any": "{}"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "place"), NESTED, ids=lambda one: getattr(one, "name", str(one)))
+def test_nested_functions_do_not_grow_exponentially(function, place):
+    """Each argument of each function is another call of it, two dozen times over."""
+    example = parse(f"SELECT {function.example}").select[0].expression
+    others = [format_expression(one) for one in example.arguments]
+    others += ["1"] * (place + 1 - len(others))
+    types = [one.type for one in example.arguments if isinstance(one, ast.Literal) and one.type != "null"]
+    nested = "CAST(a AS VARCHAR)" if types[:1] == ["string"] else "CAST(b AS DOUBLE)"
+    gives = "EPOCH_MS({})" if function.gives == "timestamp" else "{}"
+    for _ in range(24):
+        others[place] = AS_TYPE[function.parameters[place].type].format(nested)
+        nested = gives.format(f"{function.name}({', '.join(others)})")
+    run(f"SELECT {nested} AS v FROM web", [{"a": "x", "b": 5}])
+
+
+@pytest.mark.parametrize(
+    "step", ["CASE WHEN {0} > 'b' THEN {0} END", "CAST(CAST({} AS TIMESTAMP) AS VARCHAR)", "{} || 'x'"]
+)
+def test_nested_operators_run(step):
     nested = "a || ''"
     for _ in range(6 if "{0}" in step else 45):
         nested = step.format(nested)
