@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from query.ast import App
-from query.expression import encode_expression
+from query.expression import encode_expression, operators
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
+from query.operations import is_new
 from query.printer import format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type, family
 from query.wire import (
     WIRE_VERSION,
+    WIRE_VERSION_OF_APPS,
     WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
@@ -176,7 +178,7 @@ class Plan:
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
         plan: dict[str, object] = {
-            "version": WIRE_VERSION if self.apps else WIRE_VERSION_WITHOUT_APPS,
+            "version": self._version(),
             "stream": self.stream,
             "columns": _encode_columns(self.columns),
             "window_ms": self.window_ms,
@@ -205,6 +207,14 @@ class Plan:
             }
         return plan
 
+    def _version(self) -> int:
+        expressions = [] if self.where is None else [self.where]
+        for parts in (self.keys, self.arguments, self.output, self.order):
+            expressions += [part.expression for part in parts]
+        if any(is_new(operator) for expression in expressions for operator in operators(expression)):
+            return WIRE_VERSION
+        return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
+
     @staticmethod
     def from_wire(data: object) -> Plan:
         """The plan in what a peer sent; raises PlanError for anything but a plan that can run."""
@@ -225,7 +235,7 @@ class _PlanReader:
 
     def __init__(self, message: PlanMessage) -> None:
         self._message = message
-        self._expressions = ExpressionReader()
+        self._expressions = ExpressionReader(message.version)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
     def plan(self) -> Plan:
@@ -272,7 +282,7 @@ class _PlanReader:
     def _join(self) -> PlanJoin | None:
         message = self._message
         named = message.app is not None or message.join is not None
-        _require(message.version == WIRE_VERSION or not named, "its version knows no results of other jobs")
+        _require(message.version >= WIRE_VERSION_OF_APPS or not named, "its version knows no results of other jobs")
         if message.app is not None:
             _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
         if message.join is None:

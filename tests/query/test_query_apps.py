@@ -245,7 +245,7 @@ def test_agents_that_know_no_joins_can_run_plans_without_any():
     "change",
     [
         {"version": 2},
-        {"version": 4},
+        {"version": 5},
         {"app": ""},
         {"app": "x" * 249},
         {"app": "other"},
