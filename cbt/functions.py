@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 from cbt.booleans import BoolAnd, BoolOr
+from cbt.collection import Collection
 from cbt.columns import Aggregate
 from cbt.distinct import DistinctCount
 from cbt.extremes import Extreme
@@ -100,7 +102,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "bool_and": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "every": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "bool_or": Function(lambda a: BoolOr(a.name), ("boolean",)),
-    "count_distinct": Function(_sketch(DistinctCount), _ANY),
+    "collect": Function(_sketch(Collection), _ANY, (Parameter("most", "a whole number", required=True),)),
+    "collect_set": Function(
+        _sketch(partial(Collection, distinct=True)), _ANY, (Parameter("most", "a whole number", required=True),)
+    ),
+    "count_distinct": Function(_sketch(DistinctCount), _ANY, (Parameter("most", "a whole number"),)),
     "histogram": Function(
         _histogram, _NUMBERS, (Parameter("width or bounds", "a number or a tuple of numbers", required=True),)
     ),
