@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
+from typing import cast
 
 from cbt.booleans import BoolAnd, BoolOr
 from cbt.collection import Collection
 from cbt.columns import Aggregate
 from cbt.distinct import DistinctCount
 from cbt.extremes import Extreme
-from cbt.histogram import Histogram
+from cbt.histogram import REACH_MAX, Histogram
 from cbt.items import ItemPao
 from cbt.moments import IntegerVariance, NumberVariance
 from cbt.occurrences import Occurrence
@@ -79,10 +80,12 @@ def _sketch(sketch: Callable[..., ItemPao]) -> Maker:
 
 
 def _histogram(aggregate: Aggregate) -> ItemPao:
-    (buckets,) = aggregate.parameters
+    buckets, *reach = aggregate.parameters
     if isinstance(buckets, tuple):
         return Histogram(aggregate.name, aggregate.type, bounds=buckets)
-    return Histogram(aggregate.name, aggregate.type, width=buckets)
+    return Histogram(
+        aggregate.name, aggregate.type, width=buckets, reach=int(cast("int", reach[0])) if reach else REACH_MAX
+    )
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -108,7 +111,12 @@ FUNCTIONS: Mapping[str, Function] = {
     ),
     "count_distinct": Function(_sketch(DistinctCount), _ANY, (Parameter("most", "a whole number"),)),
     "histogram": Function(
-        _histogram, _NUMBERS, (Parameter("width or bounds", "a number or a tuple of numbers", required=True),)
+        _histogram,
+        _NUMBERS,
+        (
+            Parameter("width or bounds", "a number or a tuple of numbers", required=True),
+            Parameter("reach", "a whole number"),
+        ),
     ),
     "approx_count_distinct": Function(_sketch(HllSketch), _ANY, (Parameter("lg_k", "a whole number"),)),
     "approx_percentile": Function(

@@ -42,8 +42,8 @@ def any_kind(columns: dict[str, pl.DataType]) -> pl.Expr:
 
 
 def value_order(name: str, parts: str, *, latest: bool = False) -> list[pl.Expr]:
-    """What to sort the columns `{name}.{part}` by, NULL last, for the order of MIN; or of MAX, `latest`, descending: the
-    kind that comes first has its values first and NULL elsewhere.
+    """What to sort the columns `{name}.{part}` by, NULL last, for the order of MIN; or of MAX, `latest`, descending.
+    The kind that comes first has its values first and NULL elsewhere.
     """
     columns = {part: pl.col(f"{name}.{part}") for part in parts}
     kinds = [[columns[part]] for part in parts if part not in "if"]

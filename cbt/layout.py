@@ -100,8 +100,8 @@ class Layout:
         return pl.DataFrame(schema=self.schema)
 
     def lift(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The PAOs of a block of raw rows: `pane`, key and argument columns, and `time` (Int64) for FIRST, LAST and COLLECT.
-        O(n + g log g) for n rows in g groups.
+        """The PAOs of a block of raw rows: `pane`, key and argument columns, and `time` (Int64) where FIRST, LAST and
+        COLLECT need it. O(n + g log g) for n rows in g groups.
 
         Raises ValueError if a column is missing or has no physical form of its type.
         """

@@ -37,10 +37,12 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function with its arguments; the name is in capitals."""
+    """A function with its arguments; the name is in capitals. `where`: of an aggregate, which events it looks at."""
 
     function: str
     arguments: tuple[Expression | Star, ...]
+    distinct: bool = False
+    where: Expression | None = None
     span: Span = field(default=Span(), compare=False)
 
 
@@ -119,6 +121,7 @@ class OrderItem:
 
     expression: Expression
     descending: bool = False
+    nulls_first: bool = False
     span: Span = field(default=Span(), compare=False)
 
 
@@ -176,6 +179,8 @@ class Query:
     limit: int | None = None
     window: Window | None = None
     join: Join | None = None
+    distinct: bool = False
+    having: Expression | None = None
     text: str = field(default="", compare=False)
     limit_span: Span = field(default=Span(), compare=False)
 
@@ -183,8 +188,8 @@ class Query:
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
     """The direct operands of an expression, left to right; a star only as the argument of a call."""
     match node:
-        case Call(arguments=arguments):
-            return arguments
+        case Call(arguments=arguments, where=where):
+            return arguments if where is None else (*arguments, where)
         case Literal() | Column() | Star():
             return ()
         case _:
@@ -245,6 +250,8 @@ def expressions(query: Query) -> Iterator[Expression | Star]:
     if query.where is not None:
         yield query.where
     yield from query.group_by
+    if query.having is not None:
+        yield query.having
     yield from (item.expression for item in query.order_by)
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
 from query.ast import App
-from query.expression import encode_expression
+from query.expression import Call, encode_expression
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX
 from query.printer import format_source
-from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type, family
+from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
 from query.wire import (
+    FIRST_AGGREGATES,
     WIRE_VERSION,
+    WIRE_VERSION_OF_APPS,
     WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
@@ -68,7 +71,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class PlanAggregate:
-    """An aggregate (a0, a1 ...): its function (count, sum, min, max, avg) and the name of its argument.
+    """An aggregate (a0, a1 ...): its function, a key of `query.aggregates.AGGREGATES` in small letters, and the name of
+    its argument.
 
     `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
     """
@@ -77,6 +81,7 @@ class PlanAggregate:
     function: str
     argument: str | None
     type: str
+    parameters: Parameters = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +99,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class PlanOrder:
-    """One key of ORDER BY; NULL is last either way."""
+    """One key of ORDER BY; NULL is last either way unless it is to be first."""
 
     expression: Expression
     descending: bool
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +127,8 @@ class Plan:
 
     `app`: the name of the job whose results are its events; `stream` is what people write for it then.
 
-    A window keeps at most `max_groups` groups. What happens `beyond_groups`: all others are one group together, OTHER,
-    or it is an error.
+    `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups. What
+    happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
     """
 
     stream: str
@@ -140,6 +146,7 @@ class Plan:
     beyond_groups: BeyondGroups = "other"
     app: str | None = None
     join: PlanJoin | None = None
+    having: Expression | None = None
 
     @property
     def event_columns(self) -> tuple[Column, ...]:
@@ -155,7 +162,7 @@ class Plan:
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
         plan: dict[str, object] = {
-            "version": WIRE_VERSION if self.apps else WIRE_VERSION_WITHOUT_APPS,
+            "version": self._wire_version(),
             "stream": self.stream,
             "columns": _encode_columns(self.columns),
             "window_ms": self.window_ms,
@@ -170,6 +177,12 @@ class Plan:
             "max_groups": self.max_groups,
             "beyond_groups": self.beyond_groups,
         }
+        if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
+            plan["parameters"] = parameters
+        if self.having is not None:
+            plan["having"] = encode_expression(self.having)
+        if nulls_first := [number for number, key in enumerate(self.order) if key.nulls_first]:
+            plan["nulls_first"] = nulls_first
         if self.app is not None:
             plan["app"] = self.app
         if (join := self.join) is not None:
@@ -181,6 +194,16 @@ class Plan:
                 "keys": [list(pair) for pair in join.keys],
             }
         return plan
+
+    def _wire_version(self) -> int:
+        """The oldest version that has all it needs: agents that know no later one still run it."""
+        aggregates = all(one.function in FIRST_AGGREGATES for one in self.aggregates)
+        filters = any(
+            isinstance(one.expression, Call) and one.expression.operator == "filter" for one in self.arguments
+        )
+        if not aggregates or filters or self.having is not None or any(key.nulls_first for key in self.order):
+            return WIRE_VERSION
+        return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
     @staticmethod
     def from_wire(data: object) -> Plan:
@@ -223,6 +246,8 @@ class _PlanReader:
         shown = events if message.kind == "rows" else self._window | groups
         where = None if message.where is None else self._read(message.where, events)
         _require(where is None or where.type == "boolean", "its condition is not a condition")
+        having = None if message.having is None else self._read(message.having, shown)
+        _require(having is None or having.type == "boolean", "its HAVING is not a condition")
         output = tuple(Output(name, self._read(expression, shown)) for name, expression in message.output)
         _require(len({one.name for one in output}) == len(output), "two columns of the result have one name")
         return Plan(
@@ -235,18 +260,27 @@ class _PlanReader:
             arguments=arguments,
             aggregates=aggregates,
             output=output,
-            order=tuple(PlanOrder(self._read(key, shown), descending) for key, descending in message.order),
+            order=self._order(shown),
             limit=message.limit,
             max_groups=message.max_groups,
             beyond_groups=message.beyond_groups,
             app=message.app,
             join=join,
+            having=having,
+        )
+
+    def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
+        order, nulls_first = self._message.order, self._message.nulls_first
+        _require(all(0 <= number < len(order) for number in nulls_first), "a key of its order is not there")
+        return tuple(
+            PlanOrder(self._read(key, shown), descending, number in nulls_first)
+            for number, (key, descending) in enumerate(order)
         )
 
     def _join(self) -> PlanJoin | None:
         message = self._message
         named = message.app is not None or message.join is not None
-        _require(message.version == WIRE_VERSION or not named, "its version knows no results of other jobs")
+        _require(message.version >= WIRE_VERSION_OF_APPS or not named, "its version knows no results of other jobs")
         if message.app is not None:
             _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
         if message.join is None:
@@ -264,15 +298,18 @@ class _PlanReader:
     def _aggregate(self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]) -> PlanAggregate:
         name, function, argument = aggregate
         types = {one.name: one.type for one in arguments}
+        _require(function.upper() in AGGREGATES and function.islower(), "it has an aggregate that is not there")
         if argument is None:
             _require(function == "count", "an aggregate has no argument")
             return PlanAggregate(name, function, None, "integer")
         _require(argument in types, "an aggregate has an argument that is not there")
+        given = tuple(self._message.parameters.get(name, ()))
         try:
             aggregate_type(function.upper(), types[argument])
-        except TypeMismatchError as error:
+            parameters = AGGREGATES[function.upper()].complete(given)
+        except (TypeMismatchError, ParameterError) as error:
             raise PlanError(f"not a plan that can run: {error}") from None
-        return PlanAggregate(name, function, argument, types[argument])
+        return PlanAggregate(name, function, argument, types[argument], parameters)
 
     def _check_kind(
         self,
@@ -280,15 +317,18 @@ class _PlanReader:
         arguments: tuple[Argument, ...],
         aggregates: tuple[PlanAggregate, ...],
     ) -> None:
+        wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
+        _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
         names = [key.name for key in keys]
         names += [argument.name for argument in arguments]
         names += [aggregate.name for aggregate in aggregates]
         expected = [*_numbered("k", keys), *_numbered("x", arguments), *_numbered("a", aggregates)]
         _require(names == expected, "a key, argument or aggregate has a wrong name")
+        _require(self._message.parameters.keys() <= set(names), "parameters of an aggregate that is not there")
         if self._message.kind == "aggregate":
             _require(bool(keys or aggregates), "it groups without keys and aggregates")
             return
-        _require(not (keys or arguments or aggregates), "rows are not grouped")
+        _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
 

@@ -21,6 +21,7 @@ _KEYWORDS = {
     "_ON": "ON",
     "_WHERE": "WHERE",
     "_GROUP": "GROUP BY",
+    "_HAVING": "HAVING",
     "_ORDER": "ORDER BY",
     "_BY": "BY",
     "_LIMIT": "LIMIT",
@@ -35,8 +36,10 @@ _KEYWORDS = {
     "NULL": "NULL",
     "ASC": "ASC",
     "DESC": "DESC",
+    "NULLS_FIRST": "NULLS FIRST",
+    "NULLS_LAST": "NULLS LAST",
 }
-_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING")
+_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_HAVING", "_ORDER", "_LIMIT", "_WINDOWING")
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
@@ -45,9 +48,7 @@ _FOREIGN = {
     "BETWEEN": "write it as two comparisons joined by AND",
     "CASE": "",
     "CROSS": "there are JOIN and LEFT JOIN",
-    "DISTINCT": "GROUP BY gives each combination of values once",
     "FULL": "there are JOIN and LEFT JOIN",
-    "HAVING": "",
     "OFFSET": "",
     "OVER": "",
     "RIGHT": "there are JOIN and LEFT JOIN",

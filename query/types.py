@@ -12,7 +12,6 @@ TYPES = frozenset(("any", "number", "integer", "string", "boolean", "timestamp")
 NUMERIC = frozenset(("number", "integer"))
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
 ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%"))
-AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.
 RESERVED_COLUMNS = frozenset(("@time", "@coerced", "@dropped", "pane"))
@@ -47,6 +46,8 @@ def result_type(operator: str, types: Sequence[str]) -> str:
     'number'
     """
     if _accepts(operator, types):
+        if operator == "filter":
+            return types[1]
         if operator in ARITHMETIC or operator == "negate":
             return "integer" if operator != "/" and set(types) == {"integer"} else "number"
         return "boolean"
@@ -67,17 +68,8 @@ def _accepts(operator: str, types: Sequence[str]) -> bool:
         return len(types) == 2 and families == {"number"}
     if operator == "negate":
         return len(types) == 1 and families == {"number"}
+    if operator == "filter":
+        return len(types) == 2 and types[0] == "boolean"
     if operator == "like":
         return list(types) == ["string", "string"]
     return operator == "is_null" and len(types) == 1
-
-
-def aggregate_type(function: str, argument_type: str) -> str:
-    """The type of an aggregate's result; raises TypeMismatchError when it cannot take such an argument."""
-    if function == "COUNT":
-        return "integer"
-    if function in ("MIN", "MAX"):
-        return argument_type
-    if function in ("SUM", "AVG") and argument_type in NUMERIC:
-        return "number" if function == "AVG" else argument_type
-    raise TypeMismatchError(f"{function} has no meaning for {argument_type}")

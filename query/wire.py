@@ -35,8 +35,9 @@ from query.types import TypeMismatchError, result_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 """Plans of version 1, which say nothing of a limit of groups, have the default one."""
+WIRE_VERSION_OF_APPS = 3
 WIRE_VERSION_WITHOUT_APPS = 2
 """Of plans that need no other job's results: agents that cannot read those either still run them."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
@@ -48,7 +49,9 @@ _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
 _Column = tuple[_Text, _Path, _Type]
 _App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
-_Function = OneOf["count", "sum", "min", "max", "avg"]
+FIRST_AGGREGATES = frozenset(("count", "sum", "min", "max", "avg"))
+"""Those that plans below version 4 have."""
+_Number = int | float
 
 
 class PlanError(Exception):
@@ -68,7 +71,7 @@ class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
-    version: OneOf[1, 2, 3]
+    version: OneOf[1, 2, 3, 4]
     stream: _Text
     columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
     window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
@@ -76,7 +79,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     where: object
     keys: Annotated[list[tuple[_Text, object]], Meta(max_length=KEYS_MAX)]
     arguments: Annotated[list[tuple[_Text, object]], Meta(max_length=NODES_MAX)]
-    aggregates: Annotated[list[tuple[_Text, _Function, _Text | None]], Meta(max_length=NODES_MAX)]
+    aggregates: Annotated[list[tuple[_Text, _Text, _Text | None]], Meta(max_length=NODES_MAX)]
     output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
     order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
     limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
@@ -84,6 +87,9 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     beyond_groups: BeyondGroups = "other"
     app: _App | None = None
     join: JoinMessage | None = None
+    parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
+    having: object = None
+    nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
 
 
 def read_message(data: object) -> PlanMessage:

@@ -61,12 +61,7 @@ as in WINDOWING 30 SECONDS""",
 line 1, column 36: WHERE cannot stand here
   SELECT path FROM web ORDER BY path WHERE status = 1
                                      ^^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, ORDER BY, LIMIT and WINDOWING""",
-    "SELECT DISTINCT path FROM web": """
-line 1, column 8: ELF QL has no DISTINCT
-  SELECT DISTINCT path FROM web
-         ^^^^^^^^
-GROUP BY gives each combination of values once; a column of this name is written "DISTINCT\"""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and WINDOWING""",
     "SELECT path FROM web WHERE 1 < size < 5": """
 line 1, column 37: comparisons cannot be chained
   SELECT path FROM web WHERE 1 < size < 5

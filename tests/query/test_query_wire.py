@@ -38,7 +38,7 @@ def test_plans_come_back_as_they_were_sent(plan):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 4},
+        {"version": 5},
         {"version": True},
         {"stream": 5},
         {"stream": "\ud800"},
