@@ -1,4 +1,4 @@
-"""The query/result cases of tests/query/cases: files to cases, and what two engines answered to something comparable."""
+"""The cases of tests/query/cases: files to cases, and what engines answered to something comparable."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _require(holds: bool, problem: str) -> None:
 
 
 def comparable(rows: list[list[Any]], *, ordered: bool) -> list[list[Any]]:
-    """Rows as another engine's can be compared with them: times as texts, numbers to 12 digits, sorted if they may be."""
+    """Rows as engines can be compared by: times as texts, numbers to 12 digits, sorted if any order will do."""
     plain = [[_plain(value) for value in row] for row in rows]
     return plain if ordered else sorted(plain, key=repr)
 
