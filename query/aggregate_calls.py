@@ -5,6 +5,7 @@ from __future__ import annotations
 from query import ast
 from query.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
 from query.errors import QueryError, Span, listed, nearest
+from query.functions import FUNCTIONS
 from query.printer import format_name
 
 # What other dialects have: what to write instead.
@@ -23,8 +24,9 @@ def aggregate_of(call: ast.Call, text: str) -> AggregateFunction:
     """The aggregate that a call is of; raises QueryError if there is none, or if it does not take these arguments."""
     names = {row.name for row in AGGREGATES.values()}
     if call.function not in names:
-        guess = _FOREIGN.get(call.function.removeprefix("APPROX_")) or nearest(call.function, names)
-        known = f"did you mean {guess}?" if guess else f"the functions are {listed(sorted(names))}"
+        guess = _FOREIGN.get(call.function.removeprefix("APPROX_")) or nearest(call.function, [*names, *FUNCTIONS])
+        known = f"the aggregates are {listed(sorted(names))}; docs/elf-ql.md lists all"
+        known = f"did you mean {guess}?" if guess else known
         raise QueryError(f"there is no function {format_name(call.function)}", text, call.span, hint=known)
     function = AGGREGATES.get(f"{call.function} DISTINCT" if call.distinct else call.function)
     if function is None:

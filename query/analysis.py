@@ -10,24 +10,34 @@ from query.aggregate_calls import aggregate_of, parameters_of
 from query.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
 from query.errors import QueryError, Span
 from query.expression import Call, Expression, Literal, Reference
+from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
 from query.join_condition import join_keys
-from query.like import PatternError, check_pattern
 from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
+from query.operations import operation
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.printer import format_expression
 from query.scope import Scope, sources_of
 from query.select import distinct_as_groups, expand_stars, output_names, without_aliases
 from query.timestamps import parse_timestamp
-from query.types import result_type
+from query.types import BRANCHES_MAX, TypeMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from query.types import Schema
     from query.wire import BeyondGroups
 
 ROWS_DEFAULT = 1_000
+CASTS_TO = {
+    "VARCHAR": "to_string",
+    "BIGINT": "to_integer",
+    "DOUBLE": "to_number",
+    "BOOLEAN": "to_boolean",
+    "TIMESTAMP": "to_timestamp",
+}
+"""The types of CAST, and the operators of plans that make them."""
+_KINDS = {"BIGINT": "number", "DOUBLE": "number", "BOOLEAN": "boolean", "TIMESTAMP": "time", "VARCHAR": "text"}
 _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
 
 
@@ -153,6 +163,10 @@ class _Analysis:
             raise self._error(f"{bound.parts[0]} cannot be used in WHERE", bound.span, hint)
 
     def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.Call | None) -> None:
+        if isinstance(node, ast.Function):
+            self._check_arguments(node)
+        if isinstance(node, ast.Case) and len(node.branches) > BRANCHES_MAX:
+            raise self._error(f"a CASE may have at most {BRANCHES_MAX} WHENs", node.span)
         if isinstance(node, ast.Call):
             aggregate_of(node, self._query.text)
             if inside is not None:
@@ -161,6 +175,13 @@ class _Analysis:
             inside = node
         for child in ast.children(node):
             self._check_calls(child, inside)
+
+    def _check_arguments(self, call: ast.Function) -> None:
+        function, count = FUNCTIONS[call.function], len(call.arguments)
+        if not function.takes_so_many(count):
+            given = f"{count or 'no'} argument{'' if count == 1 else 's'}"
+            hint = f"it is written {function.signature}, as in {function.example}"
+            raise self._error(f"{function.name} cannot take {given}", call.span, hint)
 
     def _window_bound(self, node: ast.Expression | ast.Star) -> ast.Column | None:
         if isinstance(node, ast.Column):
@@ -243,7 +264,7 @@ class _Analysis:
         value = None if isinstance(argument, ast.Star) else self._over_events(argument)
         if call.where is None:
             return value
-        return _call("filter", [self._over_events(call.where), value or Literal(True, "boolean")])
+        return operation("filter", [self._over_events(call.where), value or Literal(True, "boolean")])
 
     def _new_aggregate(
         self, call: ast.Call, function: AggregateFunction, expression: Expression | None, parameters: Parameters
@@ -273,34 +294,68 @@ class _Analysis:
     def _operation(self, node: ast.Expression, operands: list[Expression]) -> Expression:
         match node:
             case ast.Logical(operator=operator):
-                return _call(operator.lower(), operands)
+                return self._call(node, operator.lower(), operands)
             case ast.Unary(operator=operator):
-                return _call("not" if operator == "NOT" else "negate", operands)
-            case ast.Binary(operator=operator):
-                return _call(operator, operands)
+                return self._call(node, "not" if operator == "NOT" else "negate", operands)
+            case ast.Binary(operator="||"):
+                first, last = operands
+                chain = first.operands if isinstance(first, Call) and first.operator == "||" else (first,)
+                return self._call(node, "||", [*chain, last])
+            case ast.Binary(operator=operator) | ast.Function(function=operator):
+                return self._call(node, operator, operands)
             case ast.In(negated=negated):
-                return _call("in", operands, negated=negated)
+                return self._call(node, "in", operands, negated=negated)
             case ast.IsNull(negated=negated):
-                return _call("is_null", operands, negated=negated)
-            case ast.Like(negated=negated):
-                self._check_like(node)
-                return _call("like", operands, negated=negated)
+                return self._call(node, "is_null", operands, negated=negated)
+            case ast.Between(negated=negated):
+                return self._call(node, "between", operands, negated=negated)
+            case ast.Cast(type=type_):
+                return self._call(node, CASTS_TO[type_], operands)
+            case ast.Case(operand=subject, otherwise=otherwise):
+                ending = [] if otherwise is not None else [Literal(None, operands[-1].type)]
+                return self._call(node, "case" if subject is None else "switch", [*operands, *ending])
+            case ast.Like(pattern=pattern, operator=operator, negated=negated):
+                if not isinstance(pattern, ast.Literal):
+                    hint = "as in path RLIKE '^/shop/'" if operator == "RLIKE" else f"as in path {operator} '/shop/%'"
+                    raise self._error(f"{operator} needs a pattern in quotes", pattern.span, hint)
+                return self._call(node, operator.lower(), operands, negated=negated)
         raise AssertionError(f"{node} is no operation")
 
-    def _check_like(self, node: ast.Like) -> None:
-        pattern = node.pattern
-        if not isinstance(pattern, ast.Literal):
-            hint = "as in path LIKE '/shop/%'"
-            raise self._error("LIKE needs a pattern in quotes", pattern.span, hint)
+    def _call(
+        self, node: ast.Expression, operator: str, operands: list[Expression], *, negated: bool = False
+    ) -> Expression:
         try:
-            check_pattern(str(pattern.value))
-        except PatternError as error:
-            raise self._error(str(error), pattern.span) from None
+            call = operation(operator, operands)
+        except ConstantError as error:
+            raise self._error(str(error), _constant_place(node)) from None
+        except TypeMismatchError as error:
+            if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
+                raise
+            raise self._untyped(node, str(error)) from None
+        return Call("not", (call,), "boolean") if negated else call
+
+    def _untyped(self, node: ast.Expression, why: str) -> QueryError:
+        """Nothing tells of which type values are, or a time is cast to a number."""
+        if isinstance(node, ast.Cast):
+            hint = "EPOCH_MS(time) gives milliseconds, TO_TIMESTAMP(seconds) a time"
+            return self._error(f"a {_KINDS[node.type]} cannot be made of this: {why}", node.span, hint)
+        column = next((one for one in ast.operands(node) if isinstance(one, ast.Column)), None)
+        name = "a" if column is None else format_expression(column)
+        message = f"nothing says of which type the result of {_shown(node)} is"
+        return self._error(message, node.span, f"say it with CAST, as in CAST({name} AS VARCHAR)")
 
     def _error(self, message: str, span: Span, hint: str | None = None) -> QueryError:
         return QueryError(message, self._query.text, span, hint=hint)
 
 
-def _call(operator: str, operands: Sequence[Expression], *, negated: bool = False) -> Call:
-    call = Call(operator, tuple(operands), result_type(operator, [operand.type for operand in operands]))
-    return Call("not", (call,), "boolean") if negated else call
+def _constant_place(node: ast.Expression) -> Span:
+    """Where the constant is that has no meaning, if there is but one it can be."""
+    if isinstance(node, ast.Like):
+        return node.pattern.span
+    given = [one for one in ast.operands(node) if isinstance(one, ast.Literal)]
+    return given[0].span if len(given) == 1 else node.span
+
+
+def _shown(node: ast.Expression) -> str:
+    text = format_expression(node)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -37,7 +37,7 @@ def calculate(operator: str, operands: Sequence[Value], bind: Bind) -> Value:
     if operator in _COMPUTE:
         return _ring(operator, left, right, bind)
     if operator == "/":
-        return _finite(_ratio(bind(left), right), bind)
+        return finite(_ratio(bind(left), right), bind)
     left, right = bind(left), bind(right)
     if "double" in kinds:
         return _double_quotient(left, right, bind) if operator == "//" else _double_remainder(left, right)
@@ -50,7 +50,7 @@ def _result(expression: pl.Expr, kind: str, *operands: Value) -> Value:
     return Value(expression, kind, level=max(operand.level for operand in operands))
 
 
-def _finite(value: Value, bind: Bind) -> Value:
+def finite(value: Value, bind: Bind) -> Value:
     """A double that is NULL where floating point gave NaN or infinity."""
     bound = bind(value)
     return _result(pl.when(bound.expression.is_finite()).then(bound.expression), "double", bound)
@@ -69,7 +69,7 @@ def _ring(operator: str, left: Value, right: Value, bind: Bind) -> Value:
     compute = _COMPUTE[operator]
     kinds = {left.kind, right.kind}
     if "double" in kinds:
-        return _finite(_result(compute(left.as_double(), right.as_double()), "double", left, right), bind)
+        return finite(_result(compute(left.as_double(), right.as_double()), "double", left, right), bind)
     if "wide" in kinds:
         return _wide(compute, bind(left), bind(right))
     level = max(left.level, right.level)
@@ -109,7 +109,7 @@ def _ratio(left: Value, right: Value) -> Value:
 def _double_quotient(left: Value, right: Value, bind: Bind) -> Value:
     quotient = bind(_ratio(left, right))
     size = quotient.expression.abs().floor()
-    return _finite(_result(size * quotient.expression.sign(), "double", quotient), bind)
+    return finite(_result(size * quotient.expression.sign(), "double", quotient), bind)
 
 
 def _double_remainder(left: Value, right: Value) -> Value:

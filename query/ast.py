@@ -37,12 +37,43 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function with its arguments; the name is in capitals. `where`: of an aggregate, which events it looks at."""
+    """An aggregate with its arguments; the name is in capitals. Unknown functions are taken for one.
+
+    `where`: which events it looks at.
+    """
 
     function: str
     arguments: tuple[Expression | Star, ...]
     distinct: bool = False
     where: Expression | None = None
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function of `query.functions` with its arguments; the name is in capitals."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`CAST(operand AS type)`; the type is one of the values of `parser.TYPE_NAMES`."""
+
+    operand: Expression
+    type: str
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`CASE [operand] WHEN a THEN b ... [ELSE otherwise] END`; `branches` are pairs (a, b)."""
+
+    operand: Expression | None
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None = None
     span: Span = field(default=Span(), compare=False)
 
 
@@ -57,7 +88,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Arithmetic (`+ - * / // %`) or a comparison (`= <> < <= > >=`) of two expressions."""
+    """Arithmetic (`+ - * / // %`), `||`, or a comparison (`= <> < <= > >=`) of two expressions."""
 
     operator: str
     left: Expression
@@ -85,12 +116,24 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """`operand [NOT] BETWEEN low AND high`."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Like:
-    """`operand [NOT] LIKE pattern`."""
+    """`operand [NOT] LIKE pattern`; the operator is LIKE, ILIKE or RLIKE."""
 
     operand: Expression
     pattern: Expression
     negated: bool = False
+    operator: str = "LIKE"
     span: Span = field(default=Span(), compare=False)
 
 
@@ -103,7 +146,9 @@ class IsNull:
     span: Span = field(default=Span(), compare=False)
 
 
-Expression: TypeAlias = Literal | Column | Call | Unary | Binary | Logical | In | Like | IsNull
+Expression: TypeAlias = (
+    Literal | Column | Call | Function | Cast | Case | Unary | Binary | Logical | In | Between | Like | IsNull
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +244,9 @@ def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
 def operands(node: Expression) -> tuple[Expression, ...]:
     """The direct operands of an operator, left to right; none for a call."""
     match node:
-        case Logical(operands=operands):
+        case Logical(operands=operands) | Function(arguments=operands):
             return operands
-        case Unary(operand=operand) | IsNull(operand=operand):
+        case Unary(operand=operand) | IsNull(operand=operand) | Cast(operand=operand):
             return (operand,)
         case Binary(left=left, right=right):
             return (left, right)
@@ -209,6 +254,11 @@ def operands(node: Expression) -> tuple[Expression, ...]:
             return (operand, *items)
         case Like(operand=operand, pattern=pattern):
             return (operand, pattern)
+        case Between(operand=operand, low=low, high=high):
+            return (operand, low, high)
+        case Case(operand=subject, branches=branches, otherwise=otherwise):
+            every = (subject, *(part for branch in branches for part in branch), otherwise)
+            return tuple(part for part in every if part is not None)
         case _:
             return ()
 
@@ -218,7 +268,9 @@ def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
     match node:
         case Logical():
             return replace(node, operands=tuple(new))
-        case Unary() | IsNull():
+        case Function():
+            return replace(node, arguments=tuple(new))
+        case Unary() | IsNull() | Cast():
             return replace(node, operand=new[0])
         case Binary():
             return replace(node, left=new[0], right=new[1])
@@ -226,19 +278,29 @@ def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
             return replace(node, operand=new[0], items=tuple(new[1:]))
         case Like():
             return replace(node, operand=new[0], pattern=new[1])
+        case Between():
+            return replace(node, operand=new[0], low=new[1], high=new[2])
+        case Case():
+            return _case(node, list(new))
         case _:
             return node
 
 
+def _case(node: Case, new: list[Expression]) -> Case:
+    subject = None if node.operand is None else new.pop(0)
+    otherwise = None if node.otherwise is None else new.pop()
+    return replace(node, operand=subject, branches=tuple(zip(new[::2], new[1::2], strict=True)), otherwise=otherwise)
+
+
 def first_call(node: Expression | Star) -> Call | None:
-    """The leftmost function call in an expression."""
+    """The leftmost aggregate in an expression."""
     if isinstance(node, Call):
         return node
     return next(filter(None, map(first_call, children(node))), None)
 
 
 def has_call(node: Expression | Star) -> bool:
-    """Whether an expression calls a function anywhere."""
+    """Whether an expression has an aggregate anywhere."""
     return first_call(node) is not None
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, cast
 
 from query import ast
 from query.aggregates import AGGREGATES
+from query.analysis import CASTS_TO
 from query.approximation import notes
 from query.expression import Call, Literal, Reference
+from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.printer import format_expression, format_name, format_source
 from query.timestamps import format_timestamp
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from query.expression import Expression
     from query.plan import Plan, PlanAggregate
 
+_CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
@@ -225,7 +229,7 @@ def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expre
     match operator, operands:
         case "and" | "or", _:
             return ast.Logical(operator.upper(), operands)
-        case "not", (ast.In() | ast.Like() | ast.IsNull() as predicate,):
+        case "not", (ast.In() | ast.Between() | ast.Like() | ast.IsNull() as predicate,):
             return replace(predicate, negated=not predicate.negated)
         case "not", (operand,):
             return ast.Unary("NOT", operand)
@@ -233,10 +237,28 @@ def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expre
             return ast.Unary("-", operand)
         case "in", (operand, *items):
             return ast.In(operand, tuple(items))
-        case "like", (operand, pattern):
-            return ast.Like(operand, pattern)
+        case "||", (first, *others):
+            return reduce(lambda left, right: ast.Binary("||", left, right), others, first)
+        case "between", (operand, low, high):
+            return ast.Between(operand, low, high)
+        case "like" | "ilike" | "rlike", (operand, pattern):
+            return ast.Like(operand, pattern, operator=operator.upper())
+        case "case", (*branches, otherwise):
+            return _case(None, branches, otherwise)
+        case "switch", (operand, *branches, otherwise):
+            return _case(operand, branches, otherwise)
+        case _, (operand,) if operator in _CASTS:
+            return ast.Cast(operand, _CASTS[operator])
+        case _, _ if operator in FUNCTIONS:
+            return ast.Function(operator, operands)
         case "is_null", (operand,):
             return ast.IsNull(operand)
         case _:
             left, right = operands
             return ast.Binary(operator, left, right)
+
+
+def _case(subject: ast.Expression | None, branches: list[ast.Expression], otherwise: ast.Expression) -> ast.Case:
+    pairs = tuple(zip(branches[::2], branches[1::2], strict=True))
+    is_left_out = isinstance(otherwise, ast.Literal) and otherwise.value is None
+    return ast.Case(subject, pairs, None if is_left_out else otherwise)

@@ -27,7 +27,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator of `query.types` over its operands."""
+    """An operator of `query.types`, or a function of `query.functions`, over its operands."""
 
     operator: str
     operands: tuple[Expression, ...]
@@ -46,6 +46,16 @@ def references(expression: Expression) -> Iterator[Reference]:
             yield node
         elif isinstance(node, Call):
             pending.extend(reversed(node.operands))
+
+
+def operators(expression: Expression) -> Iterator[str]:
+    """The operator of every operation in an expression."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call):
+            yield node.operator
+            pending.extend(node.operands)
 
 
 def encode_expression(expression: Expression) -> object:

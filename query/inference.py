@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES
 from query.ast import (
+    Between,
     Binary,
     Call,
+    Case,
+    Cast,
     Column,
     Expression,
+    Function,
     In,
     IsNull,
     Like,
@@ -25,10 +29,12 @@ from query.ast import (
     children,
 )
 from query.errors import QueryError, Span, position
+from query.functions import FUNCTIONS
 from query.printer import format_expression
 from query.types import COMPARISONS, family
 
 if TYPE_CHECKING:
+    from query.functions import Function as ScalarFunction
     from query.scope import Scope
 
 _A = {
@@ -37,6 +43,16 @@ _A = {
     "boolean": "true or false",
     "timestamp": "a time",
 }
+
+
+_CAST_KINDS = {
+    "VARCHAR": "string",
+    "BIGINT": "number",
+    "DOUBLE": "number",
+    "BOOLEAN": "boolean",
+    "TIMESTAMP": "timestamp",
+}
+_TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "timestamp": "TIMESTAMP"}
 
 
 @dataclass(slots=True, eq=False)
@@ -60,8 +76,8 @@ class Kind:
         """Whether these expressions can be of the named kind."""
         if self.name is not None:
             return self.name == name
-        # Only the fixed formats have times; text from a CSV file can be read as a string or a number.
-        return name != "timestamp" and not (self.text and name == "boolean")
+        # Text from a CSV file can be read as a string, a number or a time.
+        return not (self.text and name == "boolean")
 
 
 class Inference:
@@ -103,6 +119,16 @@ class Inference:
                 return self._column(node)
             case Call():
                 return self._aggregate(node)
+            case Function():
+                return self._function(node)
+            case Cast(type=type_):
+                return Kind(_CAST_KINDS[type_], node.span)
+            case Case():
+                return self._case(node)
+            case Binary(operator="||", left=left, right=right):
+                self._require(left, "string")
+                self._require(right, "string")
+                return Kind("string", node.span)
             case Unary(operator="-", operand=operand):
                 self._require(operand, "number")
                 return Kind("number", node.span)
@@ -115,6 +141,9 @@ class Inference:
             case In(operand=operand, items=items):
                 for item in items:
                     self._same(operand, item)
+            case Between(operand=operand, low=low, high=high):
+                self._same(operand, low)
+                self._same(operand, high)
             case Like(operand=operand, pattern=pattern):
                 self._require(operand, "string")
                 self._require(pattern, "string")
@@ -124,6 +153,54 @@ class Inference:
             case IsNull():
                 pass
         return Kind("boolean", node.span)
+
+    def _function(self, node: Function) -> Kind:
+        function = FUNCTIONS[node.function]
+        same = None
+        for place, argument in enumerate(node.arguments):
+            wanted = function.parameter(place).type
+            if wanted == "same":
+                same = self._alike(same, argument)
+            elif wanted != "any":
+                self._argument(function, argument, family(wanted))
+        if function.gives != "same":
+            return Kind("number" if function.gives == "numeric" else family(function.gives), node.span)
+        assert same is not None
+        return self._kinds[id(same)]
+
+    def _argument(self, function: ScalarFunction, argument: Expression, wanted: str) -> None:
+        if wanted == "timestamp" and isinstance(argument, Literal) and argument.type == "string":
+            self._kinds[id(argument)] = Kind("timestamp", argument.span)
+            return
+        try:
+            self._require(argument, wanted)
+        except QueryError as error:
+            if error.hint is None:
+                hint = (
+                    f"it is written {function.signature}; CAST({_shown(argument)} AS {_TYPES[wanted]}) makes one of it"
+                )
+                raise QueryError(error.message, self._text, argument.span, hint=hint) from None
+            raise
+
+    def _alike(self, same: Expression | None, other: Expression) -> Expression:
+        """One of two values that are of one kind, that of which it is known best."""
+        if same is None:
+            return other
+        self._same(same, other)
+        return other if isinstance(same, Literal) and same.type == "null" else same
+
+    def _case(self, node: Case) -> Kind:
+        same = None
+        for condition, result in node.branches:
+            if node.operand is None:
+                self._require(condition, "boolean")
+            else:
+                self._same(node.operand, condition)
+            same = self._alike(same, result)
+        if node.otherwise is not None:
+            same = self._alike(same, node.otherwise)
+        assert same is not None
+        return self._kinds[id(same)]
 
     def _column(self, node: Column) -> Kind:
         column = self._scope.resolve(node)

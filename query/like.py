@@ -18,9 +18,11 @@ def check_pattern(pattern: str) -> None:
     _tokens(pattern)
 
 
-def matches(text: pl.Expr, pattern: str) -> pl.Expr:
+def matches(text: pl.Expr, pattern: str, *, any_case: bool = False) -> pl.Expr:
     """Boolean expression: whether all of the text matches; NULL for NULL. Linear in the text's length."""
     tokens = _tokens(pattern)
+    if any_case:
+        return text.str.contains("(?i)" + _regex(tokens))
     inner = tokens
     if open_left := inner[:1] == ["%"]:
         inner = inner[1:]

@@ -11,10 +11,14 @@ from lark.exceptions import VisitError
 
 from query.ast import (
     App,
+    Between,
     Binary,
     Call,
+    Case,
+    Cast,
     Column,
     Expression,
+    Function,
     In,
     IsNull,
     Join,
@@ -29,12 +33,23 @@ from query.ast import (
     Unary,
     Window,
 )
-from query.errors import QueryError, Span, printable
+from query.errors import QueryError, Span, listed, nearest, printable
+from query.functions import FUNCTIONS
 from query.limits import APP_NAME_MAX, DEPTH_MAX, QUERY_BYTES_MAX, check_limits
 from query.syntax import syntax_error
 
 if TYPE_CHECKING:
     from lark.tree import Meta
+
+
+TYPE_NAMES = {
+    "VARCHAR": ("VARCHAR", "STRING", "TEXT", "CHAR"),
+    "BIGINT": ("BIGINT", "INTEGER", "INT", "LONG", "SMALLINT", "TINYINT"),
+    "DOUBLE": ("DOUBLE", "FLOAT", "REAL", "NUMERIC", "DECIMAL", "NUMBER"),
+    "BOOLEAN": ("BOOLEAN", "BOOL"),
+    "TIMESTAMP": ("TIMESTAMP", "DATETIME", "TIMESTAMPTZ"),
+}
+"""The types of CAST, and the names they are given."""
 
 
 def parse(text: str) -> Query:
@@ -216,8 +231,34 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return In(operand, tuple(items), negation is not None, _span(meta))
 
     def like(self, meta: Meta, parts: list[Any]) -> Like:
-        operand, negation, pattern = parts
-        return Like(operand, pattern, negation is not None, _span(meta))
+        operand, negation, token, pattern = parts
+        return Like(operand, pattern, negation is not None, token.type, _span(meta))
+
+    def between(self, meta: Meta, parts: list[Any]) -> Between:
+        operand, negation, low, high = parts
+        return Between(operand, low, high, negation is not None, _span(meta))
+
+    def when(self, _: Meta, parts: list[Expression]) -> tuple[Expression, Expression]:
+        condition, result = parts
+        return condition, result
+
+    def case(self, meta: Meta, parts: list[Any]) -> Case:
+        operand, *branches, otherwise, _ = parts
+        return Case(operand, tuple(branches), otherwise, _span(meta))
+
+    def cast(self, meta: Meta, parts: list[Any]) -> Cast:
+        operand, token, _ = parts
+        known = {name: type_ for type_, names in TYPE_NAMES.items() for name in names}
+        name = _word(token).upper()
+        if name not in known:
+            guess = nearest(name, known)
+            hint = f"did you mean {guess}?" if guess else f"the types are {listed(TYPE_NAMES)}"
+            raise QueryError(f"there is no type {printable(_word(token))}", self._text, _place(token), hint=hint)
+        return Cast(operand, known[name], _span(meta))
+
+    def extract(self, meta: Meta, parts: list[Any]) -> Function:
+        token, operand, _ = parts
+        return Function("DATE_PART", (Literal(_word(token).lower(), "string", _place(token)), operand), _span(meta))
 
     def is_null(self, meta: Meta, parts: list[Any]) -> IsNull:
         operand, negation, _ = parts
@@ -238,9 +279,18 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             raise QueryError(message, self._text, _span(meta))
         return expression
 
-    def call(self, meta: Meta, parts: list[Any]) -> Call:
-        name, distinct, arguments, _, where = parts
-        return Call(_word(name).upper(), tuple(arguments or ()), distinct is not None, where, _span(meta))
+    def call(self, meta: Meta, parts: list[Any]) -> Call | Function:
+        name, distinct, given, _, where = parts
+        function, arguments = _word(name).upper(), tuple(given or ())
+        if function not in FUNCTIONS:
+            return Call(function, arguments, distinct is not None, where, _span(meta))
+        if any(isinstance(argument, Star) for argument in arguments):
+            hint = f"it is written {FUNCTIONS[function].signature}"
+            raise QueryError(f"{function} takes no *", self._text, arguments[0].span, hint=hint)
+        if distinct is not None or where is not None:
+            message = f"{function} is no aggregate: it takes neither DISTINCT nor FILTER"
+            raise QueryError(message, self._text, _span(meta))
+        return Function(function, arguments, _span(meta))
 
     def filter(self, _: Meta, parts: list[Any]) -> Expression:
         expression: Expression = parts[0]

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
 from query.ast import App
-from query.expression import Call, encode_expression
+from query.expression import encode_expression, operators
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX
+from query.operations import is_new
 from query.printer import format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
 from query.wire import (
@@ -162,7 +163,7 @@ class Plan:
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
         plan: dict[str, object] = {
-            "version": self._wire_version(),
+            "version": self._version(),
             "stream": self.stream,
             "columns": _encode_columns(self.columns),
             "window_ms": self.window_ms,
@@ -195,13 +196,14 @@ class Plan:
             }
         return plan
 
-    def _wire_version(self) -> int:
+    def _version(self) -> int:
         """The oldest version that has all it needs: agents that know no later one still run it."""
-        aggregates = all(one.function in FIRST_AGGREGATES for one in self.aggregates)
-        filters = any(
-            isinstance(one.expression, Call) and one.expression.operator == "filter" for one in self.arguments
-        )
-        if not aggregates or filters or self.having is not None or any(key.nulls_first for key in self.order):
+        expressions = [] if self.where is None else [self.where]
+        for parts in (self.keys, self.arguments, self.output, self.order):
+            expressions += [part.expression for part in parts]
+        new = self.having is not None or any(key.nulls_first for key in self.order)
+        new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
+        if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
             return WIRE_VERSION
         return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
@@ -225,7 +227,7 @@ class _PlanReader:
 
     def __init__(self, message: PlanMessage) -> None:
         self._message = message
-        self._expressions = ExpressionReader()
+        self._expressions = ExpressionReader(message.version)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
     def plan(self) -> Plan:

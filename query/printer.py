@@ -6,10 +6,14 @@ import re
 
 from query.ast import (
     App,
+    Between,
     Binary,
     Call,
+    Case,
+    Cast,
     Column,
     Expression,
+    Function,
     In,
     IsNull,
     Join,
@@ -26,13 +30,13 @@ from query.ast import (
 
 _KEYWORDS = (
     "select from where group order sort by limit windowing as and or not in like is null true false asc desc"
-    " case distinct having"
+    " case distinct having between ilike rlike regexp when then else end"
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
 
 # How tightly an expression holds together; an operand looser than its place needs parentheses.
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _FACTOR, _ATOM = range(8)
-_BINARY = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+_BINARY = {"||": _SUM, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
 
 
 def format_query(query: Query) -> str:
@@ -119,9 +123,15 @@ def _text(expression: Expression | Star) -> tuple[str, int]:
             return _literal(expression)
         case Column(parts=parts):
             return ".".join(map(format_name, parts)), _ATOM
+        case Cast(operand=operand, type=type_):
+            return f"CAST({format_expression(operand)} AS {type_})", _ATOM
+        case Case():
+            return _case(expression), _ATOM
         case Call(function=function, arguments=arguments, distinct=distinct, where=where):
             only = "" if where is None else f" FILTER (WHERE {format_expression(where)})"
             return f"{format_name(function)}({'DISTINCT ' * distinct}{_list(arguments)}){only}", _ATOM
+        case Function(function=function, arguments=arguments):
+            return f"{format_name(function)}({_list(arguments)})", _ATOM
         case Unary(operator="NOT", operand=operand):
             return f"NOT {_format(operand, _NOT)}", _NOT
         case Unary(operand=operand):
@@ -138,14 +148,25 @@ def _text(expression: Expression | Star) -> tuple[str, int]:
             return _predicate(expression), _PREDICATE
 
 
-def _predicate(expression: In | Like | IsNull) -> str:
+def _case(case: Case) -> str:
+    parts = ["CASE", *([] if case.operand is None else [format_expression(case.operand)])]
+    for condition, result in case.branches:
+        parts += ["WHEN", format_expression(condition), "THEN", format_expression(result)]
+    if case.otherwise is not None:
+        parts += ["ELSE", format_expression(case.otherwise)]
+    return " ".join([*parts, "END"])
+
+
+def _predicate(expression: In | Between | Like | IsNull) -> str:
     operand = _format(expression.operand, _SUM)
     negation = "NOT " if expression.negated else ""
     match expression:
         case In(items=items):
             return f"{operand} {negation}IN ({_list(items)})"
-        case Like(pattern=pattern):
-            return f"{operand} {negation}LIKE {_format(pattern, _SUM)}"
+        case Between(low=low, high=high):
+            return f"{operand} {negation}BETWEEN {_format(low, _SUM)} AND {_format(high, _SUM)}"
+        case Like(pattern=pattern, operator=operator):
+            return f"{operand} {negation}{operator} {_format(pattern, _SUM)}"
         case IsNull():
             return f"{operand} IS {negation}NULL"
 

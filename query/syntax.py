@@ -31,7 +31,14 @@ _KEYWORDS = {
     "_OR": "OR",
     "NOT": "NOT",
     "_IN": "IN",
-    "_LIKE": "LIKE",
+    "_BETWEEN": "BETWEEN",
+    "LIKE": "LIKE",
+    "ILIKE": "ILIKE",
+    "RLIKE": "RLIKE",
+    "_WHEN": "WHEN",
+    "_THEN": "THEN",
+    "_ELSE": "ELSE",
+    "END": "END",
     "_IS": "IS",
     "NULL": "NULL",
     "ASC": "ASC",
@@ -40,13 +47,11 @@ _KEYWORDS = {
     "NULLS_LAST": "NULLS LAST",
 }
 _CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_HAVING", "_ORDER", "_LIMIT", "_WINDOWING")
-_RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "_LIKE", "_IS")
-_OPERATORS = frozenset(("_AND", "_OR", "_IN", "_LIKE", "_IS", "NOT"))
+_RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "LIKE", "_IS")
+_OPERATORS = frozenset(("_AND", "_OR", "_IN", "_BETWEEN", "LIKE", "ILIKE", "RLIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 # What other dialects have: the nearest thing ELF QL offers, if any.
 _FOREIGN = {
-    "BETWEEN": "write it as two comparisons joined by AND",
-    "CASE": "",
     "CROSS": "there are JOIN and LEFT JOIN",
     "FULL": "there are JOIN and LEFT JOIN",
     "OFFSET": "",
@@ -55,7 +60,7 @@ _FOREIGN = {
     "UNION": "",
     "USING": "write what has to be equal, as in ON web.product = b.product",
 }
-_FOREIGN_CHARACTERS = {"&": "AND", "|": "OR", "!": "NOT"}
+_FOREIGN_CHARACTERS = {"&": "AND", "|": "OR, or || between texts", "!": "NOT"}
 _NUMBER = re.compile(r"\.?\d[\w.]*")
 _TOKEN_CHARACTERS_MAX = 40
 

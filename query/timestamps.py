@@ -8,8 +8,8 @@ import polars as pl
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The years 0001 to 9999, outside which RFC 3339 has no way to write a time.
-_SHOWN_MIN = -62_135_596_800_000
-_SHOWN_MAX = 253_402_300_799_999
+SHOWN_MIN = -62_135_596_800_000
+SHOWN_MAX = 253_402_300_799_999
 
 
 def parse_timestamp(text: str) -> int | None:
@@ -33,7 +33,7 @@ def format_timestamp(time_ms: int) -> str | None:
     >>> format_timestamp(1500)
     '1970-01-01T00:00:01.500Z'
     """
-    if not _SHOWN_MIN <= time_ms <= _SHOWN_MAX:
+    if not SHOWN_MIN <= time_ms <= SHOWN_MAX:
         return None
     moment = _EPOCH + timedelta(milliseconds=time_ms)
     return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds").replace("+00:00", "Z")
@@ -42,6 +42,6 @@ def format_timestamp(time_ms: int) -> str | None:
 def format_timestamps(times_ms: pl.Series) -> list[str | None]:
     """`format_timestamp` of every value; NULL stays None."""
     # Polars panics on times no calendar holds.
-    shown = pl.when(pl.col("time").is_between(_SHOWN_MIN, _SHOWN_MAX)).then(pl.col("time"))
+    shown = pl.when(pl.col("time").is_between(SHOWN_MIN, SHOWN_MAX)).then(pl.col("time"))
     text = shown.cast(pl.Datetime("ms", "UTC")).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
     return times_ms.to_frame("time").select(text)["time"].to_list()

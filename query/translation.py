@@ -14,9 +14,12 @@ import polars as pl
 
 from query.arithmetic import calculate
 from query.expression import Call, Expression, Literal, Reference
+from query.functions import FUNCTIONS
+from query.functions.function import alike, bounded
+from query.functions.texts import cast
 from query.like import matches
 from query.limits import INTEGER_MAX, INTEGER_MIN
-from query.types import COMPARISONS, NUMERIC
+from query.types import ARITHMETIC, CASTS, COMPARISONS
 from query.values import DTYPES, NULL, NUMBERS, Value, constant
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 # Up to this many constants a chain of comparisons is faster than Polars' is_in.
 _CHAIN_MAX = 8
+# Conditions of a CASE that may be inside another expression.
+_BRANCHES_INSIDE = 4
+_FOLDED = ARITHMETIC | {"negate", "case", "switch", "||"} | CASTS.keys() | FUNCTIONS.keys()
 _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "=": pl.Expr.eq,
     "<>": pl.Expr.ne,
@@ -63,14 +69,31 @@ class Translator:
                 return self._in(expression)
             case Call(operator="filter", operands=(condition, value)):
                 return _where(self.translate(condition), self.translate(value))
-            case Call(operator="like", operands=(text, Literal(value=pattern))):
-                return _like(self.translate(text), pattern)
+            case Call(operator="like" | "ilike" | "rlike" as operator, operands=(text, Literal(value=pattern))):
+                return _like(operator, self.translate(text), pattern)
         operands = [self.translate(operand) for operand in expression.operands]
-        if expression.type in NUMERIC and all(operand.constant for operand in operands):
-            return _folded(expression.operator, operands)
-        return self._call(expression.operator, operands)
+        if expression.operator in _FOLDED and all(operand.constant for operand in operands):
+            return _folded(expression, operands)
+        return self.call(expression, operands)
 
-    def _call(self, operator: str, operands: Sequence[Value]) -> Value:
+    def call(self, call: Call, operands: Sequence[Value]) -> Value:
+        """The value of an operation on these values of its operands."""
+        operator = call.operator
+        if operator in FUNCTIONS:
+            return FUNCTIONS[operator].call(operands, call.operands, self.bind)
+        if operator in CASTS:
+            return cast(operator, operands[0], call.operands[0].type, self.bind)
+        if operator == "case":
+            return self._case([operand.as_boolean() for operand in operands[:-1:2]], operands, operands[1::2])
+        if operator == "switch":
+            subject = self.bind(operands[0])
+            tests = [_compare("=", subject, value).as_boolean() for value in operands[1:-1:2]]
+            return self._case(tests, operands, operands[2:-1:2])
+        if operator == "between":
+            operand = self.bind(operands[0])
+            return _balanced(and_, [_compare(">=", operand, operands[1]), _compare("<=", operand, operands[2])])
+        if operator == "||":
+            return self._joined(operands)
         if operator == "and":
             return _balanced(and_, operands)
         if operator == "or":
@@ -82,6 +105,26 @@ class Translator:
         if operator in COMPARISONS:
             return _compare(operator, operands[0], operands[1])
         return calculate(operator, operands, self.bind)
+
+    def _case(self, conditions: Sequence[pl.Expr], operands: Sequence[Value], results: Sequence[Value]) -> Value:
+        """The result of the first condition that is true, or the last operand."""
+        (otherwise, *expressions), kind = alike([operands[-1], *results])
+        if kind == "null":
+            return NULL
+        chosen = otherwise
+        for condition, expression in zip(reversed(conditions), reversed(expressions), strict=True):
+            chosen = pl.when(condition).then(expression).otherwise(chosen)
+        value = Value(chosen, kind, level=max(operand.level for operand in operands))
+        # Polars recurses over expressions: a long one ends here.
+        return self.bind(value) if len(conditions) > _BRANCHES_INSIDE else value
+
+    def _joined(self, operands: Sequence[Value]) -> Value:
+        if any(operand.kind == "null" for operand in operands):
+            return NULL
+        texts = [self.bind(operand) for operand in operands]
+        size = pl.sum_horizontal(text.expression.str.len_bytes() for text in texts)
+        joined = bounded(pl.concat_str([text.expression for text in texts]), size)
+        return Value(joined, "string", level=max(text.level for text in texts))
 
     def bound(self, expression: Expression) -> Value:
         """The physical value of a plan expression, as something that may be used several times."""
@@ -111,18 +154,21 @@ class Translator:
         return _balanced(or_, tests)
 
 
-def _folded(operator: str, operands: Sequence[Value]) -> Value:
-    """The result of arithmetic on constants as a constant: its range is known, and it is computed once."""
+def _folded(call: Call, operands: Sequence[Value]) -> Value:
+    """The result of an operation on constants as a constant: its range is known, and it is computed once."""
     translator = Translator({})
-    value = translator.bind(calculate(operator, operands, translator.bind))
+    value = translator.bind(translator.call(call, operands))
     one_row = pl.LazyFrame({"row": [0]})
     return constant(translator.prepare(one_row).select(value.expression).collect().item())
 
 
-def _like(text: Value, pattern: object) -> Value:
+def _like(operator: str, text: Value, pattern: object) -> Value:
     if text.kind == "null" or pattern is None:
         return NULL
-    return Value(matches(text.expression, str(pattern)), "boolean", level=text.level)
+    if operator == "rlike":
+        return Value(text.expression.str.contains(str(pattern)), "boolean", level=text.level)
+    test = matches(text.expression, str(pattern), any_case=operator == "ilike")
+    return Value(test, "boolean", level=text.level)
 
 
 def _where(condition: Value, value: Value) -> Value:

@@ -12,6 +12,17 @@ TYPES = frozenset(("any", "number", "integer", "string", "boolean", "timestamp")
 NUMERIC = frozenset(("number", "integer"))
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
 ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%"))
+CASTS = {
+    "to_string": "string",
+    "to_integer": "integer",
+    "to_number": "number",
+    "to_boolean": "boolean",
+    "to_timestamp": "timestamp",
+}
+"""Operators that make a value of one type of any other."""
+PLAIN_OPERATORS = COMPARISONS | ARITHMETIC | {"and", "or", "not", "in", "negate", "like", "is_null"}
+"""What plans of every version know."""
+BRANCHES_MAX = 200
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.
 RESERVED_COLUMNS = frozenset(("@time", "@coerced", "@dropped", "pane"))
@@ -45,13 +56,48 @@ def result_type(operator: str, types: Sequence[str]) -> str:
     >>> result_type("+", ["integer", "number"])
     'number'
     """
-    if _accepts(operator, types):
+    if operator in CASTS:
+        return _cast_type(operator, types)
+    if operator in ("case", "switch"):
+        return _case_type(operator, types)
+    if operator == "||":
+        if len(types) >= 2 and set(types) == {"string"}:
+            return "string"
+    elif _accepts(operator, types):
         if operator == "filter":
             return types[1]
         if operator in ARITHMETIC or operator == "negate":
             return "integer" if operator != "/" and set(types) == {"integer"} else "number"
         return "boolean"
     raise TypeMismatchError(f"{operator} has no meaning for {', '.join(types)}")
+
+
+def common_type(what: str, types: Sequence[str]) -> str:
+    """The type of a result that is one of several values; raises TypeMismatchError if nothing says which it is."""
+    families = {family(type_) for type_ in types}
+    if len(families) != 1 or families == {"any"}:
+        raise TypeMismatchError(f"{what} has no meaning for {', '.join(types)}")
+    return types[0] if len(set(types)) == 1 else "number"
+
+
+def _cast_type(operator: str, types: Sequence[str]) -> str:
+    target = CASTS[operator]
+    known = {"timestamp": ("any", "string", "timestamp"), "string": tuple(TYPES)}
+    if len(types) == 1 and types[0] in known.get(target, TYPES - {"timestamp"}):
+        return target
+    raise TypeMismatchError(f"{operator} has no meaning for {', '.join(types)}")
+
+
+def _case_type(operator: str, types: Sequence[str]) -> str:
+    """`case` is condition, result, ..., otherwise; `switch` has before them what the conditions are compared with."""
+    subject, rest = (types[:1], types[1:]) if operator == "switch" else ([], types)
+    conditions, results = rest[:-1:2], [*rest[1:-1:2], *rest[-1:]]
+    expected = {family(type_) for type_ in subject} or {"boolean"}
+    if len(rest) < 3 or len(rest) % 2 == 0 or len(rest) > 2 * BRANCHES_MAX + 1:
+        raise TypeMismatchError(f"{operator} has no meaning for {len(types)} operands")
+    if {family(type_) for type_ in conditions} != expected:
+        raise TypeMismatchError(f"{operator} has no meaning for conditions of {', '.join(conditions)}")
+    return common_type(operator, results)
 
 
 def _accepts(operator: str, types: Sequence[str]) -> bool:
@@ -70,6 +116,8 @@ def _accepts(operator: str, types: Sequence[str]) -> bool:
         return len(types) == 1 and families == {"number"}
     if operator == "filter":
         return len(types) == 2 and types[0] == "boolean"
-    if operator == "like":
+    if operator in ("like", "ilike", "rlike"):
         return list(types) == ["string", "string"]
+    if operator == "between":
+        return len(types) == 3 and len(families) == 1
     return operator == "is_null" and len(types) == 1

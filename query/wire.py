@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from query.expression import Call, Expression, Literal, Reference
-from query.like import PatternError, check_pattern
+from query.functions import ConstantError
 from query.limits import (
     APP_NAME_MAX,
     COLUMNS_MAX,
@@ -30,7 +30,8 @@ from query.limits import (
     SELECT_MAX,
     WINDOW_DAYS_MAX,
 )
-from query.types import TypeMismatchError, result_type
+from query.operations import is_new, operation
+from query.types import TypeMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
 WIRE_VERSION = 4
 """Plans of version 1, which say nothing of a limit of groups, have the default one."""
 WIRE_VERSION_OF_APPS = 3
+"""Of plans without functions, CASE and what came with them: agents that do not know those still run them."""
 WIRE_VERSION_WITHOUT_APPS = 2
-"""Of plans that need no other job's results: agents that cannot read those either still run them."""
+"""Of plans that need no other job's results either."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
 _DEPTH_MAX = 2 * DEPTH_MAX + 1
 
@@ -123,7 +125,8 @@ def _check_text(text: str) -> None:
 class ExpressionReader:
     """Reads the expressions of one plan, all within one limit on their number of nodes."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self._version = version
         self._nodes = 0
 
     def read(self, data: object, scope: Mapping[str, str], depth: int = 1) -> Expression:
@@ -139,25 +142,17 @@ class ExpressionReader:
             case ["value", str(type_), value]:
                 return _read_value(type_, value)
             case [str(operator), *operands]:
+                if self._version < WIRE_VERSION and is_new(operator):
+                    raise PlanError(f"plans of version {self._version} have no {operator[:40]}")
                 return _call(operator, tuple(self.read(operand, scope, depth + 1) for operand in operands))
         raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
 
 
 def _call(operator: str, operands: tuple[Expression, ...]) -> Call:
     try:
-        type_ = result_type(operator, [operand.type for operand in operands])
-        if operator == "like":
-            _check_like(operands[1])
-    except (TypeMismatchError, PatternError) as error:
+        return operation(operator, operands)
+    except (TypeMismatchError, ConstantError) as error:
         raise PlanError(f"an expression in the plan cannot be computed: {str(error)[:200]}") from None
-    return Call(operator, operands, type_)
-
-
-def _check_like(pattern: Expression) -> None:
-    if not isinstance(pattern, Literal):
-        raise PatternError("LIKE needs a constant pattern")
-    if pattern.value is not None:
-        check_pattern(str(pattern.value))
 
 
 def _read_value(type_: str, value: object) -> Literal:

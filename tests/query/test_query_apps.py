@@ -139,7 +139,7 @@ expected ON""",
 line 1, column 39: JOIN cannot stand here
   SELECT path FROM web WHERE status = 1 JOIN app('b') ON path = b.path
                                         ^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, ORDER BY, LIMIT and WINDOWING""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and WINDOWING""",
     "SELECT a FROM shop JOIN app('b') ON a = b.a JOIN app('c') ON b.x = c.x": """
 line 1, column 45: a query has one JOIN at most
   SELECT a FROM shop JOIN app('b') ON a = b.a JOIN app('c') ON b.x = c.x
@@ -245,7 +245,7 @@ def test_agents_that_know_no_joins_can_run_plans_without_any():
     "change",
     [
         {"version": 2},
-        {"version": 4},
+        {"version": 5},
         {"app": ""},
         {"app": "x" * 249},
         {"app": "other"},

@@ -1,0 +1,20 @@
+"""The scalar functions of ELF QL: each is one row of a table, each family has a file."""
+
+from query.functions import addresses, choices, json_paths, numbers, regexes, strings, times, urls, user_agents
+from query.functions.function import ConstantError, Function
+
+FAMILIES = {
+    "Choosing": choices.FUNCTIONS,
+    "Texts": strings.FUNCTIONS,
+    "Regular expressions": regexes.FUNCTIONS,
+    "Numbers": numbers.FUNCTIONS,
+    "Times": times.FUNCTIONS,
+    "URLs": urls.FUNCTIONS,
+    "JSON": json_paths.FUNCTIONS,
+    "IP addresses": addresses.FUNCTIONS,
+    "User agents": user_agents.FUNCTIONS,
+}
+"""What documentation calls each family."""
+FUNCTIONS: dict[str, Function] = {one.name: one for family in FAMILIES.values() for one in family}
+
+__all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "Function"]

@@ -1,0 +1,113 @@
+"""Values of any type to and from texts: CAST and CONCAT. Nothing here fails: what is no such value is NULL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from query.timestamps import SHOWN_MAX, SHOWN_MIN
+from query.values import NULL, NUMBERS, Value
+
+if TYPE_CHECKING:
+    from query.arithmetic import Bind
+
+_TRUE = ["true", "t", "yes", "y", "1"]
+_FALSE = ["false", "f", "no", "n", "0"]
+_WHOLE_MAX = 2.0**63
+_TIME = (
+    r"^\s*(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?"
+    r"\s*(Z|z|[+-]\d{2}(?::?\d{2})?)?)?\s*$"
+)
+
+
+def cast(operator: str, value: Value, type_: str, bind: Bind) -> Value:
+    """A value of one of `types.CASTS`; `type_` is what the value is in the plan."""
+    if value.kind == "null":
+        return NULL
+    value = bind(value)
+    if operator == "to_string":
+        return Value(as_text(value, type_), "string", level=value.level)
+    if operator == "to_boolean":
+        return Value(_boolean(value), "boolean", level=value.level)
+    if operator == "to_integer":
+        return Value(_integer(value), "integer", level=value.level)
+    if operator == "to_number":
+        return value if value.kind in NUMBERS else Value(_number(value), "double", level=value.level)
+    if type_ == "timestamp":
+        return value
+    return Value(_time(value.expression), "integer", level=value.level) if value.kind == "string" else NULL
+
+
+def as_text(value: Value, type_: str) -> pl.Expr:
+    """The text of a bound value, as results show it."""
+    expression = value.expression
+    if value.kind == "string":
+        return expression
+    if value.kind == "null":
+        return pl.lit(None, dtype=pl.String)
+    if value.kind == "boolean":
+        return pl.when(expression).then(pl.lit("true")).when(~expression).then(pl.lit("false"))
+    if type_ == "timestamp":
+        return in_calendar(expression).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
+    if value.kind == "double":
+        rounded = expression.round_sig_figs(15)
+        integral = (rounded == rounded.floor()) & (rounded.abs() < _WHOLE_MAX)
+        whole = rounded.cast(pl.Int64, strict=False).cast(pl.String)
+        return pl.when(integral).then(whole).otherwise(rounded.cast(pl.String))
+    return expression.cast(pl.String)
+
+
+def in_calendar(time_ms: pl.Expr) -> pl.Expr:
+    """Epoch milliseconds as a date and time; NULL outside the years 1 to 9999, where Polars would panic."""
+    known = pl.when(time_ms.is_between(SHOWN_MIN, SHOWN_MAX)).then(time_ms)
+    return known.cast(pl.Datetime("ms"))
+
+
+def _boolean(value: Value) -> pl.Expr:
+    expression = value.expression
+    if value.kind == "boolean":
+        return expression
+    if value.kind == "string":
+        lower = expression.str.strip_chars().str.to_lowercase()
+        return pl.when(lower.is_in(_TRUE)).then(pl.lit(True)).when(lower.is_in(_FALSE)).then(pl.lit(False))
+    return expression != 0
+
+
+def _integer(value: Value) -> pl.Expr:
+    expression = value.expression
+    if value.kind == "string":
+        stripped = expression.str.strip_chars()
+        whole = stripped.cast(pl.Int64, strict=False)
+        return pl.coalesce(whole, stripped.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False))
+    return expression.cast(pl.Int64, strict=False)
+
+
+def _number(value: Value) -> pl.Expr:
+    expression = value.expression
+    if value.kind == "string":
+        number = expression.str.strip_chars().cast(pl.Float64, strict=False)
+        return pl.when(number.is_finite()).then(number)
+    return expression.cast(pl.Float64)
+
+
+def _time(text: pl.Expr) -> pl.Expr:
+    """ISO 8601 with a space or T, in UTC unless it says otherwise; epoch milliseconds, more digits are cut off."""
+
+    def part(group: int) -> pl.Expr:
+        return text.str.extract(_TIME, group)
+
+    def number(digits: pl.Expr) -> pl.Expr:
+        return digits.fill_null("0").cast(pl.Int64, strict=False)
+
+    day = part(1).str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("ms")).to_physical()
+    hours, minutes, seconds = (number(part(group)) for group in (2, 3, 4))
+    milliseconds = number(part(5).fill_null("0").str.pad_end(3, "0").str.head(3))
+    zone = part(6)
+    offset = number(zone.str.slice(1, 2)) * 60 + number(zone.str.extract(r"(\d{2})$"))
+    # Of a zone without minutes the hours are found twice.
+    offset = pl.when(zone.str.len_bytes() == 3).then(number(zone.str.slice(1, 2)) * 60).otherwise(offset)
+    signed = pl.when(zone.str.starts_with("-")).then(-offset).when(zone.str.starts_with("+")).then(offset).otherwise(0)
+    fits = (hours < 24) & (minutes < 60) & (seconds < 60) & (signed.abs() < 24 * 60)
+    time = day + (hours * 60 + minutes - signed) * 60_000 + seconds * 1_000 + milliseconds
+    return pl.when(fits & time.is_between(SHOWN_MIN, SHOWN_MAX)).then(time)
