@@ -339,10 +339,12 @@ class _Analysis:
         if isinstance(node, ast.Cast):
             hint = "EPOCH_MS(time) gives milliseconds, TO_TIMESTAMP(seconds) a time"
             return self._error(f"a {_KINDS[node.type]} cannot be made of this: {why}", node.span, hint)
-        column = next((one for one in ast.operands(node) if isinstance(one, ast.Column)), None)
-        name = "a" if column is None else format_expression(column)
-        message = f"nothing says of which type the result of {_shown(node)} is"
-        return self._error(message, node.span, f"say it with CAST, as in CAST({name} AS VARCHAR)")
+        results = ast.operands(node)
+        if isinstance(node, ast.Case):
+            results = tuple(result for _, result in node.branches)
+        column = next((one for one in reversed(results) if isinstance(one, ast.Column)), node)
+        message = f"nothing says whether {_shown(node)} is a text or a number"
+        return self._error(message, node.span, f"say it with CAST, as in CAST({_shown(column)} AS VARCHAR)")
 
     def _error(self, message: str, span: Span, hint: str | None = None) -> QueryError:
         return QueryError(message, self._query.text, span, hint=hint)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.timestamps import SHOWN_MAX, SHOWN_MIN
-from query.values import NULL, NUMBERS, Value
+from query.values import NULL, Value
 
 if TYPE_CHECKING:
     from query.arithmetic import Bind
@@ -33,7 +33,7 @@ def cast(operator: str, value: Value, type_: str, bind: Bind) -> Value:
     if operator == "to_integer":
         return Value(_integer(value), "integer", level=value.level)
     if operator == "to_number":
-        return value if value.kind in NUMBERS else Value(_number(value), "double", level=value.level)
+        return Value(_number(value), "double", level=value.level)
     if type_ == "timestamp":
         return value
     return Value(_time(value.expression), "integer", level=value.level) if value.kind == "string" else NULL

@@ -97,6 +97,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             return str(value)
-        rounded = float(f"{value:.12g}")
+        rounded = value if value.is_integer() else float(f"{value:.12g}")
         return int(rounded) if rounded.is_integer() and abs(rounded) < 2**63 else rounded
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
