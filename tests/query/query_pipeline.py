@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import polars as pl
 
 import cbt
 from query import EventStage, JoinStage, Plan, ResultStage, Schema, analyze, parse
 
 OPEN = {"web": Schema({}, open=True)}
-_DTYPES = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, type(None): pl.Null}
+_DTYPES = {
+    bool: pl.Boolean,
+    int: pl.Int64,
+    float: pl.Float64,
+    str: pl.String,
+    type(None): pl.Null,
+    datetime: pl.Datetime("ms", "UTC"),
+}
 _FITTING = {"number": (int, float), "string": (str,), "boolean": (bool,)}
 
 
@@ -76,4 +85,6 @@ def fitted(value, type_):
     """The value, or NULL if it does not fit its use."""
     if type_ == "any":
         return value
+    if type_ == "timestamp":
+        return datetime.fromisoformat(value).replace(tzinfo=UTC) if isinstance(value, str) else None
     return value if type(value) in _FITTING[type_] else None
