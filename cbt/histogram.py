@@ -75,7 +75,7 @@ class _Bounds:
 
     def __init__(self, name: str, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
-        if not len(bounds) or not np.isfinite(self._bounds).all() or (np.diff(self._bounds) <= 0).any():
+        if not len(bounds) or not np.isfinite(self._bounds).all() or (self._bounds[1:] <= self._bounds[:-1]).any():
             raise ValueError(f"aggregate {name!r}: the bounds of a histogram are finite and ascend")
 
     def bucket_of(self, values: Doubles) -> Longs:
