@@ -84,11 +84,11 @@ class Translator:
         if operator in CASTS:
             return cast(operator, operands[0], call.operands[0].type, self.bind)
         if operator == "case":
-            return self._case([operand.as_boolean() for operand in operands[:-1:2]], operands, operands[1::2])
+            return self._case(operands[:-1:2], operands[1::2], operands[-1])
         if operator == "switch":
             subject = self.bind(operands[0])
-            tests = [_compare("=", subject, value).as_boolean() for value in operands[1:-1:2]]
-            return self._case(tests, operands, operands[2:-1:2])
+            tests = [_compare("=", subject, value) for value in operands[1:-1:2]]
+            return self._case(tests, operands[2:-1:2], operands[-1])
         if operator == "between":
             operand = self.bind(operands[0])
             return _balanced(and_, [_compare(">=", operand, operands[1]), _compare("<=", operand, operands[2])])
@@ -106,15 +106,14 @@ class Translator:
             return _compare(operator, operands[0], operands[1])
         return calculate(operator, operands, self.bind)
 
-    def _case(self, conditions: Sequence[pl.Expr], operands: Sequence[Value], results: Sequence[Value]) -> Value:
-        """The result of the first condition that is true, or the last operand."""
-        (otherwise, *expressions), kind = alike([operands[-1], *results])
+    def _case(self, conditions: Sequence[Value], results: Sequence[Value], otherwise: Value) -> Value:
+        """The result of the first condition that is true, or the other one."""
+        (chosen, *expressions), kind = alike([otherwise, *results])
         if kind == "null":
             return NULL
-        chosen = otherwise
         for condition, expression in zip(reversed(conditions), reversed(expressions), strict=True):
-            chosen = pl.when(condition).then(expression).otherwise(chosen)
-        value = Value(chosen, kind, level=max(operand.level for operand in operands))
+            chosen = pl.when(condition.as_boolean()).then(expression).otherwise(chosen)
+        value = Value(chosen, kind, level=max(part.level for part in (*conditions, *results, otherwise)))
         # Polars recurses over expressions: a long one ends here.
         return self.bind(value) if len(conditions) > _BRANCHES_INSIDE else value
 

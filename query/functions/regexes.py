@@ -15,9 +15,9 @@ PATTERN_CHARACTERS_MAX = 1_000
 REPETITIONS_MAX = 1_000
 """The most that counted repetitions, one inside another, may multiply to."""
 REPLACEMENT_CHARACTERS_MAX = 1_000
-_TOKENS = re.compile(r"\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|[()]", re.DOTALL)
+_TOKENS = re.compile(r"\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
 _REFERENCE = re.compile(r"\$(\$|\d+|\{\d+\})?")
-_REASON = re.compile(r"error: (.+)")
+_REASON = re.compile(r"^error: (.+)", re.MULTILINE)
 
 
 @lru_cache(maxsize=256)
@@ -46,7 +46,7 @@ def _repetitions(pattern: str) -> int:
         elif text == ")":
             inner = stack.pop()[0] if len(stack) > 1 else 1
             stack[-1] = [max(stack[-1][0], inner), inner]
-        elif text[0] == "{":
+        elif text[0] == "{" and len(text) > 1:
             digits = token[2] or token[1]
             times = int(digits[:6]) if digits else 1
             last = stack[-1][1] * max(1, times)

@@ -1,0 +1,42 @@
+"""The engines that query cases run in: `elf local`, in this process, and DuckDB."""
+
+from __future__ import annotations
+
+import json
+
+import duckdb
+from case_files import TYPES
+
+from elf.local import LocalOptions, LocalRun, Source
+
+ARRIVAL_MS = 1_700_000_000_000
+
+
+def local_rows(query, tables, agents, folder):
+    """What a fleet of so many agents in this process answers; rows are dealt to as many files."""
+    sources = [Source(name, written(name, table, agents, folder)) for name, table in tables.items()]
+    time_field = next((table.time for table in tables.values() if table.time), None)
+    options = LocalOptions(ARRIVAL_MS, agents=agents, source_format="json", time_field=time_field)
+    run = LocalRun(query, sources, options)
+    return [[row[name] for name in run.columns] for result in run.results() for row in result.rows]
+
+
+def written(name, table, count, folder):
+    paths = [folder / f"{name}-{count}-{number}.json" for number in range(count)]
+    events = [json.dumps(event) for event in table.events()]
+    for number, path in enumerate(paths):
+        path.write_text("".join(event + "\n" for event in events[number::count]), encoding="utf-8")
+    return tuple(map(str, paths))
+
+
+def duckdb_rows(query, tables):
+    """What DuckDB answers."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, table in tables.items():
+            columns = ", ".join(f'"{column}" {TYPES[type_]}' for column, type_ in table.columns.items())
+            connection.execute(f'CREATE TABLE "{name}" ({columns})')
+            if table.rows:
+                places = ", ".join("?" * len(table.columns))
+                connection.executemany(f'INSERT INTO "{name}" VALUES ({places})', table.rows)
+        return connection.execute(query).fetchall()
