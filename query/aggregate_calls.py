@@ -28,7 +28,7 @@ def aggregate_of(call: ast.Call, text: str) -> AggregateFunction:
         known = f"the aggregates are {listed(sorted(names))}; docs/elf-ql.md lists all"
         known = f"did you mean {guess}?" if guess else known
         raise QueryError(f"there is no function {format_name(call.function)}", text, call.span, hint=known)
-    function = AGGREGATES.get(f"{call.function} DISTINCT" if call.distinct else call.function)
+    function = AGGREGATES.get(call.aggregate)
     if function is None:
         hint = f"leave it out: {call.function} is the same without" if call.function in _SAME else None
         raise QueryError(f"{call.function} takes no DISTINCT", text, call.span, hint=hint)

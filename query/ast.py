@@ -48,6 +48,11 @@ class Call:
     where: Expression | None = None
     span: Span = field(default=Span(), compare=False)
 
+    @property
+    def aggregate(self) -> str:
+        """What `query.aggregates` calls it."""
+        return f"{self.function} DISTINCT" if self.distinct else self.function
+
 
 @dataclass(frozen=True, slots=True)
 class Function:

@@ -211,10 +211,7 @@ class Inference:
         return self._columns[column.name]
 
     def _aggregate(self, call: Call) -> Kind:
-        function, argument = (
-            AGGREGATES[f"{call.function} DISTINCT" if call.distinct else call.function],
-            call.arguments[0],
-        )
+        function, argument = AGGREGATES[call.aggregate], call.arguments[0]
         if call.where is not None:
             self._require(call.where, "boolean")
         if isinstance(argument, Star):
