@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
+from typing import cast
 
 from cbt.booleans import BoolAnd, BoolOr
+from cbt.collection import Collection
 from cbt.columns import Aggregate
 from cbt.distinct import DistinctCount
 from cbt.extremes import Extreme
-from cbt.histogram import Histogram
+from cbt.histogram import REACH_MAX, Histogram
 from cbt.items import ItemPao
 from cbt.moments import IntegerVariance, NumberVariance
 from cbt.occurrences import Occurrence
@@ -77,10 +80,12 @@ def _sketch(sketch: Callable[..., ItemPao]) -> Maker:
 
 
 def _histogram(aggregate: Aggregate) -> ItemPao:
-    (buckets,) = aggregate.parameters
+    buckets, *reach = aggregate.parameters
     if isinstance(buckets, tuple):
         return Histogram(aggregate.name, aggregate.type, bounds=buckets)
-    return Histogram(aggregate.name, aggregate.type, width=buckets)
+    return Histogram(
+        aggregate.name, aggregate.type, width=buckets, reach=int(cast("int", reach[0])) if reach else REACH_MAX
+    )
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -100,9 +105,18 @@ FUNCTIONS: Mapping[str, Function] = {
     "bool_and": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "every": Function(lambda a: BoolAnd(a.name), ("boolean",)),
     "bool_or": Function(lambda a: BoolOr(a.name), ("boolean",)),
-    "count_distinct": Function(_sketch(DistinctCount), _ANY),
+    "collect": Function(_sketch(Collection), _ANY, (Parameter("most", "a whole number", required=True),)),
+    "collect_set": Function(
+        _sketch(partial(Collection, distinct=True)), _ANY, (Parameter("most", "a whole number", required=True),)
+    ),
+    "count_distinct": Function(_sketch(DistinctCount), _ANY, (Parameter("most", "a whole number"),)),
     "histogram": Function(
-        _histogram, _NUMBERS, (Parameter("width or bounds", "a number or a tuple of numbers", required=True),)
+        _histogram,
+        _NUMBERS,
+        (
+            Parameter("width or bounds", "a number or a tuple of numbers", required=True),
+            Parameter("reach", "a whole number"),
+        ),
     ),
     "approx_count_distinct": Function(_sketch(HllSketch), _ANY, (Parameter("lg_k", "a whole number"),)),
     "approx_percentile": Function(

@@ -10,7 +10,7 @@ from cbt.items import ItemPao
 from cbt.pao import Lifted
 from cbt.scalars import canonical_json
 
-_BELOW, _ABOVE = -(2**53), 2**53  # buckets for what is beyond the whole numbers that doubles count exactly
+REACH_MAX = 2**53  # beyond it doubles do not count whole numbers exactly
 
 Doubles = np.ndarray[tuple[int], np.dtype[np.float64]]
 Longs = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -21,24 +21,32 @@ class Histogram(ItemPao):
     A bucket holds low <= x < high; NULL does not count, NaN is above every number. Item `bucket`, state `n`.
 
     Lowers to JSON text, `[[low, high, count], ...]`, ascending, without empty buckets; NULL where there is no value. An
-    open end is null: below the first and above the last bound, and more than 2**53 widths from 0. Integers are compared
-    as doubles. Invertible.
+    open end is null: below the first and above the last bound, and more than `reach` widths from 0, at most 2**53.
+    Integers are compared as doubles. Invertible.
 
     Raises ValueError for another type, for both or neither of width and bounds, or where these are not finite or do not
     ascend.
     """
 
     def __init__(
-        self, name: str, type_: str, *, width: float | None = None, bounds: Sequence[float] | None = None
+        self,
+        name: str,
+        type_: str,
+        *,
+        width: float | None = None,
+        bounds: Sequence[float] | None = None,
+        reach: int = REACH_MAX,
     ) -> None:
         if type_ not in ("integer", "number"):
             raise ValueError(f"aggregate {name!r}: there is no histogram of {type_}")
         if (width is None) == (bounds is None):
             raise ValueError(f"aggregate {name!r}: a histogram has either a width or bounds")
+        if not 1 <= reach <= REACH_MAX:
+            raise ValueError(f"aggregate {name!r}: a histogram that reaches {reach} buckets to each side")
         self.name, self.bucket, self.n = name, f"{name}.bucket", f"{name}.n"
         self.items = {self.bucket: pl.Int64()}
         self.state = {self.n: pl.Int64()}
-        self._edges = _Multiples(name, width) if width is not None else _Bounds(name, bounds or [])
+        self._edges = _Multiples(name, width, reach) if width is not None else _Bounds(name, bounds or [])
 
     def lift(self, argument: pl.Series) -> Lifted:
         doubles = argument.cast(pl.Float64)
@@ -67,7 +75,7 @@ class _Bounds:
 
     def __init__(self, name: str, bounds: Sequence[float]) -> None:
         self._bounds = np.array(bounds, dtype=np.float64)
-        if not len(bounds) or not np.isfinite(self._bounds).all() or (np.diff(self._bounds) <= 0).any():
+        if not len(bounds) or not np.isfinite(self._bounds).all() or (self._bounds[1:] <= self._bounds[:-1]).any():
             raise ValueError(f"aggregate {name!r}: the bounds of a histogram are finite and ascend")
 
     def bucket_of(self, values: Doubles) -> Longs:
@@ -84,10 +92,10 @@ class _Multiples:
     with a width of 0.1, bucket 3 begins at 0.3.
     """
 
-    def __init__(self, name: str, width: float) -> None:
+    def __init__(self, name: str, width: float, reach: int) -> None:
         if not 0 < width < float("inf"):
             raise ValueError(f"aggregate {name!r}: a bucket of width {width}")
-        self._width = float(width)
+        self._width, self._below, self._above = float(width), -reach, reach
         exact = Fraction(repr(width))
         wide = max(exact.numerator, exact.denominator) > 2**53
         self._times, self._over = (self._width, 1.0) if wide else (float(exact.numerator), float(exact.denominator))
@@ -95,14 +103,16 @@ class _Multiples:
     def bucket_of(self, values: Doubles) -> Longs:
         with np.errstate(over="ignore", invalid="ignore"):
             guess = np.floor(values / self._width)
-        bucket = np.clip(np.nan_to_num(guess, nan=_ABOVE, posinf=_ABOVE, neginf=_BELOW), _BELOW, _ABOVE)
-        bucket -= (self._edge(bucket) > values) & (bucket > _BELOW)
-        bucket += (self._edge(bucket + 1) <= values) & (bucket < _ABOVE)
+        bucket = np.clip(
+            np.nan_to_num(guess, nan=self._above, posinf=self._above, neginf=self._below), self._below, self._above
+        )
+        bucket -= (self._edge(bucket) > values) & (bucket > self._below)
+        bucket += (self._edge(bucket + 1) <= values) & (bucket < self._above)
         return np.asarray(bucket, dtype=np.int64)
 
     def ends_of(self, buckets: Longs) -> tuple[Doubles, Doubles]:
         low, high = self._edge(buckets.astype(np.float64)), self._edge((buckets + 1).astype(np.float64))
-        return np.where(buckets == _BELOW, np.nan, low), np.where(buckets == _ABOVE, np.nan, high)
+        return np.where(buckets == self._below, np.nan, low), np.where(buckets == self._above, np.nan, high)
 
     def _edge(self, bucket: Doubles) -> Doubles:
         with np.errstate(over="ignore"):

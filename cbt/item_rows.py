@@ -91,6 +91,19 @@ class ItemRows:
         }
         return frame.filter(is_main), results
 
+    def limited(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """In how many groups of a pane an aggregate has met its limit: `pane`, `aggregate`, `groups`. O(n)."""
+        found = [pl.DataFrame(schema={"pane": pl.Int64, "aggregate": pl.String, "groups": pl.Int64})]
+        limits = [(part, pao, limit) for part, pao in enumerate(self.paos) if (limit := pao.limited()) is not None]
+        groups = group_numbers(frame, self._keys) if limits else None
+        for part, pao, limit in limits:
+            rows = frame.with_columns(groups).filter(pl.col(PART) == part)
+            met = rows.group_by("pane", _GROUP).agg(limit.alias("met"))
+            counts = met.group_by("pane").agg(pl.col("met").sum().cast(pl.Int64).alias("groups"))
+            named = counts.select("pane", pl.lit(pao.name).alias("aggregate"), "groups")
+            found.append(named.filter(pl.col("groups") > 0))
+        return pl.concat(found)
+
     def rows_of_groups(self, frame: pl.DataFrame, chosen: pl.Series) -> pl.Series:
         """Which rows are of groups whose main rows are chosen. O(n)."""
         groups = group_numbers(frame, self._keys)

@@ -38,6 +38,10 @@ class ItemPao(StateAlgebra):
         """
         return rows
 
+    def limited(self) -> pl.Expr | None:
+        """Whether a group has met its limit, an aggregation over its rows; None where there is no limit."""
+        return None
+
     @abstractmethod
     def lower(self, rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:
         """One row for each group: its columns and the result, named as the aggregate. In any order."""

@@ -41,6 +41,25 @@ def any_kind(columns: dict[str, pl.DataType]) -> pl.Expr:
     return pl.any_horizontal(pl.col(name).is_not_null() for name in columns)
 
 
+def value_order(name: str, parts: str, *, latest: bool = False) -> list[pl.Expr]:
+    """What to sort the columns `{name}.{part}` by, NULL last, for the order of MIN; or of MAX, `latest`, descending.
+    The kind that comes first has its values first and NULL elsewhere.
+    """
+    columns = {part: pl.col(f"{name}.{part}") for part in parts}
+    kinds = [[columns[part]] for part in parts if part not in "if"]
+    if "i" in parts:
+        numbers = _number_order(columns["i"], columns["f"]) if "f" in parts else [columns["i"]]
+        kinds.insert(parts.index("i"), numbers)
+    return [key for kind in (reversed(kinds) if latest else kinds) for key in kind]
+
+
+def _number_order(integer: pl.Expr, double: pl.Expr) -> list[pl.Expr]:
+    """Integers and doubles are compared as doubles, then by what the integer lost by that; last, 1 is before 1.0."""
+    rounded = integer.cast(pl.Float64)
+    lost = (integer.cast(pl.Int128) - rounded.cast(pl.Int128)).fill_null(0)
+    return [pl.coalesce(double, rounded), lost, double.is_not_null()]
+
+
 def _column(values: pl.Series | None, length: int, dtype: pl.DataType) -> pl.Series:
     return pl.Series([None], dtype=dtype).new_from_index(0, length) if values is None else values
 

@@ -66,7 +66,7 @@ class Layout:
         self.key_names = self.key_schema.names()
         """What tells the rows of a pane apart: the keys and, where there are item aggregates, part and items."""
         arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
-        self._times = list(dict.fromkeys(name for pao in self._ordinary for name in pao.inputs))
+        self._times = list(dict.fromkeys(name for pao in self.paos for name in pao.inputs))
         inputs = {*self._times, *(name for name, _ in arguments)}
         if clash := inputs & {*self.states.types, *(name for name, _ in self._items.columns)}:
             raise ValueError(f"an argument and a state share a name: {', '.join(sorted(clash))}")
@@ -100,8 +100,8 @@ class Layout:
         return pl.DataFrame(schema=self.schema)
 
     def lift(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The PAOs of a block of raw rows: `pane`, key and argument columns, and `time` (Int64) for FIRST and LAST.
-        O(n + g log g) for n rows in g groups.
+        """The PAOs of a block of raw rows: `pane`, key and argument columns, and `time` (Int64) where FIRST, LAST and
+        COLLECT need it. O(n + g log g) for n rows in g groups.
 
         Raises ValueError if a column is missing or has no physical form of its type.
         """
@@ -237,6 +237,12 @@ class Layout:
     def main_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         """One row for each group: all rows but those of items. O(n)."""
         return frame.filter(pl.col(PART).is_null()) if self.has_items else frame
+
+    def limited(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """In how many groups of a pane an aggregate has met its limit and left something out: `pane`, `aggregate` (its
+        name) and `groups`, where there are any. The frame has all rows of a group or none. O(n).
+        """
+        return self._items.limited(frame)
 
     def rows_of_groups(self, frame: pl.DataFrame, chosen: pl.Series) -> pl.Series:
         """Which rows are of groups whose main rows are chosen. O(n)."""

@@ -7,7 +7,7 @@ that it does not matter which agent's event is looked at first.
 import polars as pl
 
 from cbt.extremes import Extreme
-from cbt.kinds import KINDS_OF_TYPE
+from cbt.kinds import KINDS_OF_TYPE, value_order
 from cbt.pao import Lifted, Pao
 
 
@@ -21,7 +21,7 @@ class Occurrence(Pao):
         self._values = Extreme(name, type_, greatest=latest)
         self.inputs = (time,)
         self.state = {self._time: pl.Int64(), **self._values.state}
-        self._order = _order(name, KINDS_OF_TYPE[type_], latest=latest)
+        self._order = value_order(name, KINDS_OF_TYPE[type_], latest=latest)
 
     def lift(self, argument: pl.Series) -> Lifted:
         (time,) = self.inputs
@@ -46,20 +46,3 @@ class Occurrence(Pao):
 
     def lower(self, frame: pl.DataFrame) -> pl.Series:
         return self._values.lower(frame)
-
-
-def _order(name: str, parts: str, *, latest: bool) -> list[pl.Expr]:
-    """What to sort states by so that the kind that comes first has its values first and NULL elsewhere."""
-    columns = {part: pl.col(f"{name}.{part}") for part in parts}
-    kinds = [[columns[part]] for part in parts if part not in "if"]
-    if "i" in parts:
-        numbers = _number_order(columns["i"], columns["f"]) if "f" in parts else [columns["i"]]
-        kinds.insert(parts.index("i"), numbers)
-    return [key for kind in (reversed(kinds) if latest else kinds) for key in kind]
-
-
-def _number_order(integer: pl.Expr, double: pl.Expr) -> list[pl.Expr]:
-    """Integers and doubles are compared as doubles, then by what the integer lost by that; last, 1 is before 1.0."""
-    rounded = integer.cast(pl.Float64)
-    lost = (integer.cast(pl.Int128) - rounded.cast(pl.Int128)).fill_null(0)
-    return [pl.coalesce(double, rounded), lost, double.is_not_null()]

@@ -35,6 +35,8 @@ class StateAlgebra(ABC):
     state: dict[str, pl.DataType]
     sparse: tuple[str, ...] = ()
     """State columns where NULL is nothing: merged with a state it leaves that as it is."""
+    inputs: tuple[str, ...] = ()
+    """Columns of a block that `lift`'s expressions look at, besides the argument."""
 
     @abstractmethod
     def combine(self) -> list[pl.Expr]:
@@ -59,9 +61,6 @@ class StateAlgebra(ABC):
 
 class Pao(StateAlgebra):
     """One aggregate's algebra over one row a key."""
-
-    inputs: tuple[str, ...] = ()
-    """Columns of a block that `lift`'s expressions look at, besides the argument."""
 
     @abstractmethod
     def lift(self, argument: pl.Series) -> Lifted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 
 import msgspec
@@ -74,7 +74,7 @@ class CsvWriter:
     """A header, then one line a row, each led by its window's start and end where there are windows.
 
     When an update of the job changes the columns, there is a header again. A terminal gets text from logs made safe;
-    everyone else gets it as it is. That groups are in no row is said on standard error.
+    everyone else gets it as it is. What is in no row, or left out of an aggregate, is said on standard error.
     """
 
     def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
@@ -94,6 +94,8 @@ class CsvWriter:
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
         if result.other is not None:
             tell(": ".join([*window[:1], in_other(result.other)]))
+        for line in in_limited(result.limited):
+            tell(": ".join([*window[:1], line]))
 
 
 class TableWriter:
@@ -123,7 +125,8 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
         shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
     other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
-    return Group(*window, *shown, *other, Text(completeness(result), style="dim"))
+    limited = [Text(line, style="dim") for line in in_limited(result.limited)]
+    return Group(*window, *shown, *other, *limited, Text(completeness(result), style="dim"))
 
 
 def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
@@ -179,6 +182,8 @@ def completeness(result: Result) -> str:
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
+    if result.error is not None:
+        parts.append(f"approximate, within {100 * result.error:.2g} %")
     return " · ".join(parts)
 
 
@@ -187,6 +192,14 @@ def in_other(other: OtherGroups) -> str:
     more = f"about {other.about} more are" if other.about else "all others are"
     values = [f"{printable(name)} {_cell(value).plain}" for name, value in other.values.items()]
     return f"{other.kept:,} groups; {more} together in OTHER{': ' if values else ''}{', '.join(values)}"
+
+
+def in_limited(limited: Mapping[str, int]) -> list[str]:
+    """A line for each aggregate that has left values out."""
+    return [
+        f"{printable(text)} met its limit in {groups:,} {'group' if groups == 1 else 'groups'}"
+        for text, groups in limited.items()
+    ]
 
 
 def _cell(value: Any) -> Text:

@@ -1,9 +1,10 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.analysis import analyze
+from query.approximation import relative_error
 from query.ast import App, Query, Stream, apps, with_apps
 from query.errors import QueryError
-from query.explain import Explanation, explain
+from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
 from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TREES_MAX
 from query.other import OtherStage
@@ -38,6 +39,7 @@ __all__ = [
     "Schema",
     "Stream",
     "TableError",
+    "aggregate_texts",
     "analyze",
     "apps",
     "explain",
@@ -45,5 +47,6 @@ __all__ = [
     "format_timestamp",
     "output_names",
     "parse",
+    "relative_error",
     "with_apps",
 ]

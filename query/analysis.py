@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from query import ast
-from query.errors import QueryError, Span, listed, nearest
+from query.aggregate_calls import aggregate_of, parameters_of
+from query.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
+from query.errors import QueryError, Span
 from query.expression import Call, Expression, Literal, Reference
 from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
@@ -14,11 +16,11 @@ from query.join_condition import join_keys
 from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
 from query.operations import operation
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
-from query.printer import format_expression, format_name
+from query.printer import format_expression
 from query.scope import Scope, sources_of
-from query.select import expand_stars, output_names, without_aliases
+from query.select import distinct_as_groups, expand_stars, output_names, without_aliases
 from query.timestamps import parse_timestamp
-from query.types import AGGREGATES, BRANCHES_MAX, TypeMismatchError, aggregate_type
+from query.types import BRANCHES_MAX, TypeMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,14 +71,14 @@ class _Analysis:
         self._scope = scope
         self._select = expand_stars(query, scope)
         self._names = output_names(query, self._select, scope)
-        self._query = without_aliases(query, self._select)
+        self._query = distinct_as_groups(without_aliases(query, self._select))
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
         self._columns: dict[str, Column] = {}
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
-        self._aggregates: dict[tuple[str, Expression | None], PlanAggregate] = {}
+        self._aggregates: dict[tuple[str, Expression | None, Parameters], PlanAggregate] = {}
 
     def plan(self) -> Plan:
         query = self._query
@@ -85,14 +87,17 @@ class _Analysis:
         self._infer()
         columns, joined = self._typed_columns(joined=False), self._typed_columns(joined=True)
         self._columns = {column.name: column for column in (*columns, *joined)}
-        grouped = bool(query.group_by) or any(map(ast.has_call, ast.expressions(query)))
+        grouped = bool(query.group_by) or query.having is not None or any(map(ast.has_call, ast.expressions(query)))
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
         outputs = [translate(item.expression) for item in self._select]
-        order = tuple(PlanOrder(translate(item.expression), item.descending) for item in query.order_by)
+        having = None if query.having is None else self._over_groups(query.having)
+        order = tuple(
+            PlanOrder(translate(item.expression), item.descending, item.nulls_first) for item in query.order_by
+        )
         if grouped and not self._keys and not self._aggregates:
             # GROUP BY window_start alone: a row for each window that has events.
-            self._aggregate_over(None, "COUNT")
+            self._aggregate_over(ast.Call("COUNT", (ast.Star(),)))
         plan = Plan(
             stream=self._stream,
             columns=columns,
@@ -103,6 +108,7 @@ class _Analysis:
             arguments=tuple(self._arguments.values()),
             aggregates=tuple(self._aggregates.values()),
             output=tuple(map(Output, self._names, outputs)),
+            having=having,
             order=order,
             limit=self._limit(grouped=grouped),
             app=query.source.name if isinstance(query.source, ast.App) else None,
@@ -177,28 +183,13 @@ class _Analysis:
         if isinstance(node, ast.Case) and len(node.branches) > BRANCHES_MAX:
             raise self._error(f"a CASE may have at most {BRANCHES_MAX} WHENs", node.span)
         if isinstance(node, ast.Call):
-            self._check_call(node)
+            aggregate_of(node, self._query.text)
             if inside is not None:
                 message = f"{node.function} cannot be used inside {inside.function}: aggregates do not nest"
                 raise self._error(message, node.span)
             inside = node
         for child in ast.children(node):
             self._check_calls(child, inside)
-
-    def _check_call(self, call: ast.Call) -> None:
-        if call.function not in AGGREGATES:
-            guess = nearest(call.function, [*AGGREGATES, *FUNCTIONS])
-            hint = (
-                f"did you mean {guess}?"
-                if guess
-                else f"the aggregates are {listed(AGGREGATES)}; docs/elf-ql.md lists all"
-            )
-            raise self._error(f"there is no function {format_name(call.function)}", call.span, hint)
-        takes_star = call.function == "COUNT"
-        if len(call.arguments) != 1 or (isinstance(call.arguments[0], ast.Star) and not takes_star):
-            example = " or COUNT(*)" if takes_star else ""
-            message = f"{call.function} takes one argument: {call.function}(column){example}"
-            raise self._error(message, call.span)
 
     def _check_arguments(self, call: ast.Function) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
@@ -221,6 +212,8 @@ class _Analysis:
             self._inference.condition(query.join.on)
         if query.where is not None:
             self._inference.condition(query.where)
+        if query.having is not None:
+            self._inference.condition(query.having)
         for expression in (*query.group_by, *(item.expression for item in query.order_by)):
             self._inference.visit(expression)
 
@@ -251,8 +244,7 @@ class _Analysis:
         """The expression over keys, aggregates and window bounds."""
         assert not isinstance(node, ast.Star)
         if isinstance(node, ast.Call):
-            argument = node.arguments[0]
-            return self._aggregate_over(None if isinstance(argument, ast.Star) else argument, node.function)
+            return self._aggregate_over(node)
         if not ast.has_call(node):
             expression = self._over_events(node)
             if expression in self._keys:
@@ -266,24 +258,42 @@ class _Analysis:
         if isinstance(node, ast.Column) and not self._scope.is_window_bound(node):
             name = format_expression(node)
             hint = f"add GROUP BY {name}, or use an aggregate such as MAX({name})"
+            if self._query.distinct:
+                hint = f"of SELECT DISTINCT, only what is selected is left: add {name} to it"
             raise self._error(f"{name} is neither grouped nor aggregated", node.span, hint)
         return expression
 
-    def _aggregate_over(self, argument: ast.Expression | None, function: str) -> Reference:
-        expression = None if argument is None else self._over_events(argument)
-        identity = (function, expression)
+    def _aggregate_over(self, call: ast.Call) -> Reference:
+        function = aggregate_of(call, self._query.text)
+        parameters = parameters_of(call, function, self._query.text)
+        expression = self._aggregated(call)
+        identity = (function.key, expression, parameters)
         if identity not in self._aggregates:
-            self._aggregates[identity] = self._new_aggregate(function, expression)
+            self._aggregates[identity] = self._new_aggregate(call, function, expression, parameters)
         aggregate = self._aggregates[identity]
-        return Reference(aggregate.name, aggregate_type(function, aggregate.type))
+        return Reference(aggregate.name, function.result_type(aggregate.type))
 
-    def _new_aggregate(self, function: str, expression: Expression | None) -> PlanAggregate:
-        name = f"a{len(self._aggregates)}"
+    def _aggregated(self, call: ast.Call) -> Expression | None:
+        """What an aggregate looks at of each event; None for COUNT(*) of all."""
+        argument = call.arguments[0]
+        value = None if isinstance(argument, ast.Star) else self._over_events(argument)
+        if call.where is None:
+            return value
+        return operation("filter", [self._over_events(call.where), value or Literal(True, "boolean")])
+
+    def _new_aggregate(
+        self, call: ast.Call, function: AggregateFunction, expression: Expression | None, parameters: Parameters
+    ) -> PlanAggregate:
+        name, key = f"a{len(self._aggregates)}", function.key.lower()
+        wide = sum(AGGREGATES[one.function.upper()].wide for one in self._aggregates.values())
+        if function.wide and wide >= WIDE_MAX:
+            hint = f"at most {WIDE_MAX} aggregates of a query may be sets or sketches"
+            raise self._error(f"{function.name} is one too many", call.span, hint)
         if expression is None:
-            return PlanAggregate(name, function.lower(), None, "integer")
+            return PlanAggregate(name, key, None, "integer")
         if expression not in self._arguments:
             self._arguments[expression] = Argument(f"x{len(self._arguments)}", expression)
-        return PlanAggregate(name, function.lower(), self._arguments[expression].name, expression.type)
+        return PlanAggregate(name, key, self._arguments[expression].name, expression.type, parameters)
 
     def _literal(self, node: ast.Literal) -> Literal:
         if node.type == "null":

@@ -37,11 +37,21 @@ class Star:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An aggregate with its arguments; the name is in capitals. Unknown functions are taken for one."""
+    """An aggregate with its arguments; the name is in capitals. Unknown functions are taken for one.
+
+    `where`: which events it looks at.
+    """
 
     function: str
     arguments: tuple[Expression | Star, ...]
+    distinct: bool = False
+    where: Expression | None = None
     span: Span = field(default=Span(), compare=False)
+
+    @property
+    def aggregate(self) -> str:
+        """What `query.aggregates` calls it."""
+        return f"{self.function} DISTINCT" if self.distinct else self.function
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,7 @@ class OrderItem:
 
     expression: Expression
     descending: bool = False
+    nulls_first: bool = False
     span: Span = field(default=Span(), compare=False)
 
 
@@ -218,6 +229,8 @@ class Query:
     limit: int | None = None
     window: Window | None = None
     join: Join | None = None
+    distinct: bool = False
+    having: Expression | None = None
     text: str = field(default="", compare=False)
     limit_span: Span = field(default=Span(), compare=False)
     trees: int | None = None
@@ -227,8 +240,8 @@ class Query:
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
     """The direct operands of an expression, left to right; a star only as the argument of a call."""
     match node:
-        case Call(arguments=arguments):
-            return arguments
+        case Call(arguments=arguments, where=where):
+            return arguments if where is None else (*arguments, where)
         case Literal() | Column() | Star():
             return ()
         case _:
@@ -306,6 +319,8 @@ def expressions(query: Query) -> Iterator[Expression | Star]:
     if query.where is not None:
         yield query.where
     yield from query.group_by
+    if query.having is not None:
+        yield query.having
     yield from (item.expression for item in query.order_by)
 
 

@@ -7,7 +7,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, cast
 
 from query import ast
+from query.aggregates import AGGREGATES
 from query.analysis import CASTS_TO
+from query.approximation import notes
 from query.expression import Call, Literal, Reference
 from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from query.expression import Expression
-    from query.plan import Plan
+    from query.plan import Plan, PlanAggregate
 
 _CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
@@ -58,9 +60,9 @@ def explain(plan: Plan) -> Explanation:
     events = _Spelling(_event_columns(plan))
     groups = _groups(plan, events)
     keys = tuple(events(key.expression) for key in plan.keys)
-    aggregates = tuple(groups(Reference(one.name, one.type)) for one in plan.aggregates)
+    aggregates = tuple(aggregate_texts(plan).values())
     shown = groups if plan.kind == "aggregate" else events
-    order = [shown(key.expression) + (" DESC" if key.descending else "") for key in plan.order]
+    order = [shown(key.expression) + " DESC" * key.descending + " NULLS FIRST" * key.nulls_first for key in plan.order]
     steps = _aggregate_steps(plan, keys, aggregates) if plan.kind == "aggregate" else _rows_steps(plan, order)
     return Explanation(
         stream=plan.stream,
@@ -74,14 +76,32 @@ def explain(plan: Plan) -> Explanation:
             *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
             steps[0],
         ),
-        tree=(steps[1] if plan.app is None else READ_BY_ONE, *_limit_steps(plan), *_trees_steps(plan)),
+        tree=(
+            steps[1] if plan.app is None else READ_BY_ONE,
+            *_limit_steps(plan),
+            *_trees_steps(plan),
+            *notes(plan, aggregate_texts(plan)),
+        ),
         master=(
             f"SELECT {', '.join(_outputs(plan, shown))}",
+            *([] if plan.having is None else [f"keep groups HAVING {groups(plan.having)}"]),
             *([f"ORDER BY {', '.join(order)}"] if order else []),
             *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
             "publish each window" if plan.window_ms else "publish one result",
         ),
     )
+
+
+def aggregate_texts(plan: Plan) -> dict[str, str]:
+    """The aggregates as people write them, by their names in the plan.
+
+    >>> from query import Schema, analyze, parse
+    >>> plan = analyze(parse("SELECT COUNT(DISTINCT user) AS users FROM web"), {"web": Schema({}, open=True)})
+    >>> aggregate_texts(plan)
+    {'a0': 'COUNT(DISTINCT user)'}
+    """
+    groups = _groups(plan, _Spelling(_event_columns(plan)))
+    return {one.name: groups(Reference(one.name, one.type)) for one in plan.aggregates}
 
 
 def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
@@ -164,11 +184,25 @@ def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:
 def _groups(plan: Plan, events: _Spelling) -> _Spelling:
     """Keys and aggregates stand for what they are made of."""
     names: dict[str, ast.Expression | ast.Star] = {key.name: events.tree(key.expression) for key in plan.keys}
-    arguments = {argument.name: events.tree(argument.expression) for argument in plan.arguments}
+    arguments = {argument.name: argument.expression for argument in plan.arguments}
     for one in plan.aggregates:
-        argument = ast.Star() if one.argument is None else arguments[one.argument]
-        names[one.name] = ast.Call(one.function.upper(), (argument,))
+        names[one.name] = _aggregate_call(one, None if one.argument is None else arguments[one.argument], events)
     return _Spelling(names)
+
+
+def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Spelling) -> ast.Call:
+    function, where = AGGREGATES[one.function.upper()], None
+    if isinstance(argument, Call) and argument.operator == "filter":
+        condition, argument = argument.operands
+        where = cast("ast.Expression", events.tree(condition))
+        if function.key == "COUNT" and argument == Literal(True, "boolean"):
+            argument = None
+    given = list(one.parameters)
+    while given and len(given) <= len(function.parameters) and given[-1] == function.parameters[len(given) - 1].default:
+        given.pop()
+    constants = [ast.Literal(value, "integer" if isinstance(value, int) else "number") for value in given]
+    first = ast.Star() if argument is None else events.tree(argument)
+    return ast.Call(function.name, (first, *constants), function.distinct, where)
 
 
 class _Spelling:

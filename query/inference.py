@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from query.aggregates import AGGREGATES
 from query.ast import (
     Between,
     Binary,
@@ -116,8 +117,8 @@ class Inference:
                 return Kind(None if type_ == "null" else family(type_), node.span)
             case Column():
                 return self._column(node)
-            case Call(function=function, arguments=arguments):
-                return self._aggregate(node.span, function, arguments)
+            case Call():
+                return self._aggregate(node)
             case Function():
                 return self._function(node)
             case Cast(type=type_):
@@ -209,15 +210,19 @@ class Inference:
             self._columns[column.name] = Kind(fixed, node.span, fixed is not None, declared == "text")
         return self._columns[column.name]
 
-    def _aggregate(self, span: Span, function: str, arguments: tuple[Expression | Star, ...]) -> Kind:
-        if function == "COUNT":
-            return Kind("number", span)
-        argument = arguments[0]
-        assert not isinstance(argument, Star)
-        if function in ("MIN", "MAX"):
-            return self._kinds[id(argument)]
-        self._require(argument, "number")
-        return Kind("number", span)
+    def _aggregate(self, call: Call) -> Kind:
+        function, argument = AGGREGATES[call.aggregate], call.arguments[0]
+        if call.where is not None:
+            self._require(call.where, "boolean")
+        if isinstance(argument, Star):
+            return Kind("number", call.span)
+        kind = self._kinds[id(argument)]
+        if function.takes == "no time" and kind.root().name == "timestamp":
+            message = f"{_shown(argument)} is a time, which {function.name} does not take"
+            raise QueryError(message, self._text, argument.span)
+        if function.takes in ("number", "boolean"):
+            self._require(argument, function.takes)
+        return kind if function.gives == "argument" else Kind(family(function.gives), call.span)
 
     def _require(self, node: Expression | Star, name: str) -> None:
         assert not isinstance(node, Star)

@@ -10,7 +10,7 @@ from query.expression import Reference
 from query.plan import PlanOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from query.plan import Plan
     from query.values import Value
@@ -28,6 +28,15 @@ _PLAIN = {
 _RANKS = {"boolean": 0, "integer": 1, "wide": 1, "double": 1, "string": 2}
 
 
+def order_columns(key: PlanOrder, columns: Sequence[pl.Expr]) -> list[pl.Expr]:
+    """The plain columns of a key of ORDER BY, whose value has become `columns`: where NULL comes first, led by one that
+    says whether there is a value.
+    """
+    if not key.nulls_first:
+        return list(columns)
+    return [columns[0].is_not_null().cast(pl.Int64), *columns]
+
+
 def row_order(plan: Plan) -> tuple[PlanOrder, ...]:
     """The order of a rows plan: ORDER BY, event time, the selected columns. Rows that tie look alike."""
     if plan.kind == "aggregate":
@@ -40,12 +49,16 @@ def row_order(plan: Plan) -> tuple[PlanOrder, ...]:
 
 def directions(keys: Iterable[PlanOrder]) -> list[bool]:
     """Whether each plain column these keys become is descending."""
-    return [key.descending for key in keys for _ in _PLAIN[key.expression.type]]
+    return [
+        descending
+        for key in keys
+        for descending in [False] * key.nulls_first + [key.descending] * len(_PLAIN[key.expression.type])
+    ]
 
 
 def plain_types(keys: Iterable[PlanOrder]) -> list[str]:
     """The type (integer, number or string) of each plain column these keys become."""
-    return [type_ for key in keys for type_ in _PLAIN[key.expression.type]]
+    return [type_ for key in keys for type_ in (*["integer"] * key.nulls_first, *_PLAIN[key.expression.type])]
 
 
 def sort_columns(value: Value, type_: str) -> list[pl.Expr]:

@@ -22,7 +22,9 @@ class OtherStage:
 
     def __init__(self, plan: Plan) -> None:
         output = tuple(column for column in plan.output if _is_of_aggregates(column, plan))
-        self._results = ResultStage(replace(plan, keys=(), output=output, order=(), limit=None)) if output else None
+        self._results = (
+            ResultStage(replace(plan, keys=(), output=output, having=None, order=(), limit=None)) if output else None
+        )
 
     def values(self, frame: pl.DataFrame) -> dict[int, Row]:
         """The columns' values by window. `frame` has a row for each, with its start as `pane` and a column for each

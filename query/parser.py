@@ -139,13 +139,13 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         self._parentheses: dict[int, int] = {}
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        select, read, where, group_by, order_by, limit, window, trees = parts
+        distinct, select, read, where, group_by, having, order_by, limit, window, trees = parts
         source, join = read or (None, None)
         rows, limit_span = limit or (None, Span())
         count, trees_span = trees or (None, Span())
         return Query(
-            tuple(select), source, where, group_by or (), order_by or (), rows, window, join,
-            self._text, limit_span, count, trees_span,
+            tuple(select), source, where, group_by or (), order_by or (), rows, window, join, distinct is not None,
+            having, self._text, limit_span, count, trees_span,
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -195,12 +195,16 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def group_clause(self, _: Meta, parts: list[Expression]) -> tuple[Expression, ...]:
         return tuple(parts)
 
+    def having_clause(self, _: Meta, parts: list[Expression]) -> Expression:
+        return parts[0]
+
     def order_clause(self, _: Meta, parts: list[OrderItem]) -> tuple[OrderItem, ...]:
         return tuple(parts)
 
     def order_item(self, meta: Meta, parts: list[Any]) -> OrderItem:
-        expression, direction = parts
-        return OrderItem(expression, direction is not None and direction.type == "DESC", _span(meta))
+        expression, direction, nulls = parts
+        descending = direction is not None and direction.type == "DESC"
+        return OrderItem(expression, descending, nulls is not None and nulls.type == "NULLS_FIRST", _span(meta))
 
     def limit_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
         return _integer(parts[0]), _span(meta)
@@ -280,14 +284,21 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return expression
 
     def call(self, meta: Meta, parts: list[Any]) -> Call | Function:
-        name, given, _ = parts
+        name, distinct, given, _, where = parts
         function, arguments = _word(name).upper(), tuple(given or ())
         if function not in FUNCTIONS:
-            return Call(function, arguments, _span(meta))
+            return Call(function, arguments, distinct is not None, where, _span(meta))
         if any(isinstance(argument, Star) for argument in arguments):
             hint = f"it is written {FUNCTIONS[function].signature}"
             raise QueryError(f"{function} takes no *", self._text, arguments[0].span, hint=hint)
+        if distinct is not None or where is not None:
+            message = f"{function} is no aggregate: it takes neither DISTINCT nor FILTER"
+            raise QueryError(message, self._text, _span(meta))
         return Function(function, arguments, _span(meta))
+
+    def filter(self, _: Meta, parts: list[Any]) -> Expression:
+        expression: Expression = parts[0]
+        return expression
 
     def column(self, meta: Meta, parts: list[Token]) -> Column:
         return Column(tuple(_word(part) for part in parts), _span(meta))

@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
 from query.ast import App
 from query.expression import encode_expression, operators
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
 from query.printer import format_source
-from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, aggregate_type, family
+from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
 from query.wire import (
+    FIRST_AGGREGATES,
     WIRE_VERSION,
     WIRE_VERSION_OF_APPS,
     WIRE_VERSION_WITHOUT_APPS,
@@ -70,7 +72,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class PlanAggregate:
-    """An aggregate (a0, a1 ...): its function (count, sum, min, max, avg) and the name of its argument.
+    """An aggregate (a0, a1 ...): its function, a key of `query.aggregates.AGGREGATES` in small letters, and the name of
+    its argument.
 
     `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
     """
@@ -79,6 +82,7 @@ class PlanAggregate:
     function: str
     argument: str | None
     type: str
+    parameters: Parameters = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +100,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class PlanOrder:
-    """One key of ORDER BY; NULL is last either way."""
+    """One key of ORDER BY; NULL is last either way unless it is to be first."""
 
     expression: Expression
     descending: bool
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +128,8 @@ class Plan:
 
     `app`: the name of the job whose results are its events; `stream` is what people write for it then.
 
-    A window keeps at most `max_groups` groups. What happens `beyond_groups`: all others are one group together, OTHER,
-    or it is an error.
+    `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups. What
+    happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
 
     `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
     """
@@ -145,6 +150,7 @@ class Plan:
     app: str | None = None
     join: PlanJoin | None = None
     stated_trees: int | None = None
+    having: Expression | None = None
 
     @property
     def trees(self) -> int:
@@ -195,6 +201,12 @@ class Plan:
         }
         if self.stated_trees is not None:
             plan["trees"] = self.stated_trees
+        if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
+            plan["parameters"] = parameters
+        if self.having is not None:
+            plan["having"] = encode_expression(self.having)
+        if nulls_first := [number for number, key in enumerate(self.order) if key.nulls_first]:
+            plan["nulls_first"] = nulls_first
         if self.app is not None:
             plan["app"] = self.app
         if (join := self.join) is not None:
@@ -208,10 +220,13 @@ class Plan:
         return plan
 
     def _version(self) -> int:
+        """The oldest version that has all it needs: agents that know no later one still run it."""
         expressions = [] if self.where is None else [self.where]
         for parts in (self.keys, self.arguments, self.output, self.order):
             expressions += [part.expression for part in parts]
-        if any(is_new(operator) for expression in expressions for operator in operators(expression)):
+        new = self.having is not None or any(key.nulls_first for key in self.order)
+        new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
+        if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
             return WIRE_VERSION
         return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
@@ -256,6 +271,8 @@ class _PlanReader:
         shown = events if message.kind == "rows" else self._window | groups
         where = None if message.where is None else self._read(message.where, events)
         _require(where is None or where.type == "boolean", "its condition is not a condition")
+        having = None if message.having is None else self._read(message.having, shown)
+        _require(having is None or having.type == "boolean", "its HAVING is not a condition")
         output = tuple(Output(name, self._read(expression, shown)) for name, expression in message.output)
         _require(len({one.name for one in output}) == len(output), "two columns of the result have one name")
         plan = Plan(
@@ -268,16 +285,25 @@ class _PlanReader:
             arguments=arguments,
             aggregates=aggregates,
             output=output,
-            order=tuple(PlanOrder(self._read(key, shown), descending) for key, descending in message.order),
+            order=self._order(shown),
             limit=message.limit,
             max_groups=message.max_groups,
             beyond_groups=message.beyond_groups,
             app=message.app,
             join=join,
             stated_trees=message.trees,
+            having=having,
         )
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         return plan
+
+    def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
+        order, nulls_first = self._message.order, self._message.nulls_first
+        _require(all(0 <= number < len(order) for number in nulls_first), "a key of its order is not there")
+        return tuple(
+            PlanOrder(self._read(key, shown), descending, number in nulls_first)
+            for number, (key, descending) in enumerate(order)
+        )
 
     def _join(self) -> PlanJoin | None:
         message = self._message
@@ -300,15 +326,18 @@ class _PlanReader:
     def _aggregate(self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]) -> PlanAggregate:
         name, function, argument = aggregate
         types = {one.name: one.type for one in arguments}
+        _require(function.upper() in AGGREGATES and function.islower(), "it has an aggregate that is not there")
         if argument is None:
             _require(function == "count", "an aggregate has no argument")
             return PlanAggregate(name, function, None, "integer")
         _require(argument in types, "an aggregate has an argument that is not there")
+        given = tuple(self._message.parameters.get(name, ()))
         try:
             aggregate_type(function.upper(), types[argument])
-        except TypeMismatchError as error:
+            parameters = AGGREGATES[function.upper()].complete(given)
+        except (TypeMismatchError, ParameterError) as error:
             raise PlanError(f"not a plan that can run: {error}") from None
-        return PlanAggregate(name, function, argument, types[argument])
+        return PlanAggregate(name, function, argument, types[argument], parameters)
 
     def _check_kind(
         self,
@@ -316,15 +345,18 @@ class _PlanReader:
         arguments: tuple[Argument, ...],
         aggregates: tuple[PlanAggregate, ...],
     ) -> None:
+        wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
+        _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
         names = [key.name for key in keys]
         names += [argument.name for argument in arguments]
         names += [aggregate.name for aggregate in aggregates]
         expected = [*_numbered("k", keys), *_numbered("x", arguments), *_numbered("a", aggregates)]
         _require(names == expected, "a key, argument or aggregate has a wrong name")
+        _require(self._message.parameters.keys() <= set(names), "parameters of an aggregate that is not there")
         if self._message.kind == "aggregate":
             _require(bool(keys or aggregates), "it groups without keys and aggregates")
             return
-        _require(not (keys or arguments or aggregates), "rows are not grouped")
+        _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
 

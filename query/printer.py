@@ -30,7 +30,7 @@ from query.ast import (
 
 _KEYWORDS = (
     "select from where group order sort by limit windowing trees as and or not in like is null true false asc desc"
-    " case distinct between ilike rlike regexp when then else end"
+    " case distinct having between ilike rlike regexp when then else end"
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
 
@@ -46,7 +46,7 @@ def format_query(query: Query) -> str:
     >>> format_query(parse("select a,count(*) from web where b == `x` group by a sort by a"))
     "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
     """
-    clauses = ["SELECT " + ", ".join(map(_select_item, query.select))]
+    clauses = ["SELECT " + "DISTINCT " * query.distinct + ", ".join(map(_select_item, query.select))]
     if query.source is not None:
         clauses.append(f"FROM {format_source(query.source)}")
     if query.join is not None:
@@ -55,6 +55,8 @@ def format_query(query: Query) -> str:
         clauses.append("WHERE " + format_expression(query.where))
     if query.group_by:
         clauses.append("GROUP BY " + ", ".join(map(format_expression, query.group_by)))
+    if query.having is not None:
+        clauses.append("HAVING " + format_expression(query.having))
     if query.order_by:
         clauses.append("ORDER BY " + ", ".join(map(_order_item, query.order_by)))
     if query.limit is not None:
@@ -107,7 +109,7 @@ def _select_item(item: SelectItem) -> str:
 
 
 def _order_item(item: OrderItem) -> str:
-    return format_expression(item.expression) + (" DESC" if item.descending else "")
+    return format_expression(item.expression) + " DESC" * item.descending + " NULLS FIRST" * item.nulls_first
 
 
 def _format(expression: Expression | Star, place: int) -> str:
@@ -127,7 +129,10 @@ def _text(expression: Expression | Star) -> tuple[str, int]:
             return f"CAST({format_expression(operand)} AS {type_})", _ATOM
         case Case():
             return _case(expression), _ATOM
-        case Call(function=function, arguments=arguments) | Function(function=function, arguments=arguments):
+        case Call(function=function, arguments=arguments, distinct=distinct, where=where):
+            only = "" if where is None else f" FILTER (WHERE {format_expression(where)})"
+            return f"{format_name(function)}({'DISTINCT ' * distinct}{_list(arguments)}){only}", _ATOM
+        case Function(function=function, arguments=arguments):
             return f"{format_name(function)}({_list(arguments)})", _ATOM
         case Unary(operator="NOT", operand=operand):
             return f"NOT {_format(operand, _NOT)}", _NOT

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from query.aggregates import AGGREGATES
 from query.canonical import kind_of, physical, text_sort_columns
 from query.expression import Call, Reference, references
-from query.ordering import directions, row_order, sort_columns
+from query.ordering import directions, order_columns, row_order, sort_columns
 from query.plan import PlanOrder
 from query.rows import Rows, Table
 from query.translation import Translator
@@ -59,6 +60,8 @@ class ResultStage:
     def _expressions(self) -> Iterator[Expression]:
         yield from (output.expression for output in self._plan.output)
         yield from (key.expression for key in self._order)
+        if self._plan.having is not None:
+            yield self._plan.having
 
     def _ordered(self, frame: pl.DataFrame, prefix: str) -> pl.DataFrame:
         descending = [False, *directions(self._order)]
@@ -73,7 +76,7 @@ class ResultStage:
         absent = [] if self._plan.keys else sorted(set(panes) - set(frame["pane"]))
         if absent:
             nothing: dict[str, list[int | None]] = {
-                aggregate.name: [0 if aggregate.function == "count" else None] * len(absent)
+                aggregate.name: [AGGREGATES[aggregate.function.upper()].nothing] * len(absent)
                 for aggregate in self._plan.aggregates
             }
             frame = pl.concat([frame, pl.DataFrame({"pane": absent, **nothing})], how="diagonal_relaxed")
@@ -113,11 +116,18 @@ class ResultStage:
             elif name not in texts and name not in values:
                 values[name] = column(name, frame.schema[name], type_)
         translator = Translator(values)
-        sorting = (plain for key in self._order for plain in _sort_columns(key.expression, texts, translator))
+        sorting = (
+            plain
+            for key in self._order
+            for plain in order_columns(key, _sort_columns(key.expression, texts, translator))
+        )
         named = [expression.alias(f"s{n}") for n, expression in enumerate(sorting)]
         for n, output in enumerate(self._plan.output):
             named += _output_columns(f"v{n}", output.expression, texts, translator)
-        return translator.prepare(frame.lazy()).select("pane", *named).collect()
+        if self._plan.having is None:
+            return translator.prepare(frame.lazy()).select("pane", *named).collect()
+        shown = translator.translate(self._plan.having).as_boolean()
+        return translator.prepare(frame.lazy()).filter(shown).select("pane", *named).collect()
 
 
 def _text_columns(frame: pl.DataFrame, types: Mapping[str, str]) -> set[str]:

@@ -68,8 +68,8 @@ def _output_name(item: ast.SelectItem, scope: Scope) -> str:
 def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
     """The query with names given by AS, and positions, replaced by what they stand for.
 
-    That is so in GROUP BY and ORDER BY. A name given with AS wins over a column of that name; in GROUP BY not
-    if it names an aggregate. In ORDER BY it may be part of an expression, but inside an aggregate a name is
+    That is so in GROUP BY, HAVING and ORDER BY. A name given with AS wins over a column of that name; in GROUP BY not
+    if it names an aggregate. In HAVING and ORDER BY it may be part of an expression, but inside an aggregate a name is
     always the column.
     """
     for clause, keys in (("GROUP BY", query.group_by), ("ORDER BY", query.order_by)):
@@ -77,8 +77,24 @@ def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Qu
             raise QueryError(f"{clause} may have at most {KEYS_MAX} keys", query.text, keys[KEYS_MAX].span)
     names = _SelectNames(query, items)
     group_by = tuple(names.in_group_by(key) for key in query.group_by)
+    having = None if query.having is None else names.in_expression(query.having)
     order_by = tuple(replace(item, expression=names.in_order_by(item.expression)) for item in query.order_by)
-    return replace(query, select=tuple(items), group_by=group_by, order_by=order_by)
+    return replace(query, select=tuple(items), group_by=group_by, having=having, order_by=order_by)
+
+
+def distinct_as_groups(query: ast.Query) -> ast.Query:
+    """The query with SELECT DISTINCT as what it is: GROUP BY everything that is selected."""
+    if not query.distinct:
+        return query
+    items = [item.expression for item in query.select if not isinstance(item.expression, ast.Star)]
+    if query.group_by or query.having is not None or any(map(ast.has_call, ast.expressions(query))):
+        hint = "leave DISTINCT out: GROUP BY gives each combination of its keys once"
+        message = "SELECT DISTINCT has neither GROUP BY nor HAVING nor aggregates"
+        raise QueryError(message, query.text, query.select[0].span, hint=hint)
+    if len(items) > KEYS_MAX:
+        message = f"SELECT DISTINCT may give at most {KEYS_MAX} columns"
+        raise QueryError(message, query.text, query.select[KEYS_MAX].span)
+    return replace(query, group_by=tuple(items))
 
 
 class _SelectNames:
@@ -99,14 +115,14 @@ class _SelectNames:
     def in_order_by(self, key: ast.Expression) -> ast.Expression:
         if isinstance(key, ast.Literal):
             return self._at_position(key, "ORDER BY")
-        return self._replaced(key)
+        return self.in_expression(key)
 
-    def _replaced(self, node: ast.Expression) -> ast.Expression:
+    def in_expression(self, node: ast.Expression) -> ast.Expression:
         if isinstance(node, ast.Column):
             return self._named(node)
         if isinstance(node, ast.Call):
             return node
-        return ast.with_operands(node, [self._replaced(child) for child in ast.operands(node)])
+        return ast.with_operands(node, [self.in_expression(child) for child in ast.operands(node)])
 
     def _named(self, column: ast.Column) -> ast.Expression:
         return self._aliases.get(column.parts[0], column) if len(column.parts) == 1 else column

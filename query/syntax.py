@@ -21,6 +21,7 @@ _KEYWORDS = {
     "_ON": "ON",
     "_WHERE": "WHERE",
     "_GROUP": "GROUP BY",
+    "_HAVING": "HAVING",
     "_ORDER": "ORDER BY",
     "_BY": "BY",
     "_LIMIT": "LIMIT",
@@ -43,17 +44,19 @@ _KEYWORDS = {
     "NULL": "NULL",
     "ASC": "ASC",
     "DESC": "DESC",
+    "NULLS_FIRST": "NULLS FIRST",
+    "NULLS_LAST": "NULLS LAST",
 }
-_CLAUSES = ("_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_ORDER", "_LIMIT", "_WINDOWING", "_TREES")
+_CLAUSES = (
+    "_SELECT", "_FROM", "_JOIN", "_WHERE", "_GROUP", "_HAVING", "_ORDER", "_LIMIT", "_WINDOWING", "_TREES",
+)  # fmt: skip
 _RESERVED = ("_SELECT", "_FROM", "_WHERE", "_BY", "_WINDOWING", "_AS", "_AND", "_OR", "_IN", "LIKE", "_IS")
 _OPERATORS = frozenset(("_AND", "_OR", "_IN", "_BETWEEN", "LIKE", "ILIKE", "RLIKE", "_IS", "NOT"))
 _UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 # What other dialects have: the nearest thing ELF QL offers, if any.
 _FOREIGN = {
     "CROSS": "there are JOIN and LEFT JOIN",
-    "DISTINCT": "GROUP BY gives each combination of values once",
     "FULL": "there are JOIN and LEFT JOIN",
-    "HAVING": "",
     "OFFSET": "",
     "OVER": "",
     "RIGHT": "there are JOIN and LEFT JOIN",

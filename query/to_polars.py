@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
+from query.aggregates import AGGREGATES
 from query.expression import Call, references
-from query.ordering import directions, plain_types, row_order, sort_columns
+from query.ordering import directions, order_columns, plain_types, row_order, sort_columns
 from query.translation import Translator
 from query.types import NUMERIC
 from query.values import Value, column
@@ -46,11 +47,12 @@ class EventStage:
             return tuple((key.name, _stored_type(key.type)) for key in self._plan.keys)
         return tuple((f"c{n}", _stored_type(output.type)) for n, output in enumerate(self._plan.output))
 
-    def aggregates(self) -> tuple[tuple[str, str, str | None, str], ...]:
-        """(name, function, argument column or None, argument type) of each aggregate."""
+    def aggregates(self) -> tuple[tuple[str, str, str | None, str, tuple[float | tuple[float, ...], ...]], ...]:
+        """(name, function, argument column or None, argument type, parameters) of each aggregate."""
+        functions = ((one, AGGREGATES[one.function.upper()]) for one in self._plan.aggregates)
         return tuple(
-            (aggregate.name, aggregate.function, aggregate.argument, _stored_type(aggregate.type))
-            for aggregate in self._plan.aggregates
+            (one.name, row.function, one.argument, _stored_type(one.type), row.arguments(one.parameters))
+            for one, row in functions
         )
 
     def order(self) -> tuple[tuple[str, bool, str], ...]:
@@ -59,7 +61,10 @@ class EventStage:
         return tuple((f"o{n}", descending, type_) for n, (descending, type_) in enumerate(plain))
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns."""
+        """The events WHERE keeps: `@time` with keys and arguments, or with order and selected columns.
+
+        Aggregates that look at the time of events find it as `time`.
+        """
         physical = tuple(self._physical(frame, needed.name) for needed in self._plan.event_columns)
         if physical not in self._compiled:
             if len(self._compiled) >= _COMPILED_MAX:
@@ -102,10 +107,14 @@ class _Compiled:
             yield self._stored(key.expression).alias(key.name)
         for argument in plan.arguments:
             yield self._stored(argument.expression).alias(argument.name)
+        if any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
+            yield pl.col("@time").alias("time")
 
     def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:
         plain = [
-            plain for key in order for plain in sort_columns(self._selection.bound(key.expression), key.expression.type)
+            plain
+            for key in order
+            for plain in order_columns(key, sort_columns(self._selection.bound(key.expression), key.expression.type))
         ]
         yield from (expression.alias(f"o{n}") for n, expression in enumerate(plain))
         for n, output in enumerate(plan.output):

@@ -67,6 +67,8 @@ class Translator:
                 return constant(value)
             case Call(operator="in"):
                 return self._in(expression)
+            case Call(operator="filter", operands=(condition, value)):
+                return _where(self.translate(condition), self.translate(value))
             case Call(operator="like" | "ilike" | "rlike" as operator, operands=(text, Literal(value=pattern))):
                 return _like(operator, self.translate(text), pattern)
         operands = [self.translate(operand) for operand in expression.operands]
@@ -166,6 +168,14 @@ def _like(operator: str, text: Value, pattern: object) -> Value:
         return Value(text.expression.str.contains(str(pattern)), "boolean", level=text.level)
     test = matches(text.expression, str(pattern), any_case=operator == "ilike")
     return Value(test, "boolean", level=text.level)
+
+
+def _where(condition: Value, value: Value) -> Value:
+    """The value where the condition is TRUE, NULL elsewhere."""
+    if value.kind == "null":
+        return NULL
+    kept = pl.when(condition.as_boolean()).then(value.expression)
+    return Value(kept, value.kind, value.low, value.high, max(condition.level, value.level))
 
 
 def _in_constants(operand: Value, constants: Sequence[int | float | str | bool]) -> Value:

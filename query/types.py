@@ -12,7 +12,6 @@ TYPES = frozenset(("any", "number", "integer", "string", "boolean", "timestamp")
 NUMERIC = frozenset(("number", "integer"))
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
 ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%"))
-AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 CASTS = {
     "to_string": "string",
     "to_integer": "integer",
@@ -65,6 +64,8 @@ def result_type(operator: str, types: Sequence[str]) -> str:
         if len(types) >= 2 and set(types) == {"string"}:
             return "string"
     elif _accepts(operator, types):
+        if operator == "filter":
+            return types[1]
         if operator in ARITHMETIC or operator == "negate":
             return "integer" if operator != "/" and set(types) == {"integer"} else "number"
         return "boolean"
@@ -113,19 +114,10 @@ def _accepts(operator: str, types: Sequence[str]) -> bool:
         return len(types) == 2 and families == {"number"}
     if operator == "negate":
         return len(types) == 1 and families == {"number"}
+    if operator == "filter":
+        return len(types) == 2 and types[0] == "boolean"
     if operator in ("like", "ilike", "rlike"):
         return list(types) == ["string", "string"]
     if operator == "between":
         return len(types) == 3 and len(families) == 1
     return operator == "is_null" and len(types) == 1
-
-
-def aggregate_type(function: str, argument_type: str) -> str:
-    """The type of an aggregate's result; raises TypeMismatchError when it cannot take such an argument."""
-    if function == "COUNT":
-        return "integer"
-    if function in ("MIN", "MAX"):
-        return argument_type
-    if function in ("SUM", "AVG") and argument_type in NUMERIC:
-        return "number" if function == "AVG" else argument_type
-    raise TypeMismatchError(f"{function} has no meaning for {argument_type}")

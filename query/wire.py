@@ -52,7 +52,9 @@ _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
 _Column = tuple[_Text, _Path, _Type]
 _App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
-_Function = OneOf["count", "sum", "min", "max", "avg"]
+FIRST_AGGREGATES = frozenset(("count", "sum", "min", "max", "avg"))
+"""Those that plans below version 4 have."""
+_Number = int | float
 
 
 class PlanError(Exception):
@@ -80,7 +82,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     where: object
     keys: Annotated[list[tuple[_Text, object]], Meta(max_length=KEYS_MAX)]
     arguments: Annotated[list[tuple[_Text, object]], Meta(max_length=NODES_MAX)]
-    aggregates: Annotated[list[tuple[_Text, _Function, _Text | None]], Meta(max_length=NODES_MAX)]
+    aggregates: Annotated[list[tuple[_Text, _Text, _Text | None]], Meta(max_length=NODES_MAX)]
     output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
     order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
     limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
@@ -89,6 +91,9 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     app: _App | None = None
     join: JoinMessage | None = None
     trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] | None = None
+    parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
+    having: object = None
+    nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
 
 
 def read_message(data: object) -> PlanMessage:

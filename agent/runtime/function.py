@@ -90,10 +90,15 @@ class JobFunction:
         """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
-        for shown in ("output", "order", "limit", "beyond_groups") if self.aggregates else ("beyond_groups",):
-            del plan[shown]
-        plan.pop("trees", None)
+        of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
+        for shown in ("version", "beyond_groups", "trees", *of_groups):
+            plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The aggregates as people write them, by their names in the plan."""
+        return query.aggregate_texts(self.plan)
 
     @property
     def is_shareable(self) -> bool:
@@ -229,6 +234,18 @@ class JobFunction:
         crowded = state.filter(pl.col("pane").is_in(others["pane"].implode())).partition_by("pane")
         return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
 
+    def limited(self, state: pl.DataFrame) -> dict[int, dict[str, int]]:
+        """Aggregates of a limited size that have left something out: by window, and by their names in the plan, in how
+        many groups. O(n).
+        """
+        store = self._empty_store
+        if isinstance(store, cbt.RowBuffer) or state.is_empty():
+            return {}
+        met: dict[int, dict[str, int]] = {}
+        for pane, aggregate, groups in store.layout.limited(state).iter_rows():
+            met.setdefault(pane, {})[aggregate] = groups
+        return met
+
     def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
         folded = self._limit.folded(layout, frame)
         kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
@@ -236,7 +253,7 @@ class JobFunction:
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
         """All groups of a state of one pane, as the query shows them."""
-        every = JobFunction(replace(self.plan, order=(), limit=None)) if self.aggregates else self
+        every = JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 

@@ -151,9 +151,10 @@ class Master:
             counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
         if untimed and counted:
             counted[max(counted)]["malformed"] += untimed["malformed"]
+        limited = function.limited(run.state)
         rows = function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         results = {
-            pane: self._result(pane, rows[pane], others.get(pane), counted[pane], run, version)
+            pane: self._result(pane, rows[pane], others.get(pane), limited.get(pane, {}), counted[pane], run, version)
             for pane in sorted(counted)
         }
         self.roster.forget_left(self.frontier)
@@ -177,10 +178,12 @@ class Master:
         pane: int,
         rows: query.Rows,
         other: OtherGroups | None,
+        limited: dict[str, int],
         counted: dict[str, int],
         run: Run,
         version: InForce,
     ) -> Result:
+        plan = version.function.plan
         size, drives = version.function.plan.window_ms, version.function.drives
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
@@ -200,7 +203,8 @@ class Master:
             coerced=counted["coerced"],
             dropped=counted["dropped"] + (0 if version.function.aggregates else max(0, counted["matched"] - len(rows))),
             other=other,
-            error=None,
+            limited={version.function.texts[name]: groups for name, groups in limited.items()},
+            error=query.relative_error(plan, limited),
             version=version.version.number,
             epoch=self.epoch.counter,
         )

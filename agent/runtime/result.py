@@ -16,7 +16,9 @@ NAMES_MAX = 20
 class Result(msgspec.Struct, frozen=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers.
 
-    `other`: what is in no row, since the window has more groups than its job keeps.
+    `other`: what is in no row, since the window has more groups than its job keeps. `limited`: the aggregates that have
+    met their limit and left values out, with the number of groups where they did. `error`: how far approximate
+    aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact.
     """
 
     app: str
@@ -34,6 +36,7 @@ class Result(msgspec.Struct, frozen=True):
     coerced: int
     dropped: int
     other: OtherGroups | None
+    limited: dict[str, int]
     error: float | None
     version: int
     epoch: int

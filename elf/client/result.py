@@ -17,6 +17,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `rows` are dicts of plain values in the order of the job's columns; the window's bounds are RFC 3339 texts, None
     for a query without WINDOWING. `contributors` of `expected` agents are in it, `missing` names (at most 20) others.
     `other` is what is in no row, since the window has more groups than its job keeps.
+    `limited` are the aggregates that have left values out, with the number of groups where they did; `error` is how far
+    approximate ones may be off in 99 of 100 cases.
     `columns` names those of its rows, which an update of the job may change; `version` counts its updates from 1.
     `pane` (epoch milliseconds) is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
@@ -39,6 +41,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     epoch: int
     other: OtherGroups | None = None
+    limited: dict[str, int] = {}
     columns: list[str] = []
     pane: int = 0
     json: bytes = b""

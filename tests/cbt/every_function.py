@@ -101,6 +101,9 @@ USER_FUNCTIONS.register("spread", Spread())
 USER_FUNCTIONS.register("count_with_nulls", CountWithNulls())
 
 PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
+    "collect": [(3,), (1000,)],
+    "collect_set": [(3,), (1000,)],
+    "count_distinct": [(), (1000,)],
     "histogram": [(10,), ((0, 2.5),)],
     "approx_count_distinct": [(), (4,)],
     "approx_percentile": [(0.5,), (0, 300)],  # sketches that are never shrunk
@@ -194,6 +197,13 @@ def distinct(aggregate: Aggregate, values: Values) -> Any:
     return len(set(texts(values)))
 
 
+def collection(aggregate: Aggregate, values: Values) -> Any:
+    once = {text: (0, value) for text, (_, value) in zip(texts(values), values, strict=True)}
+    chosen = list(once.values()) if aggregate.function == "collect_set" else values
+    ordered = sorted(chosen, key=lambda timed: (timed[0], in_order(timed[1])))
+    return f"[{','.join(texts(ordered)[: aggregate.parameters[0]])}]" if values else None
+
+
 MODELS: dict[str, Callable[[Aggregate, Values], Any]] = {
     "count": lambda _, values: len(values),
     "sum": lambda _, values: float(sum(Fraction(value) for _, value in values)) if values else None,
@@ -211,6 +221,8 @@ MODELS: dict[str, Callable[[Aggregate, Values], Any]] = {
     "bool_and": lambda _, values: all(value for _, value in values) if values else None,
     "every": lambda _, values: all(value for _, value in values) if values else None,
     "bool_or": lambda _, values: any(value for _, value in values) if values else None,
+    "collect": collection,
+    "collect_set": collection,
     "count_distinct": distinct,
     "histogram": histogram,
     "approx_count_distinct": distinct,

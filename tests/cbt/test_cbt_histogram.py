@@ -87,3 +87,14 @@ def test_a_part_can_be_taken_away_again(stays: list[int | None], goes: list[int 
 def test_buckets_that_cannot_be(how: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=f"aggregate 'a': .*{complaint}"):
         histogram([1.0], **how)  # type: ignore[arg-type]
+
+
+def test_beyond_its_reach_a_width_has_one_open_bucket_to_each_side() -> None:
+    pao = Histogram("h", "number", width=10, reach=2)
+    frame = pl.DataFrame({"pane": [0] * 7, "x": [-1e300, -20.1, -20.0, 0.0, 19.9, 20.0, 1e9]})
+    text = lower_items(pao, lift_items(pao, frame, [], "x"), [])["h"].item()
+    assert text == "[[null,-10,3],[0,10,1],[10,20,1],[20,null,2]]"
+
+
+def test_bounds_may_be_as_far_apart_as_doubles_are() -> None:
+    assert histogram([1.0], bounds=[-1e308, 1e308]) == "[[-1e+308,1e+308,1]]"

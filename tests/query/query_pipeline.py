@@ -18,7 +18,7 @@ _DTYPES = {
     type(None): pl.Null,
     datetime: pl.Datetime("ms", "UTC"),
 }
-_FITTING = {"number": (int, float), "string": (str,), "boolean": (bool,)}
+_FITTING = {"integer": (int,), "number": (int, float), "string": (str,), "boolean": (bool,)}
 
 
 def run(text, events, catalog=OPEN, frames=None, table=()):

@@ -61,12 +61,7 @@ as in WINDOWING 30 SECONDS""",
 line 1, column 36: WHERE cannot stand here
   SELECT path FROM web ORDER BY path WHERE status = 1
                                      ^^^^^
-the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, ORDER BY, LIMIT, WINDOWING and TREES""",
-    "SELECT DISTINCT path FROM web": """
-line 1, column 8: ELF QL has no DISTINCT
-  SELECT DISTINCT path FROM web
-         ^^^^^^^^
-GROUP BY gives each combination of values once; a column of this name is written "DISTINCT\"""",
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING and TREES""",
     "SELECT path FROM web WHERE 1 < size < 5": """
 line 1, column 37: comparisons cannot be chained
   SELECT path FROM web WHERE 1 < size < 5
@@ -161,6 +156,81 @@ line 1, column 34: Country is text, not true or false
   SELECT Country FROM orders WHERE Country
                                    ^^^^^^^
 compare it with a string, as in Country = 'true'""",
+    "SELECT MEDIAN(size) FROM web": """
+line 1, column 8: there is no function MEDIAN
+  SELECT MEDIAN(size) FROM web
+         ^^^^^^^^^^^^
+did you mean APPROX_MEDIAN?""",
+    "SELECT APPROX_QUANTILE(size, 95) FROM web": """
+line 1, column 30: q is a number from 0 to 1
+  SELECT APPROX_QUANTILE(size, 95) FROM web
+                               ^^
+as in APPROX_QUANTILE(ms, 0.95)""",
+    "SELECT APPROX_TOP_K(path, status) FROM web": """
+line 1, column 27: all but the first argument of APPROX_TOP_K are numbers as such
+  SELECT APPROX_TOP_K(path, status) FROM web
+                            ^^^^^^
+as in APPROX_TOP_K(path, 2)""",
+    "SELECT HISTOGRAM(size) FROM web": """
+line 1, column 8: HISTOGRAM is written HISTOGRAM(x, width, ...)
+  SELECT HISTOGRAM(size) FROM web
+         ^^^^^^^^^^^^^^^
+as in HISTOGRAM(ms, 100)""",
+    "SELECT HISTOGRAM(size, 1, 10, 5) FROM web": """
+line 1, column 31: the bounds of buckets ascend
+  SELECT HISTOGRAM(size, 1, 10, 5) FROM web
+                                ^
+as in HISTOGRAM(ms, 100)""",
+    "SELECT MIN(DISTINCT size) FROM web": """
+line 1, column 8: MIN takes no DISTINCT
+  SELECT MIN(DISTINCT size) FROM web
+         ^^^^^^^^^^^^^^^^^^
+leave it out: MIN is the same without""",
+    "SELECT COLLECT(time) FROM web": """
+line 1, column 16: time is a time, which COLLECT does not take
+  SELECT COLLECT(time) FROM web
+                 ^^^^""",
+    "SELECT BOOL_AND(size) FROM web": """
+line 1, column 17: size is a number, not true or false
+  SELECT BOOL_AND(size) FROM web
+                  ^^^^""",
+    "SELECT SUM(size) FILTER (WHERE size) FROM web": """
+line 1, column 32: size is a number, not true or false
+  SELECT SUM(size) FILTER (WHERE size) FROM web
+                                 ^^^^""",
+    "SELECT SUM(size) FILTER (WHERE MAX(size) > 1) FROM web": """
+line 1, column 32: MAX cannot be used inside SUM: aggregates do not nest
+  SELECT SUM(size) FILTER (WHERE MAX(size) > 1) FROM web
+                                 ^^^^^^^^^""",
+    "SELECT path FROM web GROUP BY path HAVING status > 1": """
+line 1, column 43: status is neither grouped nor aggregated
+  SELECT path FROM web GROUP BY path HAVING status > 1
+                                            ^^^^^^
+add GROUP BY status, or use an aggregate such as MAX(status)""",
+    "SELECT path FROM web GROUP BY path HAVING COUNT(*)": """
+line 1, column 43: COUNT(*) is a number, not true or false
+  SELECT path FROM web GROUP BY path HAVING COUNT(*)
+                                            ^^^^^^^^""",
+    "SELECT path FROM web ORDER BY path HAVING COUNT(*) > 1": """
+line 1, column 36: HAVING cannot stand here
+  SELECT path FROM web ORDER BY path HAVING COUNT(*) > 1
+                                     ^^^^^^
+the order of clauses is SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, WINDOWING and TREES""",
+    "SELECT path FROM web ORDER BY path NULLS": """
+line 1, column 36: NULLS cannot stand here
+  SELECT path FROM web ORDER BY path NULLS
+                                     ^^^^^
+did you mean NULLS LAST?""",
+    "SELECT DISTINCT path FROM web ORDER BY size": """
+line 1, column 40: size is neither grouped nor aggregated
+  SELECT DISTINCT path FROM web ORDER BY size
+                                         ^^^^
+of SELECT DISTINCT, only what is selected is left: add size to it""",
+    "SELECT DISTINCT path, COUNT(*) FROM web": """
+line 1, column 17: SELECT DISTINCT has neither GROUP BY nor HAVING nor aggregates
+  SELECT DISTINCT path, COUNT(*) FROM web
+                  ^^^^
+leave DISTINCT out: GROUP BY gives each combination of its keys once""",
     "SELECT window_start FROM shop": """
 line 1, column 8: window_start needs WINDOWING
   SELECT window_start FROM shop
@@ -200,6 +270,16 @@ def test_mistakes_are_explained(text):
         ("SELECT *, COUNT(*) FROM web", "status is neither grouped nor aggregated"),
         ("SELECT SUM(*) FROM web", "SUM takes one argument: SUM(column)"),
         ("SELECT COUNT(path, size) FROM web", "COUNT takes one argument: COUNT(column) or COUNT(*)"),
+        ("SELECT COUNT(DISTINCT *) FROM web", "COUNT takes one argument: COUNT(DISTINCT column)"),
+        ("SELECT FIRST(*) FROM web", "FIRST takes one argument: FIRST(column)"),
+        ("SELECT APPROX_COUNT_DISTINCT(path, 3) FROM web", "lg_k is a whole number from 4 to 21"),
+        ("SELECT COLLECT(path, 10001) FROM web", "n is a whole number from 1 to 10,000"),
+        ("SELECT COLLECT(path, 2.5) FROM web", "n is a whole number from 1 to 10,000"),
+        ("SELECT HISTOGRAM(size, -1) FROM web", "the width of a bucket is above 0"),
+        (
+            "SELECT APPROX_TOP_K(path, 10, 5) FROM web",
+            "the 10 most frequent values are found among 10 tracked ones at least",
+        ),
         ("SELECT path.name FROM web", "path has no fields: there is no path.name"),
         ("SELECT path FROM web WHERE path LIKE path", "LIKE needs a pattern in quotes"),
         ("SELECT path FROM web WHERE path LIKE 'a\\'", "a LIKE pattern cannot end with a single \\"),
@@ -267,6 +347,12 @@ def test_long_lines_are_cut_around_the_place():
             "SELECT " + "SUM(" * 10_000 + "a" + ")" * 10_000,
             "this is nested too deeply: more than 100 operations",
         ),
+        (
+            "SELECT " + ", ".join(f"COUNT(DISTINCT a + {n})" for n in range(101)),
+            "COUNT is one too many",
+        ),
+        ("SELECT DISTINCT " + ", ".join(f"a{n}" for n in range(65)), "SELECT DISTINCT may give at most 64 columns"),
+        ("SELECT HISTOGRAM(a, " + ", ".join(map(str, range(1_001))) + ")", "HISTOGRAM is written HISTOGRAM(x, width"),
         ("SELECT " + "9" * 60_000, "this integer does not fit 64 bits"),
         ("SELECT " + ",".join(f"a{n}" for n in range(1_001)), "SELECT may give at most 1,000 columns"),
         ("SELECT a ORDER BY " + ",".join("a" * 65), "ORDER BY may have at most 64 keys"),

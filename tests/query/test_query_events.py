@@ -193,9 +193,9 @@ def test_what_the_stores_are_told():
     stage = EventStage(analyze(query, {"web": Schema({"n": "integer", "time": "timestamp"}, open=True)}))
     assert stage.keys() == (("k0", "any"), ("k1", "boolean"), ("k2", "integer"))
     assert stage.aggregates() == (
-        ("a0", "max", "x0", "integer"),
-        ("a1", "count", None, "integer"),
-        ("a2", "sum", "x1", "number"),
+        ("a0", "max", "x0", "integer", ()),
+        ("a1", "count", None, "integer", ()),
+        ("a2", "sum", "x1", "number", ()),
     )
     assert stage.order() == ()
     rows = EventStage(analyze(parse("SELECT p, b AND c AS d FROM web ORDER BY s LIKE 'a', n DESC"), CATALOG))

@@ -74,6 +74,16 @@ def test_figure_4_parses_as_printed():
         ("SELECT (a = b) = (c < d), (a IS NULL) IN (b)", "SELECT (a = b) = (c < d), (a IS NULL) IN (b)"),
         ("SELECT count(*), Sum(x), NOT NOT a", "SELECT COUNT(*), SUM(x), NOT NOT a"),
         ("SELECT a ORDER BY a, b DESC, c ASC", "SELECT a ORDER BY a, b DESC, c"),
+        ("SELECT a ORDER BY a nulls first, b DESC NULLS  LAST", "SELECT a ORDER BY a NULLS FIRST, b DESC"),
+        ("select distinct a, b", "SELECT DISTINCT a, b"),
+        ("SELECT count(distinct a), f(DISTINCT a, 2)", "SELECT COUNT(DISTINCT a), F(DISTINCT a, 2)"),
+        ("SELECT sum(a) filter (where b > 1) c", "SELECT SUM(a) FILTER (WHERE b > 1) AS c"),
+        ("SELECT a GROUP BY a having count(*) > 1 OR b", "SELECT a GROUP BY a HAVING COUNT(*) > 1 OR b"),
+        (
+            "SELECT COUNT(*) filter, nulls ORDER BY nulls nulls first",
+            "SELECT COUNT(*) AS filter, nulls ORDER BY nulls NULLS FIRST",
+        ),
+        ("SELECT having, first, last WHERE filter = having", 'SELECT "having", first, last WHERE filter = "having"'),
         ("SELECT a LIMIT 0 WINDOWING 1 day", "SELECT a LIMIT 0 WINDOWING 1 DAYS"),
         ("SELECT trees trees 3", 'SELECT "trees" TREES 3'),
         (
@@ -166,7 +176,9 @@ def compound(inner):
         st.builds(ast.Cast, inner, st.sampled_from(["VARCHAR", "BIGINT", "TIMESTAMP"])),
         st.builds(ast.Function, st.sampled_from(["LEFT", "REPLACE", "IF"]), several),
         st.builds(ast.IsNull, inner, st.booleans()),
-        st.builds(ast.Call, st.sampled_from(["SUM", "COUNT", "F G"]), several),
+        st.builds(
+            ast.Call, st.sampled_from(["SUM", "COUNT", "F G"]), several, st.booleans(), st.one_of(st.none(), inner)
+        ),
         st.just(ast.Call("COUNT", (ast.Star(),))),
     )
 
@@ -194,9 +206,11 @@ UNJOINED = st.builds(
     source=st.one_of(st.none(), SOURCES),
     where=st.one_of(st.none(), EXPRESSIONS),
     group_by=st.lists(EXPRESSIONS, max_size=2).map(tuple),
-    order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans()), max_size=2).map(tuple),
+    order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans(), st.booleans()), max_size=2).map(tuple),
     limit=st.one_of(st.none(), st.integers(0, 10**12)),
     window=st.one_of(st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))),
+    distinct=st.booleans(),
+    having=st.one_of(st.none(), EXPRESSIONS),
 )
 QUERIES = queries()
 
@@ -215,12 +229,16 @@ SEEDS = [
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
     "SELECT path, COUNT(*) FROM web GROUP BY path WINDOWING 1 DAY TREES 4",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
+    "SELECT n, COUNT(DISTINCT path) FILTER (WHERE status > 1), HISTOGRAM(status, 1, 2) h FROM web GROUP BY n HAVING "
+    "MIN(n) > 1 ORDER BY COLLECT(path, 5) DESC NULLS FIRST",
+    "SELECT DISTINCT path, status FROM web ORDER BY 2 NULLS FIRST, path LIMIT 3",
     "SELECT t.path, SUM(t.n) FROM app('top') AS t LEFT JOIN app('b') ON t.path = b.path AND t.a = b.a GROUP BY t.path",
 ]
 WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING TREES AND OR NOT IN LIKE IS NULL TRUE AS DESC
 DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999
 CASE WHEN THEN ELSE END BETWEEN ILIKE RLIKE || CAST( EXTRACT( LOWER( COALESCE(
 SECONDS path status time n COUNT( SUM( app( app('b') JOIN LEFT INNER ON b.path ON
+HAVING FILTER (WHERE NULLS FIRST APPROX_QUANTILE( HISTOGRAM( COLLECT( 0.5
 -- é @"""
 FRAGMENTS = st.sampled_from([*WORDS.split(), "\n", "\x00", " "])
 

@@ -23,10 +23,14 @@ QUERIES = [
     "SELECT window_start, a, MIN(b), MAX(b) FROM shop WHERE a IN (b, NULL) OR c IS NOT NULL GROUP BY a, d.e "
     "WINDOWING 1 DAY",
     "SELECT COUNT(*), AVG(status % 7), -SUM(status) FROM web WHERE status IN (200, -9223372036854775808)",
+    "SELECT a, COUNT(DISTINCT b), SUM(c) FILTER (WHERE d), APPROX_QUANTILE(c, 0.9), HISTOGRAM(c, 0, 1.5), COLLECT(b) "
+    "FROM shop GROUP BY a HAVING LAST(c) > 1 AND STDDEV(c) < 9 ORDER BY a DESC NULLS FIRST, 2 LIMIT 3",
+    "SELECT DISTINCT a, b FROM shop ORDER BY b NULLS FIRST",
     "SELECT TRUE, NULL, 'x', a FROM shop GROUP BY a // 2, a",
     "SELECT a, COUNT(*) FROM shop GROUP BY a TREES 4",
 ]
 PLANS = [analyze(parse(query), CATALOG) for query in QUERIES]
+AGGREGATED = PLANS[4]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=QUERIES)
@@ -95,6 +99,67 @@ def test_plans_come_back_as_they_were_sent(plan):
 def test_changed_plans_are_refused(change):
     with pytest.raises(PlanError):
         Plan.from_wire({**PLANS[0].to_wire(), **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"aggregates": [["a0", "COUNT DISTINCT", "x0"]]},
+        {"aggregates": [["a0", "count distinct", None]]},
+        {"aggregates": [["a0", "approx_quantile", "x0"]]},
+        {"aggregates": [["a0", "bool_and", "x0"]]},
+        {"aggregates": [["a0", "count", "x0"]], "parameters": {"a0": [1]}},
+        {"parameters": {"a0": [1]}},
+        {"parameters": {"a3": []}},
+        {"parameters": {"a0": None}},
+        {"parameters": {"a3": [1.5]}},
+        {"parameters": {"a3": [0.5, 10**6]}},
+        {"parameters": {"a3": [0.5, 200.0]}},
+        {"parameters": {"a3": [True]}},
+        {"parameters": {"a3": [float("nan")]}},
+        {"parameters": {"a9": [1]}},
+        {"having": "a0"},
+        {"having": "b"},
+        {"having": [">", "a0"]},
+        {"having": ["value", "string", "x"]},
+        {"nulls_first": [5]},
+        {"nulls_first": [-1]},
+        {"nulls_first": True},
+        {"arguments": [["x0", ["filter", "c", "b"]]]},
+        {"arguments": [["x0", ["filter", "d"]]]},
+    ],
+    ids=str,
+)
+def test_changed_aggregates_are_refused(change):
+    with pytest.raises(PlanError):
+        Plan.from_wire({**AGGREGATED.to_wire(), **change})
+
+
+def test_rows_have_no_having_and_sets_are_limited():
+    rows = analyze(parse("SELECT product FROM shop"), CATALOG).to_wire()
+    with pytest.raises(PlanError, match="rows are not grouped"):
+        Plan.from_wire({**rows, "having": ["value", "boolean", True]})
+    many = {"arguments": [["x0", "b"]], "aggregates": [[f"a{n}", "count distinct", "x0"] for n in range(101)]}
+    bare = {"parameters": {}, "having": None, "output": [["n", "a0"]], "order": [], "nulls_first": []}
+    with pytest.raises(PlanError, match="more than 100"):
+        Plan.from_wire({**AGGREGATED.to_wire(), **bare, **many})
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("SELECT COUNT(*), SUM(a) FROM shop GROUP BY b ORDER BY b DESC", 2),
+        ("SELECT DISTINCT a FROM shop", 2),
+        ("SELECT a, COUNT(*) FROM app('b') GROUP BY a", 3),
+        ("SELECT COUNT(DISTINCT a) FROM shop", 4),
+        ("SELECT COUNT(a) FILTER (WHERE b) FROM shop", 4),
+        ("SELECT COUNT(*) FROM shop HAVING COUNT(*) > 1", 4),
+        ("SELECT a FROM shop ORDER BY a NULLS FIRST", 4),
+        ("SELECT LAST(a) FROM app('b')", 4),
+    ],
+)
+def test_plans_are_of_the_oldest_version_that_has_what_they_need(text, version):
+    assert analyze(parse(text), CATALOG).to_wire()["version"] == version
 
 
 def test_a_limit_of_groups_comes_back_and_plans_from_before_have_the_usual_one():
