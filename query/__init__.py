@@ -6,6 +6,7 @@ from query.errors import QueryError
 from query.explain import Explanation, explain
 from query.joining import JoinStage, TableError
 from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX
+from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
@@ -15,6 +16,7 @@ from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
+from query.vocabulary import functions, keywords
 from query.wire import BeyondGroups, PlanError
 
 __all__ = [
@@ -42,6 +44,9 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
+    "functions",
+    "keywords",
+    "measures",
     "output_names",
     "parse",
     "with_apps",
