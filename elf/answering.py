@@ -24,6 +24,12 @@ class Answerer(Protocol):
 
     def describe(self, stream: str) -> Listing: ...
 
+    def follow(self, app: str, view: View) -> int:
+        """Shows the windows of a job that runs already; the exit code that a command would have."""
+
+    def stop(self, app: str) -> None:
+        """Stops a job."""
+
 
 def answer(text: str, answerer: Answerer, view: View, limits: Limits) -> int:
     """Lets one statement be answered; the exit code that a command would have."""

@@ -38,7 +38,7 @@ def print_explanation(
 ) -> None:
     """Prints it to standard output; raises UsageError for a query that no agent would take."""
     if output not in ("table", "json"):
-        raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object; there is no other form")
+        raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
     explained = explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups)
     if output == "json":
         print(msgspec.json.encode(explained).decode())

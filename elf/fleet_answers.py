@@ -10,7 +10,7 @@ from elf.client.sync_client import SyncClient
 from elf.job_listing import listed_jobs
 from elf.listing import Listing
 from elf.plain_table import Cell
-from elf.query_session import QuerySession
+from elf.query_session import QuerySession, show_followed
 from elf.view import Limits, View
 
 
@@ -61,7 +61,9 @@ class FleetAnswerer:
 
     def streams(self) -> Listing:
         status = self._client.status()
-        rows = [[one.name, one.files, one.events, one.events_per_s, ", ".join(one.paths)] for one in status.streams]
+        rows: list[list[Cell]] = [
+            [one.name, one.files, one.events, one.events_per_s, ", ".join(one.paths)] for one in status.streams
+        ]
         nothing = f"{status.name} has no streams; other agents of its fleet may have some"
         return Listing(["STREAM", "FILES", "EVENTS", "EVENTS/S", "PATHS"], rows, nothing)
 
@@ -71,6 +73,13 @@ class FleetAnswerer:
     def describe(self, stream: str) -> Listing:
         described = self._client.describe(stream)
         return listed_columns(described.columns, is_open=described.open)
+
+    def follow(self, app: str, view: View) -> int:
+        with self._client.follow(app, reconnect=True) as job:
+            return show_followed(job, view, Limits(), self._socket)
+
+    def stop(self, app: str) -> None:
+        self._client.stop(app)
 
 
 def listed_columns(columns: dict[str, str], *, is_open: bool) -> Listing:

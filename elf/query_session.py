@@ -1,4 +1,4 @@
-"""A submitted query, until it ends or is ended."""
+"""A job on this terminal: one that was submitted, until it ends or is ended, and one that is followed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,25 @@ from elf.terminal import printable, tell
 from elf.view import Limits, View
 
 STOP_TIMEOUT_S = 3.0
+
+
+def show_followed(job: SyncJob, view: View, limits: Limits, socket: Path | None) -> int:
+    """Shows the windows of somebody's job until it or the patience is at its end; returns the exit code."""
+    from elf.job_view import JobView  # tables take their time to load, and windows may wait by now
+
+    name = printable(job.app)
+    goes_on = f"runs on: {command_line('stop', job.app, socket)} stops it"
+    try:
+        reason = JobView(job, view, limits).show()
+    except KeyboardInterrupt:
+        tell_interrupted(f"{name}: interrupted, {goes_on}")
+        return 130
+    if reason == "timeout":
+        tell(f"{name}: time is up, {goes_on}")
+        return 124
+    if reason in ("stopped", "nobody", "lost", "failed"):
+        raise JobEndedError(name, reason, job.failure)
+    return 0
 
 
 class QuerySession:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agent.control.messages import ASKED_WINDOWS_MAX
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.terminal import printable, tell
@@ -23,7 +23,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES, short_help="Ask a running job for its last windows.")
-@click.argument("app", metavar="APP")
+@app_argument
 @click.argument("query_text", metavar="[QUERY]", required=False)
 @click.option(
     "--windows", metavar="N", type=click.IntRange(1, ASKED_WINDOWS_MAX), default=1, show_default=True,

@@ -7,20 +7,17 @@ from pathlib import Path
 import click
 
 from elf.asking import (
+    app_argument,
     asking,
-    command_line,
     output_option,
     socket_option,
-    tell_interrupted,
     timeout_option,
     view,
     watch_option,
     windows_option,
 )
-from elf.client.errors import JobEndedError
-from elf.client.sync_client import SyncJob
-from elf.terminal import printable, tell
-from elf.view import Limits, View
+from elf.query_session import show_followed
+from elf.view import Limits
 
 EXAMPLES = """\b
 Examples:
@@ -35,7 +32,7 @@ Exit codes: 0 done, or the job has finished; 1 failed, or the job failed, was st
 
 
 @click.command(epilog=EXAMPLES, short_help="Attach to a running job.")
-@click.argument("app", metavar="APP")
+@app_argument
 @windows_option
 @timeout_option
 @output_option("table", "json", "csv", "plot")
@@ -51,22 +48,4 @@ def follow(
     """
     shown = view(output, watch=watch)
     with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
-        return _show(job, shown, windows, deadline, socket)
-
-
-def _show(job: SyncJob, shown: View, windows: int | None, deadline: float, socket: Path | None) -> int:
-    from elf.job_view import JobView  # tables take their time to load, and windows may wait by now
-
-    name = printable(job.app)
-    goes_on = f"runs on: {command_line('stop', job.app, socket)} stops it"
-    try:
-        reason = JobView(job, shown, Limits(windows, deadline)).show()
-    except KeyboardInterrupt:
-        tell_interrupted(f"{name}: interrupted, {goes_on}")
-        return 130
-    if reason == "timeout":
-        tell(f"{name}: time is up, {goes_on}")
-        return 124
-    if reason in ("stopped", "nobody", "lost", "failed"):
-        raise JobEndedError(name, reason, job.failure)
-    return 0
+        return show_followed(job, shown, Limits(windows, deadline), socket)

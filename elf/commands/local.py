@@ -35,7 +35,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Answer a query over log files, here and now.")
 @click.argument("query_text", metavar="QUERY")
-@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path())
 @click.option(
     "--source", "named", metavar="NAME=PATH", multiple=True,
     help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",

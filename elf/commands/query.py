@@ -38,7 +38,9 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 
 @click.command(epilog=EXAMPLES, short_help="Ask a fleet, and see windows as they close.")
 @click.argument("query_text", metavar="[QUERY]", required=False)
-@click.option("-f", "--file", "file", metavar="FILE", help="Run the statements in FILE; `-` is standard input.")
+@click.option(
+    "-f", "--file", "file", metavar="FILE", type=click.Path(), help="Run the statements in FILE; `-` is standard input."
+)
 @click.option("--app", metavar="NAME", help="The job's name, by which others follow and stop it; else one is made up.")
 @click.option("--once", is_flag=True, help="Over what the logs hold now; then the job ends. Otherwise it goes on.")
 @windows_option
