@@ -75,9 +75,15 @@ class TerminalProcess:
                 pass
             return self.process.wait(max(0.0, deadline - time.monotonic()))
         finally:
+            self.end()
+
+    def end(self) -> None:
+        """Kills the process if it still runs; may be called again."""
+        if self._terminal >= 0:
             os.close(self._terminal)
-            self.process.kill()
-            self.process.wait()
+            self._terminal = -1
+        self.process.kill()
+        self.process.wait()
 
     def cursor_is_visible(self) -> bool:
         return not self._screen.cursor.hidden
