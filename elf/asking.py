@@ -7,20 +7,25 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from elf.client.control_socket import control_socket
 from elf.client.errors import AnswerTimeoutError
 from elf.client.sync_client import SyncClient
-from elf.terminal import printable, tell
+from elf.errors import ElfError, UsageError
+from elf.terminal import can_be_drawn_over, printable, tell
+from elf.view import View
 
 ANSWER_TIMEOUT_S = 15.0
 """Longer than an agent waits for its fleet, so that it can say what it waited for."""
+COMPLETION_TIMEOUT_S = 1.0
+"""How long an agent may take to say what can be completed."""
 NEVER = float("inf")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,13 +40,44 @@ timeout_option = click.option(
 )  # fmt: skip
 
 
+def _job_names(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The fleet's jobs, if the agent tells them at once."""
+    with suppress(ElfError):
+        jobs = SyncClient(control_socket(context.params.get("socket")), COMPLETION_TIMEOUT_S).jobs()
+        names = [job.app for job in jobs if job.app == printable(job.app)]
+        return [CompletionItem(name) for name in names if name.startswith(typed)]
+    return []
+
+
+app_argument = click.argument("app", metavar="APP", shell_complete=_job_names)
+watch_option = click.option(
+    "--watch", is_flag=True, help="On a terminal: each window takes the place of the one before."
+)
+
+
 def output_option(*kinds: str) -> Callable[[Command], Command]:
     """`--output` with these choices; a table is what people get."""
-    described = {"table": "tables for people", "json": "JSON lines for programs", "csv": "CSV of the rows"}
+    described = {
+        "table": "tables for people", "json": "JSON lines for programs", "csv": "CSV of the rows",
+        "plot": "a chart of the first aggregate",
+    }  # fmt: skip
     return click.option(
         "--output", type=click.Choice(kinds), default="table", show_default=True,
         help=f"How to print it: {', '.join(described[kind] for kind in kinds)}.",
     )  # fmt: skip
+
+
+def view(output: str, *, watch: bool) -> View:
+    """How `--output` and `--watch` want windows to be shown; a chart on a terminal is always drawn in place.
+
+    UsageError where nothing can be drawn over.
+    """
+    can = can_be_drawn_over(sys.stdout)
+    if watch and output not in ("table", "plot"):
+        raise UsageError(f"--watch shows a table or, with --output plot, a chart, not {output}")
+    if watch and not can:
+        raise UsageError("--watch needs a terminal: standard output is none that can be drawn over")
+    return View(output, watch or (output == "plot" and can))
 
 
 @contextmanager

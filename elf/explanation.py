@@ -37,8 +37,8 @@ def print_explanation(
     text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups, output: str
 ) -> None:
     """Prints it to standard output; raises UsageError for a query that no agent would take."""
-    if output == "csv":
-        raise UsageError("--explain prints a table or, with --output json, one JSON object; there is no CSV of it")
+    if output not in ("table", "json"):
+        raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
     explained = explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups)
     if output == "json":
         print(msgspec.json.encode(explained).decode())
@@ -50,9 +50,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     """The explanation of a query; its columns are checked when it is submitted."""
     try:
         parsed = query.parse(text)
-        stream = parsed.source.name if parsed.source else NOT_NAMED
-        catalog = {stream: EVERY_COLUMN}
-        plan = query.analyze(parsed, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
+        plan = planned(parsed, max_groups=max_groups, beyond_groups=beyond_groups)
     except query.QueryError as error:
         raise UsageError(str(error)) from None
     parts = query.explain(plan)
@@ -68,6 +66,14 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
         tree=list(parts.tree),
         master=list(parts.master),
     )
+
+
+def planned(
+    parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
+) -> query.Plan:
+    """Its plan, whatever the columns of its stream may be. Raises `query.QueryError`."""
+    stream = parsed.source.name if parsed.source else NOT_NAMED
+    return query.analyze(parsed, {stream: EVERY_COLUMN}, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
 def _table(explained: Explained) -> Table:

@@ -7,28 +7,20 @@ import select
 import stat
 import sys
 import time
-from dataclasses import dataclass
 
 from agent.control.messages import Acknowledged, Ended
 from elf.agent_counts import AgentCounts
 from elf.client.attachment import Disconnected, Reconnected
 from elf.client.result import Result
 from elf.client.sync_client import SyncJob
-from elf.output import result_writer
+from elf.output import ResultWriter, result_writer
 from elf.terminal import printable, tell
+from elf.view import Limits, View
 
 LOOK_AGAIN_S = 1.0
 """How often to look whether anybody still reads the output while no window comes."""
 REPEAT_S = 60.0
 """While an agent stays away, that is said this often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When to end although the job goes on: after so many windows, or at a time (of `time.monotonic`)."""
-
-    windows: int | None
-    deadline: float
 
 
 class JobView:
@@ -37,10 +29,11 @@ class JobView:
     Raises BrokenPipeError when the reader of standard output has gone, even while there is nothing to write.
     """
 
-    def __init__(self, job: SyncJob, output: str, limits: Limits) -> None:
+    def __init__(self, job: SyncJob, view: View, limits: Limits) -> None:
         self._job = job
         self._limits = limits
-        self._writer = result_writer(output, job.columns)
+        self._is_in_place = view.in_place and not job.bounded
+        self._writer = _writer(job, view.output, in_place=self._is_in_place)
         self._counts = AgentCounts(job.app)
         self._name = printable(job.app)
         self._windows = 0
@@ -52,6 +45,7 @@ class JobView:
             return self._show()
         finally:
             self._counts.finish()
+            self._writer.close()
 
     def _show(self) -> str:
         while True:
@@ -64,7 +58,7 @@ class JobView:
                     self._write(update)
                     if self._windows == self._limits.windows:
                         return "enough"
-                case Acknowledged():
+                case Acknowledged() if not (self._is_in_place and self._windows):  # else each window says it
                     self._counts.change(update, time.monotonic())
                 case Disconnected():
                     self._tell_of_loss(update)
@@ -91,8 +85,17 @@ class JobView:
         self._tell(f"{lost.reason}; trying again until it answers")
 
     def _tell(self, text: str) -> None:
+        self._writer.release()
         self._counts.finish()
         tell(f"{self._name}: {text}")
+
+
+def _writer(job: SyncJob, output: str, *, in_place: bool) -> ResultWriter:
+    if output != "plot":
+        return result_writer(output, job.columns, in_place=in_place)
+    from elf.measured import measures_of  # it needs all of ELF QL
+
+    return result_writer(output, job.columns, measures=measures_of(job.query), in_place=in_place)
 
 
 def _raise_if_nobody_reads() -> None:

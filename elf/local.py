@@ -92,8 +92,8 @@ class LocalRun:
         if others := query.apps(parsed):
             hint = 'submit this to a fleet: elf query "..."'
             raise query.QueryError("elf local knows no other jobs", text, others[0].span, hint=hint)
-        self._inputs = self._open(sources)
-        catalog = self._catalog(sources)
+        self._inputs = _open(sources, options)
+        catalog = _catalog(sources, self._inputs)
         self.plan = query.analyze(parsed, catalog, max_groups=options.max_groups, beyond_groups=options.beyond_groups)
         self.columns = query.output_names(self.plan)
         self._inputs = [i for i in self._inputs if self.plan.stream in ("*", i.stream)]
@@ -160,28 +160,6 @@ class LocalRun:
         nothing = "no events between --since and --until" if bounded else "no events"
         return f"no window: {nothing}, {self.master.totals['malformed']:,} malformed lines"
 
-    def _open(self, sources: Sequence[Source]) -> list[_Input]:
-        try:
-            inputs = [self._sniff(source.name, path) for source in sources for path in source.paths]
-        except SourceError as error:
-            raise UsageError(str(error)) from error
-        field = self._options.time_field
-        if field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
-            raise UsageError(f"--time-field {field}: the time of combined logs is always in the field time")
-        return inputs
-
-    def _sniff(self, stream: str, path: str) -> _Input:
-        file = SourceFile(path, stdin=sys.stdin.buffer if sys.stdin else None)
-        options = self._options
-        return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
-
-    def _catalog(self, sources: Sequence[Source]) -> dict[str, query.Schema]:
-        """What is known of each stream: the union of its files."""
-        catalog = {}
-        for source in sources:
-            catalog[source.name] = schema_of([i.format for i in self._inputs if i.stream == source.name])
-        return catalog
-
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
         """Parses in threads, since decoding and columnar work can overlap; events go in one after the other."""
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
@@ -230,6 +208,32 @@ class LocalRun:
             elif column.type not in (known, "string" if known == "text" else "any"):
                 value = _KINDS_OF_VALUES[column.type]
                 self.warnings.append(f"no event has {value} in column {name}, which the query needs: it is NULL")
+
+
+def schemas(sources: Sequence[Source], options: LocalOptions) -> dict[str, query.Schema]:
+    """The columns of each stream, as its files begin. Raises UsageError for sources that are not there."""
+    return _catalog(sources, _open(sources, options))
+
+
+def _open(sources: Sequence[Source], options: LocalOptions) -> list[_Input]:
+    try:
+        inputs = [_sniff(source.name, path, options) for source in sources for path in source.paths]
+    except SourceError as error:
+        raise UsageError(str(error)) from error
+    field = options.time_field
+    if field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
+        raise UsageError(f"--time-field {field}: the time of combined logs is always in the field time")
+    return inputs
+
+
+def _sniff(stream: str, path: str, options: LocalOptions) -> _Input:
+    file = SourceFile(path, stdin=sys.stdin.buffer if sys.stdin else None)
+    return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
+
+
+def _catalog(sources: Sequence[Source], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
+    """What is known of each stream: the union of its files."""
+    return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
 
 
 def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:

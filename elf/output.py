@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 
 import msgspec
@@ -14,6 +14,9 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from elf.chart import ChartWriter
+from elf.completeness import completeness
+from elf.in_place import InPlace
 from elf.terminal import printable, printable_json, tell
 
 if TYPE_CHECKING:
@@ -34,15 +37,44 @@ class ResultWriter(Protocol):
 
     def write(self, result: Result) -> None: ...
 
+    def release(self) -> None:
+        """Other lines may follow: what is drawn in place stays where it is, and the next result comes below."""
+        return
 
-def result_writer(kind: str, columns: Sequence[str], stream: TextIO | None = None) -> ResultWriter:
-    """The writer for an `--output` choice: table, json or csv."""
+    def close(self) -> None:
+        """There are no more results."""
+        return
+
+
+def result_writer(
+    kind: str,
+    columns: Sequence[str],
+    stream: TextIO | None = None,
+    *,
+    measures: Sequence[str] = (),
+    in_place: bool = False,
+) -> ResultWriter:
+    """The writer for an `--output` choice: table, json, csv, or plot, a chart of the first of `measures`.
+
+    `in_place`: a table or a chart replaces the one before, on a terminal that can be drawn over.
+    """
     stream = stream or sys.stdout
     if kind == "json":
         return JsonWriter(stream)
     if kind == "csv":
         return CsvWriter(columns, stream)
-    return TableWriter(columns, terminal(stream))
+    console = terminal(stream)
+    place = InPlace(console) if in_place else None
+    if kind == "plot":
+        return ChartWriter(measures, console, place)
+    return TableWriter(columns, console, place)
+
+
+def write_all(results: Iterable[Result], writer: ResultWriter) -> None:
+    """Shows results that are all there, or come without anything between them."""
+    for result in results:
+        writer.write(result)
+    writer.close()
 
 
 def terminal(stream: TextIO) -> Console:
@@ -59,7 +91,7 @@ class _Terminal(Console):
         raise BrokenPipeError
 
 
-class JsonWriter:
+class JsonWriter(ResultWriter):
     """One result a line, as DESIGN's result line says it; a terminal gets it with what could control it escaped."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -70,7 +102,7 @@ class JsonWriter:
         self._stream.write(self._safe(result.to_json()) + "\n")
 
 
-class CsvWriter:
+class CsvWriter(ResultWriter):
     """A header, then one line a row, each led by its window's start and end where there are windows.
 
     When an update of the job changes the columns, there is a header again. A terminal gets text from logs made safe;
@@ -98,27 +130,42 @@ class CsvWriter:
             tell(": ".join([*window[:1], line]))
 
 
-class TableWriter:
-    """A table a window, with its completeness below."""
+class TableWriter(ResultWriter):
+    """A table a window, with its completeness below; with a place, as much of it as has room there."""
 
-    def __init__(self, columns: Sequence[str], console: Console) -> None:
+    def __init__(self, columns: Sequence[str], console: Console, place: InPlace | None = None) -> None:
         self._columns = columns
         self._console = console
+        self._place = place
 
     def write(self, result: Result) -> None:
-        self._console.print(result_table(result, self._columns, self._console.width))
+        if self._place is None:
+            self._console.print(result_table(result, self._columns, self._console.width))
+        else:
+            self._place.show(result_table(result, self._columns, self._console.width, self._place.lines))
+
+    def release(self) -> None:
+        if self._place is not None:
+            self._place.release()
+
+    def close(self) -> None:
+        self.release()
 
 
-def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
+def result_table(result: Result, columns: Sequence[str], width: int, lines_max: int | None = None) -> Group:
     """One window in a terminal of that width, completeness below: NULL dimmed, log text made safe.
 
-    A table, numbers to the right; one record below the other where a table would have no room.
+    A table, numbers to the right; one record below the other where a table would have no room. Of rows that need more
+    than `lines_max` lines, the first.
     """
     columns = _columns_of(result, columns)
     names = [printable(name) for name in columns]
-    values = [_column(result, name) for name in columns]
+    values = [_column(result, name)[:lines_max] for name in columns]
     cells = [[_cell(value) for value in column] for column in values]
-    if _table_width(names, cells) <= width:
+    is_table = _table_width(names, cells) <= width
+    if lines_max is not None and not is_table:
+        cells = [column[: max(1, lines_max // (len(columns) + 2))] for column in cells]
+    if is_table:
         numeric = [any(map(_is_number, column)) for column in values]
         shown = [_as_table(names, cells, numeric)]
     else:
@@ -126,7 +173,9 @@ def result_table(result: Result, columns: Sequence[str], width: int) -> Group:
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
     other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
     limited = [Text(line, style="dim") for line in in_limited(result.limited)]
-    return Group(*window, *shown, *other, *limited, Text(completeness(result), style="dim"))
+    more = len(result.rows) - len(cells[0]) if cells else 0
+    cut = [Text(f"… {more:,} more rows", style="dim")] if more else []
+    return Group(*window, *shown, *cut, *other, *limited, Text(completeness(result), style="dim"))
 
 
 def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
@@ -170,21 +219,6 @@ def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
     for name, cell in zip(names, row, strict=True):
         record.add_row(Text(name), cell)
     return record
-
-
-def completeness(result: Result) -> str:
-    """What stands behind a result, in one line: agents, events, and everything that is not in it."""
-    parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
-    for word, names in (("missing", result.missing), ("in part", result.partial)):
-        if names:
-            parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
-    counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
-    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
-    if result.dropped:
-        parts.append(f"{result.dropped:,} more rows past the limit")
-    if result.error is not None:
-        parts.append(f"approximate, within {100 * result.error:.2g} %")
-    return " · ".join(parts)
 
 
 def in_other(other: OtherGroups) -> str:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+from typing import TextIO
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -42,6 +43,11 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def can_be_drawn_over(stream: TextIO) -> bool:
+    """Whether it is a terminal that knows how to go back over its lines."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def tell(text: str, end: str = "\n") -> None:

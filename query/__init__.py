@@ -7,6 +7,7 @@ from query.errors import QueryError
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
 from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TREES_MAX
+from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
@@ -16,6 +17,7 @@ from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
+from query.vocabulary import functions, keywords
 from query.wire import BeyondGroups, PlanError
 
 __all__ = [
@@ -45,6 +47,9 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
+    "functions",
+    "keywords",
+    "measures",
     "output_names",
     "parse",
     "relative_error",

@@ -102,6 +102,8 @@ class ClientRequests:
                 connection.send(await self._ask(request))
             case control.GetLog():
                 connection.send(await self._log(request))
+            case control.Describe():
+                connection.send(await self._submissions.describe(request.stream))
             case control.GetJobs():
                 connection.send(control.Jobs([described_job(listing) for listing in self._agent.jobs()]))
             case control.GetStatus():

@@ -109,6 +109,12 @@ class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True)
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)] = 100
 
 
+class Describe(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
+    """Tell the columns that this agent has seen in a stream of its own."""
+
+    stream: Name
+
+
 class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
     """List the fleet's jobs."""
 
@@ -118,7 +124,7 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
 
 
 Request = (
-    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | GetLog | GetJobs | GetStatus
+    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | GetLog | GetJobs | GetStatus
 )  # fmt: skip
 
 
@@ -171,6 +177,14 @@ class Answered(msgspec.Struct, frozen=True, tag="answered"):
     query: str
     columns: list[str]
     windows: list[Window]
+
+
+class Described(msgspec.Struct, frozen=True, tag="described"):
+    """The columns of a stream and their types, as its files show them now. `open`: events may have others too."""
+
+    stream: str
+    columns: dict[str, str]
+    open: bool
 
 
 class Analysed(msgspec.Struct, frozen=True, tag="analysed"):
@@ -313,5 +327,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 Answer = (
-    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Updated | Stopped | Answered | Log | Jobs | Status
+    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Updated | Stopped | Answered | Log
+    | Jobs | Status
 )  # fmt: skip

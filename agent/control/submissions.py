@@ -122,6 +122,15 @@ class Submissions:
         parsed, plan = analysed
         return control.Analysed(ql.format_query(parsed), msgspec.msgpack.encode(plan.to_wire()))
 
+    async def describe(self, name: str) -> control.Described | control.Refused:
+        """The columns of one of this agent's streams."""
+        stream = next((one for one in self._streams if one.name == name), None)
+        if stream is None:
+            has = ", ".join(one.name for one in self._streams) or "none"
+            return control.Refused("usage", f"this agent has no stream {name}; its streams: {has}")
+        schema = await trio.to_thread.run_sync(_schema, stream, abandon_on_cancel=True)
+        return control.Described(name, dict(schema.columns), schema.open)
+
     async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
         """What a job is to compute instead."""
         if isinstance(request, control.UpdateBundle):
@@ -150,9 +159,7 @@ class Submissions:
     def _analyse(self, request: control.Query | control.UpdateJob | control.Analyse) -> tuple[ql.Query, ql.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
         parsed = ql.parse(request.text)
-        catalog = {
-            stream.name: stream_schema(stream.paths, stream.format, stream.time_field) for stream in self._streams
-        }
+        catalog = {stream.name: _schema(stream) for stream in self._streams}
         if isinstance(request, control.Analyse) and request.mapped:
             catalog = dict.fromkeys(catalog, ql.Schema({}, open=True))
         named = parsed.source.name if isinstance(parsed.source, ql.Stream) else None
@@ -198,6 +205,11 @@ class Submissions:
         expected.resolve(notice)
         if expected.is_abandoned and isinstance(notice, Accepted):
             self._pump.do(lambda now: self._agent.stop(app_id, now))
+
+
+def _schema(stream: StreamConfig) -> ql.Schema:
+    """Blocks: looks into files."""
+    return stream_schema(stream.paths, stream.format, stream.time_field)
 
 
 def _bundle(data: bytes) -> Bundle | control.Refused:

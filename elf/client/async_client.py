@@ -16,6 +16,8 @@ from agent.control.messages import (
     Answered,
     Ask,
     BeyondGroups,
+    Describe,
+    Described,
     Ended,
     Follow,
     GetJobs,
@@ -146,6 +148,12 @@ class AsyncClient:
         answer = await self._ask(Ask(app, windows))
         assert isinstance(answer, Answered), "the protocol lets nothing else pass"
         return read_answer(answer)
+
+    async def describe(self, stream: str) -> Described:
+        """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
+        answer = await self._ask(Describe(stream))
+        assert isinstance(answer, Described), "the protocol lets nothing else pass"
+        return answer
 
     async def jobs(self) -> list[Job]:
         """The fleet's jobs, as far as the agent has heard."""

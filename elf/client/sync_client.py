@@ -17,6 +17,8 @@ from agent.control.messages import (
     Answered,
     Ask,
     BeyondGroups,
+    Describe,
+    Described,
     Ended,
     Follow,
     GetJobs,
@@ -151,6 +153,12 @@ class SyncClient:
         answer = self._ask(Ask(app, windows))
         assert isinstance(answer, Answered), "the protocol lets nothing else pass"
         return read_answer(answer)
+
+    def describe(self, stream: str) -> Described:
+        """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
+        answer = self._ask(Describe(stream))
+        assert isinstance(answer, Described), "the protocol lets nothing else pass"
+        return answer
 
     def jobs(self) -> list[Job]:
         """The fleet's jobs, as far as the agent has heard."""

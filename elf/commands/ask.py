@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from agent.control.messages import ASKED_WINDOWS_MAX
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.terminal import printable, tell
@@ -22,13 +23,13 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES, short_help="Ask a running job for its last windows.")
-@click.argument("app", metavar="APP")
+@app_argument
 @click.argument("query_text", metavar="[QUERY]", required=False)
 @click.option(
     "--windows", metavar="N", type=click.IntRange(1, ASKED_WINDOWS_MAX), default=1, show_default=True,
     help=f"Its last N windows, oldest first; a job keeps {ASKED_WINDOWS_MAX}.",
 )  # fmt: skip
-@output_option("table", "json", "csv")
+@output_option("table", "json", "csv", "plot")
 @socket_option
 def ask(app: str, query_text: str | None, windows: int, output: str, socket: Path | None) -> None:
     """Print the last windows of the running job APP, or what a QUERY makes of their rows, and end.
@@ -37,7 +38,7 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
     nothing to print, which is said on standard error. A QUERY reads the rows as the stream `windows`, each with the
     window_start and window_end of its window.
     """
-    from elf.output import result_writer
+    from elf.output import result_writer, write_all
 
     answer = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).ask(app, windows=windows)
     if not answer.windows:
@@ -47,10 +48,14 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
         from elf.window_query import answer_over  # it needs the query engine, which asking does not
 
         columns, results = answer_over(answer.windows, query_text)
-        writer = result_writer(output, columns)
-        for result in results:
-            writer.write(result)
-        return
-    writer = result_writer(output, answer.columns)
-    for window in answer.windows:
-        writer.write(window)
+        write_all(results, result_writer(output, columns, measures=_measures(output, query_text)))
+    else:
+        write_all(answer.windows, result_writer(output, answer.columns, measures=_measures(output, answer.query)))
+
+
+def _measures(output: str, query_text: str) -> Sequence[str]:
+    if output != "plot":
+        return ()
+    from elf.measured import measures_of
+
+    return measures_of(query_text)

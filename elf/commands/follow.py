@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 
 from elf.asking import (
+    app_argument,
     asking,
-    command_line,
     output_option,
     socket_option,
-    tell_interrupted,
     timeout_option,
+    view,
+    watch_option,
     windows_option,
 )
-from elf.client.errors import JobEndedError
-from elf.client.sync_client import SyncJob
-from elf.terminal import printable, tell
+from elf.query_session import show_followed
+from elf.view import Limits
 
 EXAMPLES = """\b
 Examples:
@@ -32,34 +32,20 @@ Exit codes: 0 done, or the job has finished; 1 failed, or the job failed, was st
 
 
 @click.command(epilog=EXAMPLES, short_help="Attach to a running job.")
-@click.argument("app", metavar="APP")
+@app_argument
 @windows_option
 @timeout_option
-@output_option("table", "json", "csv")
+@output_option("table", "json", "csv", "plot")
+@watch_option
 @socket_option
-def follow(app: str, windows: int | None, timeout_s: float | None, output: str, socket: Path | None) -> int:
+def follow(
+    app: str, windows: int | None, timeout_s: float | None, output: str, watch: bool, socket: Path | None
+) -> int:
     """Print the windows of the running job APP as they close, like the command that submitted it.
 
     When the agent that is asked goes away, this is said, and it is asked again until it answers; windows that closed
     in the meantime follow then, and none is printed twice. Ending this command leaves the job alone.
     """
+    shown = view(output, watch=watch)
     with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
-        return _show(job, output, windows, deadline, socket)
-
-
-def _show(job: SyncJob, output: str, windows: int | None, deadline: float, socket: Path | None) -> int:
-    from elf.job_view import JobView, Limits  # tables take their time to load, and windows may wait by now
-
-    name = printable(job.app)
-    goes_on = f"runs on: {command_line('stop', job.app, socket)} stops it"
-    try:
-        reason = JobView(job, output, Limits(windows, deadline)).show()
-    except KeyboardInterrupt:
-        tell_interrupted(f"{name}: interrupted, {goes_on}")
-        return 130
-    if reason == "timeout":
-        tell(f"{name}: time is up, {goes_on}")
-        return 124
-    if reason in ("stopped", "nobody", "lost", "failed"):
-        raise JobEndedError(name, reason, job.failure)
-    return 0
+        return show_followed(job, shown, Limits(windows, deadline), socket)

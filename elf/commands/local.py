@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import click
 from rich.console import Console
@@ -18,7 +19,7 @@ from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
 from elf.group_options import beyond_groups_option, max_groups_option
-from elf.output import result_writer
+from elf.output import result_writer, write_all
 from elf.terminal import printable, tell
 
 AGENTS_MAX = 1024
@@ -34,7 +35,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Answer a query over log files, here and now.")
 @click.argument("query_text", metavar="QUERY")
-@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path())
 @click.option(
     "--source", "named", metavar="NAME=PATH", multiple=True,
     help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",
@@ -50,8 +51,9 @@ Examples:
 @click.option("--until", metavar="TIME", help="Only events before this time.")
 @max_groups_option
 @beyond_groups_option
-@click.option("--output", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True,
-              help="Tables for people, JSON lines with completeness for programs, CSV of the rows.")  # fmt: skip
+@click.option("--output", type=click.Choice(["table", "json", "csv", "plot"]), default="table", show_default=True,
+              help="Tables for people, JSON lines with completeness for programs, CSV of the rows, "
+              "a chart of the first aggregate.")  # fmt: skip
 def local(
     query_text: str,
     files: tuple[str, ...],
@@ -87,16 +89,13 @@ def local(
         run = embedded.LocalRun(query_text, _sources(files, named), options)
     except query.QueryError as error:
         raise UsageError(str(error)) from error
-    writer = result_writer(output, run.columns)
+    writer = result_writer(output, run.columns, measures=query.measures(run.plan))
     with _progress() as progress:
         results = run.results(progress)
         first = next(results, None)
     for warning in run.warnings:
         tell(f"elf local: {printable(warning)}")
-    if first is not None:
-        writer.write(first)
-    for result in results:
-        writer.write(result)
+    write_all(results if first is None else chain([first], results), writer)
     if run.empty_because:
         tell(f"elf local: {run.empty_because}")
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from agent.control.messages import LOG_LINES_MAX
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.terminal import printable, tell
@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES, short_help="Show what the code of a job has said.")
-@click.argument("app", metavar="APP")
+@app_argument
 @click.option(
     "--lines", metavar="N", type=click.IntRange(1, LOG_LINES_MAX), default=100, show_default=True,
     help=f"The last N lines; a job's master keeps {LOG_LINES_MAX}.",

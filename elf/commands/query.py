@@ -1,37 +1,34 @@
-"""`elf query`: one query over a whole fleet, its windows shown as they close."""
+"""`elf query`: queries over a whole fleet, their windows shown as they close."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from agent.control.messages import BeyondGroups
-from elf.asking import (
-    asking,
-    command_line,
-    output_option,
-    socket_option,
-    tell_interrupted,
-    timeout_option,
-    windows_option,
-)
-from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
-from elf.client.sync_client import SyncClient, SyncJob
+from elf.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
 from elf.errors import UsageError
 from elf.group_options import beyond_groups_option, max_groups_option
-from elf.terminal import printable, tell
+from elf.script import Script, script_file, script_text
+from elf.view import Limits
 
-STOP_TIMEOUT_S = 3.0
 EXAMPLES = """\b
 Examples:
   elf query "SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS"
   elf query --once "SELECT path, COUNT(*) AS n FROM access GROUP BY path ORDER BY n DESC LIMIT 10"
   elf query --windows 6 --output csv "SELECT COUNT(*) FROM * WINDOWING 1 MINUTE" > minutes.csv
+  elf query --output plot "SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS"
   elf query --detach --app errors "SELECT path, COUNT(*) FROM access WHERE status >= 500 GROUP BY path
     WINDOWING 1 MINUTE"
   elf query --explain "SELECT product, SUM(clicks) FROM events GROUP BY product WINDOWING 30 SECONDS"
+  elf query "SHOW STREAMS; DESCRIBE access"
+  elf query --once -f report.elf
+  generate-queries | elf query --detach -f -
+
+\b
+Statements: queries, EXPLAIN query, SHOW STREAMS, SHOW JOBS, SHOW FUNCTIONS, DESCRIBE stream. Those that `;`
+separates run one after the other; the first that fails is the last.
 
 \b
 Exit codes: 0 done, 1 failed (also when somebody else stopped the job), 2 the query cannot be run as it is
@@ -40,7 +37,10 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 
 
 @click.command(epilog=EXAMPLES, short_help="Ask a fleet, and see windows as they close.")
-@click.argument("query_text", metavar="QUERY")
+@click.argument("query_text", metavar="[QUERY]", required=False)
+@click.option(
+    "-f", "--file", "file", metavar="FILE", type=click.Path(), help="Run the statements in FILE; `-` is standard input."
+)
 @click.option("--app", metavar="NAME", help="The job's name, by which others follow and stop it; else one is made up.")
 @click.option("--once", is_flag=True, help="Over what the logs hold now; then the job ends. Otherwise it goes on.")
 @windows_option
@@ -50,10 +50,12 @@ written, 124 --timeout, 130 Ctrl-C or SIGTERM, 141 nobody reads the output any m
 @max_groups_option
 @beyond_groups_option
 @click.option("--explain", is_flag=True, help="Print what would run, and where; nothing is submitted.")
-@output_option("table", "json", "csv")
+@output_option("table", "json", "csv", "plot")
+@watch_option
 @socket_option
 def query(
-    query_text: str,
+    query_text: str | None,
+    file: str | None,
     app: str | None,
     once: bool,
     windows: int | None,
@@ -63,6 +65,7 @@ def query(
     beyond_groups: BeyondGroups,
     explain: bool,
     output: str,
+    watch: bool,
     socket: Path | None,
 ) -> int:
     """Run QUERY on every agent that has its stream, and print each window when it closes.
@@ -70,81 +73,28 @@ def query(
     The job ends with this command: with Ctrl-C, after --windows or --timeout, or when the logs are read (--once,
     and queries without WINDOWING). Standard error says how many agents run it.
     """
+    if (query_text is None) == (file is None):
+        raise UsageError("elf query takes either a QUERY or a file of them, -f FILE")
+    script = script_text(query_text) if query_text is not None else script_file(file or "")
     if explain:
-        from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
-
-        print_explanation(query_text, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
-        return 0
+        return _explain(script, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
     if app is not None and not 1 <= len(app) <= 255:
         raise UsageError("--app: a job's name has 1 to 255 characters")
+    if app is not None and len(script.statements) > 1:
+        raise UsageError(f"--app names one job, but there are {len(script.statements):,} statements")
+    from elf.fleet_answers import FleetAnswerer, QueryOptions
+
+    shown = view(output, watch=watch)
+    options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
-    with (
-        asking(socket, timeout_s, unsure) as (client, deadline),
-        client.query(
-            query_text, app=app, once=once, detach=detach, max_groups=max_groups, beyond_groups=beyond_groups
-        ) as job,
-    ):
-        session = _Session(job, client.path, socket, detach=detach)
-        if detach and windows is None and timeout_s is None:
-            return session.leave()
-        return session.show(output, windows, deadline)
+    with asking(socket, timeout_s, unsure) as (client, deadline):
+        return script.run(FleetAnswerer(client, socket, options), shown, Limits(windows, deadline))
 
 
-class _Session:
-    """A submitted job, until it ends or is ended."""
+def _explain(script: Script, *, once: bool, max_groups: int, beyond_groups: BeyondGroups, output: str) -> int:
+    from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
 
-    def __init__(self, job: SyncJob, path: str, socket: Path | None, *, detach: bool) -> None:
-        self._job = job
-        self._path = path
-        self._socket = socket
-        self._detach = detach
-        self._name = printable(job.app)
-
-    def show(self, output: str, windows: int | None, deadline: float) -> int:
-        """Shows windows until the job or the patience is at its end; returns the exit code."""
-        from elf.job_view import JobView, Limits  # tables take their time to load, and the job runs by now
-
-        try:
-            reason = JobView(self._job, output, Limits(windows, deadline)).show()
-        except KeyboardInterrupt:
-            tell_interrupted(f"{self._name}: interrupted")
-            self._end()
-            return 130
-        except ConnectionLostError as error:
-            raise ClientError(f"{error}; {self._command('follow')} goes on if the fleet still runs it") from None
-        match reason:
-            case "enough":
-                self._end(quietly=True)
-            case "timeout":
-                self._tell("time is up")
-                self._end()
-                return 124
-            case "stopped" | "nobody" | "lost" | "failed":
-                raise JobEndedError(self._name, reason, self._job.failure)
-        return 0
-
-    def leave(self) -> int:
-        """Says how to come back; the job's name is all there is on standard output."""
-        click.echo(self._name)
-        self._end()
-        return 0
-
-    def _end(self, *, quietly: bool = False) -> None:
-        """Stops the job and says so, unless all went as it was asked for; detached jobs go on, which is said."""
-        if self._detach:
-            self._tell(f"runs on: {self._command('follow')} shows it, {self._command('stop')} stops it")
-            return
-        try:
-            with suppress(UnknownJobError):  # it has just finished by itself
-                SyncClient(self._path, STOP_TIMEOUT_S).stop(self._job.app)
-        except ClientError as error:
-            self._tell(f"the agent does not say whether the job is stopped: {error}")
-        else:
-            if not quietly:
-                self._tell("stopped")
-
-    def _tell(self, text: str) -> None:
-        tell(f"{self._name}: {text}")
-
-    def _command(self, verb: str) -> str:
-        return command_line(verb, self._job.app, self._socket)
+    for text in script.statements:
+        with script.blamed():
+            print_explanation(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
+    return 0

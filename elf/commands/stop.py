@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from agent.control.messages import Stopped
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
@@ -25,7 +25,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES, short_help="Stop a job.")
-@click.argument("app", metavar="APP")
+@app_argument
 @creator_option
 @output_option("table", "json")
 @socket_option

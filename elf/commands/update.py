@@ -10,7 +10,7 @@ import msgspec
 
 from agent.control.messages import BeyondGroups, Job, Updated
 from agent.runtime.bundle import Contents
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.creator_options import creator_option
@@ -33,7 +33,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES, short_help="Let a running job compute another query.")
-@click.argument("app", metavar="APP")
+@app_argument
 @click.option("--query", "query_text", metavar="QUERY", help="What the job computes from now on.")
 @click.option("--code", "file", metavar="FILE", type=click.Path(path_type=Path),
               help="The job's new file, signed with your key, if it is written in Python.")  # fmt: skip

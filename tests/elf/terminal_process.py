@@ -10,7 +10,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
@@ -21,9 +21,18 @@ READ_BYTES = 65_536
 class TerminalProcess:
     """A process on a terminal of its own. `screens` are the different pictures it has shown, the newest last."""
 
-    def __init__(self, command: Sequence[str], *, columns: int, rows: int, cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        columns: int,
+        rows: int,
+        cwd: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.screens: list[str] = []
         self._screen = pyte.Screen(columns, rows)
+        self._screen.write_process_input = lambda data: os.write(self._terminal, data.encode())  # asked where it is
         self._stream = pyte.ByteStream(self._screen)
         self._terminal, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -36,10 +45,27 @@ class TerminalProcess:
             stdout=inner,
             stderr=inner,
             cwd=cwd,
-            env=environment | {"TERM": "xterm-256color"},
+            env=environment | {"TERM": "xterm-256color"} | dict(variables or {}),
             start_new_session=True,
         )
         os.close(inner)
+
+    @property
+    def screen(self) -> str:
+        """The picture it shows now."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def type(self, keys: str) -> None:
+        """Presses keys, as a terminal sends them."""
+        os.write(self._terminal, keys.encode())
+
+    def until(self, condition: Callable[[str], bool], timeout_s: float) -> str:
+        """Reads until the screen meets the condition; that screen. AssertionError if it takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while not condition(self.screen):
+            if not self._read(deadline):
+                raise AssertionError(f"the command has ended; its screen:\n{self.screen}")
+        return self.screen
 
     def run_to_end(self, timeout_s: float) -> int:
         """Reads until the process has ended; its exit code. AssertionError if it takes too long."""
@@ -49,9 +75,15 @@ class TerminalProcess:
                 pass
             return self.process.wait(max(0.0, deadline - time.monotonic()))
         finally:
+            self.end()
+
+    def end(self) -> None:
+        """Kills the process if it still runs; may be called again."""
+        if self._terminal >= 0:
             os.close(self._terminal)
-            self.process.kill()
-            self.process.wait()
+            self._terminal = -1
+        self.process.kill()
+        self.process.wait()
 
     def cursor_is_visible(self) -> bool:
         return not self._screen.cursor.hidden
@@ -65,7 +97,7 @@ class TerminalProcess:
         except OSError:  # Linux says EIO when nobody has the terminal open any more
             return False
         self._stream.feed(data)
-        picture = "\n".join(line.rstrip() for line in self._screen.display)
+        picture = self.screen
         if data and picture != (self.screens or [""])[-1]:
             self.screens.append(picture)
         return bool(data)

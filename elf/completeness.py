@@ -1,0 +1,25 @@
+"""What stands behind a result, in one line for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from elf.terminal import printable
+
+if TYPE_CHECKING:
+    from elf.output import Result
+
+
+def completeness(result: Result) -> str:
+    """Agents, events, and everything that is not in it."""
+    parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
+    for word, names in (("missing", result.missing), ("in part", result.partial)):
+        if names:
+            parts[0] += f" ({word} {', '.join(printable(name) for name in names)})"
+    counts = {"late": result.late, "malformed": result.malformed, "coerced": result.coerced}
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
+    if result.dropped:
+        parts.append(f"{result.dropped:,} more rows past the limit")
+    if result.error is not None:
+        parts.append(f"approximate, within {100 * result.error:.2g} %")
+    return " · ".join(parts)

@@ -1,0 +1,89 @@
+"""A fleet, asked by way of one agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.control.messages import GROUPS_DEFAULT, BeyondGroups
+from elf.client.sync_client import SyncClient
+from elf.job_listing import listed_jobs
+from elf.listing import Listing
+from elf.plain_table import Cell
+from elf.query_session import QuerySession, show_followed
+from elf.view import Limits, View
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How queries are submitted."""
+
+    app: str | None = None
+    once: bool = False
+    detach: bool = False
+    max_groups: int = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+
+
+class FleetAnswerer:
+    """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
+
+    The streams, and the columns of each, are those of the agent that is asked.
+    """
+
+    def __init__(self, client: SyncClient, socket: Path | None, options: QueryOptions) -> None:
+        self._client = client
+        self._socket = socket
+        self._options = options
+
+    def select(self, text: str, view: View, limits: Limits) -> int:
+        options = self._options
+        with self._client.query(
+            text,
+            app=options.app,
+            once=options.once,
+            detach=options.detach,
+            max_groups=options.max_groups,
+            beyond_groups=options.beyond_groups,
+        ) as job:
+            session = QuerySession(job, self._client.path, self._socket, detach=options.detach)
+            if options.detach and limits.windows is None and limits.deadline == float("inf"):
+                return session.leave()
+            return session.show(view, limits)
+
+    def explain(self, text: str, output: str) -> None:
+        from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
+
+        options = self._options
+        print_explanation(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups, output=output
+        )
+
+    def streams(self) -> Listing:
+        status = self._client.status()
+        rows: list[list[Cell]] = [
+            [one.name, one.files, one.events, one.events_per_s, ", ".join(one.paths)] for one in status.streams
+        ]
+        nothing = f"{status.name} has no streams; other agents of its fleet may have some"
+        return Listing(["STREAM", "FILES", "EVENTS", "EVENTS/S", "PATHS"], rows, nothing)
+
+    def jobs(self) -> Listing:
+        return listed_jobs(self._client.jobs())
+
+    def describe(self, stream: str) -> Listing:
+        described = self._client.describe(stream)
+        return listed_columns(described.columns, is_open=described.open)
+
+    def follow(self, app: str, view: View) -> int:
+        with self._client.follow(app, reconnect=True) as job:
+            return show_followed(job, view, Limits(), self._socket)
+
+    def stop(self, app: str) -> None:
+        self._client.stop(app)
+
+
+def listed_columns(columns: dict[str, str], *, is_open: bool) -> Listing:
+    """The columns of a stream, by name."""
+    note = "events may have others too; what a query does with a column decides its type" if is_open else ""
+    rows: list[list[Cell]] = [[name, kind] for name, kind in sorted(columns.items())]
+    return Listing(["COLUMN", "TYPE"], rows, "no columns seen yet", note)

@@ -1,0 +1,1 @@
+"""`elf shell`: statements typed at a terminal, answered by a fleet or over files."""

@@ -1,0 +1,44 @@
+"""What can be completed: the names that an answerer knows, asked for when they are needed and kept for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from elf.answering import Answerer
+from elf.errors import ElfError
+
+FRESH_S = 10.0
+STREAMS_MAX = 64
+"""Streams whose columns are kept."""
+
+
+class Knowledge:
+    """Names of streams, of jobs, and of a stream's columns. What cannot be had now is what it was, or nothing."""
+
+    def __init__(self, answerer: Answerer, clock: Callable[[], float] = time.monotonic) -> None:
+        self._answerer = answerer
+        self._clock = clock
+        self._known: dict[tuple[str, ...], tuple[float, Sequence[str]]] = {}
+
+    def streams(self) -> Sequence[str]:
+        return self._names(("streams",), lambda: self._answerer.streams().names)
+
+    def jobs(self) -> Sequence[str]:
+        return self._names(("jobs",), lambda: self._answerer.jobs().names)
+
+    def columns(self, stream: str) -> Sequence[str]:
+        return self._names(("columns", stream), lambda: self._answerer.describe(stream).names)
+
+    def _names(self, key: tuple[str, ...], ask: Callable[[], Sequence[str]]) -> Sequence[str]:
+        now = self._clock()
+        asked_at, names = self._known.get(key, (-FRESH_S, ()))
+        if now - asked_at < FRESH_S:
+            return names
+        with suppress(ElfError):
+            names = ask()
+        if len(self._known) > STREAMS_MAX:
+            self._known.clear()
+        self._known[key] = (self._clock(), names)
+        return names

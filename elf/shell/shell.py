@@ -1,0 +1,172 @@
+"""The loop of `elf shell`: reads what is typed, lets it be answered, and outlives what goes wrong with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.filters import Condition, completion_is_selected
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from elf.answering import Answerer, answer
+from elf.errors import ElfError, UsageError
+from elf.script import script_text
+from elf.shell.completion import ShellCompleter
+from elf.shell.highlighting import STYLE, StatementLexer
+from elf.shell.knowledge import Knowledge
+from elf.shell.shell_commands import COMMANDS, FORMATS
+from elf.shell.vocabulary import Vocabulary
+from elf.statements import is_ended
+from elf.terminal import can_be_drawn_over, printable, tell
+from elf.view import Limits, View
+
+PROMPT, CONTINUED = "elf> ", "...> "
+
+
+class Shell:
+    """Statements and commands of one person, until they leave.
+
+    `patient` answers what is typed; `brief`, which must not take long, says what can be completed.
+    """
+
+    def __init__(self, patient: Answerer, brief: Answerer, history: Path | None) -> None:
+        self._answerer = patient
+        self._output = "table"
+        self._watches = can_be_drawn_over(sys.stdout)
+        self._tells_time = False
+        self._leaves = False
+        vocabulary = Vocabulary()
+        self._prompt: PromptSession[str] = PromptSession(
+            PROMPT,
+            multiline=True,
+            prompt_continuation=CONTINUED,
+            history=_history(history),
+            lexer=StatementLexer(vocabulary),
+            style=STYLE,
+            completer=ThreadedCompleter(ShellCompleter(Knowledge(brief), vocabulary)),
+            complete_while_typing=False,
+            key_bindings=_keys(),
+        )
+
+    def run(self) -> int:
+        """Returns the exit code when Ctrl-D or `\\q` ends it."""
+        while not self._leaves:
+            try:
+                self.handle(self._prompt.prompt())
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                break
+        return 0
+
+    def handle(self, text: str) -> None:
+        """Answers one input: a command, or statements, of which the first that fails is the last."""
+        text = text.strip()
+        began = time.monotonic()
+        try:
+            if text.startswith("\\"):
+                self._command(text)
+            elif text:
+                script_text(text).run(self._answerer, self._view, Limits())
+        except ElfError as error:
+            tell("\n".join(printable(line) for line in str(error).split("\n")))
+        except BrokenPipeError:
+            self._leaves = True
+        if self._tells_time and text:
+            tell(f"{time.monotonic() - began:.3f} s")
+
+    @property
+    def _view(self) -> View:
+        return View(self._output, self._watches and self._output in ("table", "plot"))
+
+    def _command(self, text: str) -> None:
+        verb, _, argument = text.removesuffix(";").strip().partition(" ")
+        argument = argument.strip()
+        command = COMMANDS.get(verb)
+        if command is None:
+            raise UsageError(rf"there is no command {verb}: \? lists those there are")
+        if bool(argument) != bool(command.argument):
+            raise UsageError(f"{verb} takes one {command.argument}" if command.argument else f"{verb} takes nothing")
+        match verb:
+            case r"\?":
+                _print_help()
+            case r"\q":
+                self._leaves = True
+            case r"\follow":
+                self._answerer.follow(argument, self._view)
+            case r"\stop":
+                self._answerer.stop(argument)
+                tell(f"{printable(argument)}: stopped")
+            case r"\o" | r"\watch" | r"\timing":
+                self._set(verb, argument)
+            case _:
+                answer(_statement(verb, argument), self._answerer, self._view, Limits())
+
+    def _set(self, verb: str, argument: str) -> None:
+        match verb:
+            case r"\o" if argument not in FORMATS:
+                raise UsageError(rf"\o knows no {argument}: the formats are {', '.join(FORMATS)}")
+            case r"\o":
+                self._output = argument
+                tell(f"windows are printed as {argument}")
+            case r"\watch":
+                self._watches = not self._watches
+                tell("windows replace each other" if self._watches else "windows follow each other")
+            case _:
+                self._tells_time = not self._tells_time
+                tell(f"timing is {'on' if self._tells_time else 'off'}")
+
+
+def _statement(verb: str, argument: str) -> str:
+    if verb == r"\d":
+        quoted = argument.replace('"', '""')
+        return f'DESCRIBE "{quoted}"'
+    return f"SHOW {verb[1:].upper()}"
+
+
+def _print_help() -> None:
+    from elf.output import terminal
+    from elf.plain_table import plain_table
+
+    rows = [[f"{name} {command.argument}".rstrip(), command.does] for name, command in COMMANDS.items()]
+    terminal(sys.stdout).print(plain_table(["COMMAND", "WHAT IT DOES"], rows))
+    tell("Statements end with ; and may have many lines. Ctrl-C stops a query, or gives up what is typed.")
+
+
+def _history(path: Path | None) -> History:
+    """A file that its owner alone may read; where there can be none, what is typed is remembered until the end."""
+    if path is None:
+        return InMemoryHistory()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(0o600)
+        with path.open("a"):
+            return FileHistory(path)
+    except OSError as error:
+        tell(f"{printable(str(path))}: {(error.strerror or str(error)).lower()}: the history ends with this shell")
+        return InMemoryHistory()
+
+
+def _keys() -> KeyBindings:
+    """Enter takes a completion, ends a command, and a statement that has its `;`; else it begins a new line."""
+    keys = KeyBindings()
+
+    @Condition
+    def is_done() -> bool:
+        text = get_app().current_buffer.document.text.strip()
+        return not text or text.startswith("\\") or is_ended(text)
+
+    @keys.add("enter", filter=is_done & ~completion_is_selected)
+    def _accept(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @keys.add("enter", filter=completion_is_selected)
+    def _take(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
+    return keys

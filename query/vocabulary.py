@@ -1,0 +1,31 @@
+"""The words of ELF QL, for those who complete or colour what people type."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from query.types import AGGREGATES
+
+_TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*)\\b/i$", re.MULTILINE)
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """The grammar's own words, in capitals.
+
+    >>> {"SELECT", "OUTER", "SECOND", "SECONDS"} <= keywords()
+    True
+    """
+    found = set()
+    for terminal in _TERMINAL.finditer(files("query").joinpath("grammar.lark").read_text(encoding="utf-8")):
+        pattern = terminal["words"].replace(r"\s", " ")
+        singular = {word.upper() for word in re.findall("[a-z]{2,}", pattern)}
+        found |= singular | {f"{word}S" for word in singular if ")s?" in pattern}
+    return frozenset(found)
+
+
+def functions() -> tuple[str, ...]:
+    """The names that can be called."""
+    return AGGREGATES

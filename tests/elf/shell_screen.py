@@ -1,0 +1,66 @@
+"""`elf shell` on a real terminal, used as a person uses it: keys in, a screen out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from terminal_process import TerminalProcess
+
+PATIENCE_S = 30.0
+COLUMNS, ROWS = 100, 40
+TAB, ENTER, UP, CTRL_C, CTRL_D = "\t", "\r", "\x1b[A", "\x03", "\x04"
+
+
+class ShellScreen:
+    """A running shell."""
+
+    def __init__(self, terminal: TerminalProcess) -> None:
+        self._terminal = terminal
+
+    def type(self, keys: str) -> None:
+        self._terminal.type(keys)
+
+    def until(self, condition: Callable[[str], bool] | str) -> str:
+        """Waits for a text, or for what meets a condition; the screen then."""
+        if isinstance(condition, str):
+            text = condition
+            return self._terminal.until(lambda screen: text in screen, PATIENCE_S)
+        return self._terminal.until(condition, PATIENCE_S)
+
+    def prompts(self) -> str:
+        """Waits until the shell waits for a statement."""
+        return self.until(lambda screen: screen.rstrip().split("\n")[-1].strip() == "elf>")
+
+    def leave(self) -> int:
+        """Ctrl-D at an empty prompt; the exit code."""
+        self.type(CTRL_D)
+        return self._terminal.run_to_end(PATIENCE_S)
+
+    def cursor_is_visible(self) -> bool:
+        return self._terminal.cursor_is_visible()
+
+    @property
+    def process_id(self) -> int:
+        return self._terminal.process.pid
+
+    def ends(self) -> int:
+        """Waits for the end; the exit code."""
+        return self._terminal.run_to_end(PATIENCE_S)
+
+
+@contextmanager
+def shell(*arguments: str, history: Path) -> Iterator[ShellScreen]:
+    """`elf shell ARGUMENTS`, at its first prompt; killed if it still runs in the end."""
+    terminal = TerminalProcess(
+        [sys.executable, "-m", "elf", "shell", *arguments], columns=COLUMNS, rows=ROWS,
+        variables={"ELF_HISTORY": str(history)},
+    )  # fmt: skip
+    screen = ShellScreen(terminal)
+    try:
+        screen.prompts()
+        yield screen
+    finally:
+        terminal.end()

@@ -1,0 +1,94 @@
+"""How texts are taken apart into statements, and what each asks for."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import query
+from elf.errors import UsageError
+from elf.statements import Describe, Explain, Select, Show, is_ended, read_statement, statements, words
+
+TEXTS = st.text(st.sampled_from("ab1 \n;'\"`-(.@é"), max_size=60)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" ; \n;-- only ; a comment", []),
+        ("SELECT 1", ["SELECT 1"]),
+        ("SELECT 1;", ["SELECT 1"]),
+        ("a;b;", ["a", "  b"]),
+        ("a;\n b ; c", ["a", "  \n b ", "\n     c"]),
+        ("SELECT 'it''s; one' -- ; not here\n, \";\" FROM a", ["SELECT 'it''s; one' -- ; not here\n, \";\" FROM a"]),
+        ("a 'never closed; b", ["a 'never closed; b"]),
+    ],
+)
+def test_semicolons_separate_statements_but_not_in_strings_and_comments(text: str, expected: list[str]) -> None:
+    assert statements(text) == expected
+
+
+def test_an_error_names_the_place_in_the_whole_text() -> None:
+    second = statements("SELECT COUNT(*) FROM a;\n\n  SELECT FROM b; SELECT 1")[1]
+    with pytest.raises(query.QueryError) as raised:
+        query.parse(second)
+    assert (raised.value.line, raised.value.column) == (3, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"), [("a;", True), ("a; -- b", True), ("a", False), ("a ';", False), ("", False)]
+)
+def test_a_statement_ends_with_a_semicolon_outside_of_strings(text: str, ended: bool) -> None:
+    assert is_ended(text) is ended
+
+
+def test_statements_are_told_apart_by_their_first_word() -> None:
+    assert read_statement(" show Jobs") == Show("JOBS")
+    assert read_statement("SHOW STREAMS -- all") == Show("STREAMS")
+    assert read_statement('describe "a ""b"""') == Describe('a "b"')
+    assert read_statement("DESCRIBE web") == Describe("web")
+    assert read_statement("-- why\nEXPLAIN SELECT 1") == Explain("-- why\n        SELECT 1")
+    assert read_statement("SELECT 1") == Select("SELECT 1")
+    assert read_statement("show_me") == Select("show_me")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words_"),
+    [
+        ("SHOW", "line 1, column 5", "STREAMS, JOBS or FUNCTIONS"),
+        ("SHOW tables", "line 1, column 6", "SHOW knows no tables"),
+        ("\n DESCRIBE a b", "line 2, column 13", "b means nothing here"),
+        ("DESCRIBE 12", "line 1, column 10", "12 is no name"),
+        ("DESCRIBE '" + "x" * 500, "line 1, column 10", "x… is no name"),
+    ],
+)
+def test_what_is_none_is_refused_with_its_place(text: str, place: str, words_: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_statement(text)
+    assert str(raised.value).startswith(place)
+    assert words_ in str(raised.value)
+    assert "^" in str(raised.value)
+
+
+@given(TEXTS)
+def test_words_are_all_of_the_text(text: str) -> None:
+    found = list(words(text))
+    assert "".join(word.text for word in found) == text
+    assert all(word.text == text[word.start : word.end] for word in found)
+
+
+@given(TEXTS)
+def test_taken_apart_again_a_statement_is_one(text: str) -> None:
+    for statement in statements(text):
+        assert statements(statement) == [statement]
+
+
+def test_a_megabyte_of_quotes_is_taken_apart_at_once() -> None:
+    began = time.monotonic()
+    for text in ("'" * 1_000_001, "''a" * 300_000, "`'\"" * 300_000, ";" * 1_000_000):
+        statements(text)
+    assert time.monotonic() - began < 20
