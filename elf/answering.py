@@ -53,4 +53,5 @@ def functions() -> Listing:
     """What queries can call."""
     import query  # the whole of ELF QL, which asking does not need
 
-    return Listing(["FUNCTION"], [[name] for name in sorted(query.functions())], "there are no functions")
+    rows = [[name, *about] for name, about in query.functions().items()]
+    return Listing(["FUNCTION", "WRITTEN", "GIVES"], rows, "there are no functions")

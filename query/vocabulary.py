@@ -6,7 +6,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from query.types import AGGREGATES
+from query.aggregates import AGGREGATES
+from query.functions import FUNCTIONS
 
 _TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*)\\b/i$", re.MULTILINE)
 
@@ -26,6 +27,8 @@ def keywords() -> frozenset[str]:
     return frozenset(found)
 
 
-def functions() -> tuple[str, ...]:
-    """The names that can be called."""
-    return AGGREGATES
+def functions() -> dict[str, tuple[str, str]]:
+    """What can be called, by name, in alphabetical order: how that is written, and what it gives."""
+    aggregates = {row.key: (row.signature, row.doc) for row in AGGREGATES.values()}
+    scalars = {row.name: (row.signature, row.doc) for row in FUNCTIONS.values()}
+    return dict(sorted((aggregates | scalars).items()))

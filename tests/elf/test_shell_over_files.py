@@ -57,13 +57,13 @@ def test_a_statement_of_several_lines_is_completed_and_answered(screen: ShellScr
 
 
 def test_an_error_shows_its_place_and_the_shell_goes_on(screen: ShellScreen) -> None:
-    screen.type("SHOW FUNCTIONS; SELECT product," + ENTER + "  SUM(clicks FROM logs; SHOW STREAMS;" + ENTER)
+    screen.type("SHOW STREAMS; SELECT product," + ENTER + "  SUM(clicks FROM logs; SHOW FUNCTIONS;" + ENTER)
     shown = screen.until("^^").split("\n")
     at = next(number for number, line in enumerate(shown) if line.startswith("line 2, column 14:"))
     assert shown[at + 1] == "    SUM(clicks FROM logs"
     assert shown[at + 2].index("^") == shown[at + 1].index("FROM")
-    assert any("SUM" in line for line in shown[:at]), "what comes before the error is answered"
-    assert not any("PATHS" in line for line in shown), "what comes after it is not"
+    assert any("PATHS" in line for line in shown[:at]), "what comes before the error is answered"
+    assert not any("WRITTEN" in line for line in shown), "what comes after it is not"
     screen.type("SELECT nothing FROM lgs;" + ENTER)
     screen.until("did you mean logs?")
     screen.type("SHOW STREAMS;" + ENTER)
