@@ -12,7 +12,7 @@ from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
 from query.join_condition import join_keys
 from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
-from query.operations import operation
+from query.operations import REGEXES_MAX, is_regex, operation
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.printer import format_expression, format_name
 from query.scope import Scope, sources_of
@@ -73,6 +73,7 @@ class _Analysis:
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
+        self._regexes: set[int] = set()
         self._columns: dict[str, Column] = {}
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
@@ -314,6 +315,10 @@ class _Analysis:
     def _call(
         self, node: ast.Expression, operator: str, operands: list[Expression], *, negated: bool = False
     ) -> Expression:
+        if is_regex(operator):
+            self._regexes.add(id(node))
+        if len(self._regexes) > REGEXES_MAX:
+            raise self._error(f"a query may have at most {REGEXES_MAX} regular expressions", node.span)
         try:
             call = operation(operator, operands)
         except ConstantError as error:
