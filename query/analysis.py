@@ -322,7 +322,8 @@ class _Analysis:
         try:
             call = operation(operator, operands)
         except ConstantError as error:
-            raise self._error(str(error), _constant_place(node)) from None
+            hint = f"as in {FUNCTIONS[operator].example}" if operator in FUNCTIONS else None
+            raise self._error(str(error), _constant_place(node), hint) from None
         except TypeMismatchError as error:
             if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
                 raise

@@ -55,7 +55,8 @@ line 1, column 19: this regular expression cannot be used: unclosed group
     "SELECT IP_IN(path, '10.0.0.1/8') FROM web": """
 line 1, column 20: this is no network, as '10.0.0.0/8' or '2001:db8::/32' are: 10.0.0.1/8 has host bits set
   SELECT IP_IN(path, '10.0.0.1/8') FROM web
-                     ^^^^^^^^^^^^""",
+                     ^^^^^^^^^^^^
+as in IP_IN('10.1.2.3', '10.0.0.0/8', 'fc00::/7')""",
     "SELECT COALESCE(a, b) FROM shop": """
 line 1, column 8: nothing says whether COALESCE(a, b) is a text or a number
   SELECT COALESCE(a, b) FROM shop
