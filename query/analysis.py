@@ -14,7 +14,7 @@ from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
 from query.join_condition import join_keys
 from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, WINDOW_DAYS_MAX, check_limits
-from query.operations import operation
+from query.operations import REGEXES_MAX, is_regex, operation
 from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.printer import format_expression
 from query.scope import Scope, sources_of
@@ -75,6 +75,7 @@ class _Analysis:
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
+        self._regexes: set[int] = set()
         self._columns: dict[str, Column] = {}
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
@@ -324,10 +325,15 @@ class _Analysis:
     def _call(
         self, node: ast.Expression, operator: str, operands: list[Expression], *, negated: bool = False
     ) -> Expression:
+        if is_regex(operator):
+            self._regexes.add(id(node))
+        if len(self._regexes) > REGEXES_MAX:
+            raise self._error(f"a query may have at most {REGEXES_MAX} regular expressions", node.span)
         try:
             call = operation(operator, operands)
         except ConstantError as error:
-            raise self._error(str(error), _constant_place(node)) from None
+            hint = f"as in {FUNCTIONS[operator].example}" if operator in FUNCTIONS else None
+            raise self._error(str(error), _constant_place(node), hint) from None
         except TypeMismatchError as error:
             if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
                 raise

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from query.expression import Call, Literal
 from query.functions import FUNCTIONS, ConstantError
-from query.functions.regexes import check_regex
+from query.functions.regexes import NAMES, REGEXES_MAX, check_regex
 from query.like import PatternError, check_pattern
 from query.types import PLAIN_OPERATORS, result_type
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from query.expression import Expression
+
+__all__ = ["REGEXES_MAX", "is_new", "is_regex", "operation"]
 
 LIKES = ("like", "ilike", "rlike")
 
@@ -26,6 +28,11 @@ def operation(operator: str, operands: Sequence[Expression]) -> Call:
     if operator in LIKES:
         _check_pattern(operator, operands[1])
     return Call(operator, tuple(operands), type_)
+
+
+def is_regex(operator: str) -> bool:
+    """Whether it compiles a regular expression, of which a query has at most REGEXES_MAX."""
+    return operator == "rlike" or operator in NAMES
 
 
 def is_new(operator: str) -> bool:

@@ -30,7 +30,7 @@ from query.limits import (
     SELECT_MAX,
     WINDOW_DAYS_MAX,
 )
-from query.operations import is_new, operation
+from query.operations import REGEXES_MAX, is_new, is_regex, operation
 from query.types import TypeMismatchError
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class ExpressionReader:
     def __init__(self, version: int) -> None:
         self._version = version
         self._nodes = 0
+        self._regexes = 0
 
     def read(self, data: object, scope: Mapping[str, str], depth: int = 1) -> Expression:
         """The expression over names of known types; raises PlanError."""
@@ -144,6 +145,9 @@ class ExpressionReader:
             case [str(operator), *operands]:
                 if self._version < WIRE_VERSION and is_new(operator):
                     raise PlanError(f"plans of version {self._version} have no {operator[:40]}")
+                self._regexes += is_regex(operator)
+                if self._regexes > 2 * REGEXES_MAX:
+                    raise PlanError("the plan has too many regular expressions")
                 return _call(operator, tuple(self.read(operand, scope, depth + 1) for operand in operands))
         raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
 

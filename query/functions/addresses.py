@@ -1,9 +1,9 @@
-"""Functions of IP addresses: Python reads each distinct address of a frame once. `::ffff:a.b.c.d` is IPv4."""
+"""Functions of IP addresses: IPv4 in Polars, each distinct IPv6 one in Python. `::ffff:a.b.c.d` is IPv4."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 import polars as pl
 
@@ -13,17 +13,8 @@ from query.values import Value
 ADDRESS_CHARACTERS_MAX = 60
 NETWORKS_MAX = 100
 BITS_OF_IPV6 = 48
-
-
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    if len(text) > ADDRESS_CHARACTERS_MAX:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
+_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"^(?:{_BYTE}\.){{3}}{_BYTE}$"
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
@@ -34,42 +25,66 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         raise ConstantError(f"this is no network, as '10.0.0.0/8' or '2001:db8::/32' are: {reason}") from None
 
 
-def _on_addresses(
-    arguments: Arguments, compute: Callable[[IPv4Address | IPv6Address], Scalar], dtype: pl.DataType, kind: str
-) -> Value:
-    """What Python makes of each distinct address; NULL of what is none."""
+def _ipv4(arguments: Arguments) -> Value:
+    """The number of an IPv4 address, NULL of any other text."""
+    text = arguments.bound(0).expression.str.replace("^(?i:::ffff:)", "")
+    parts = pl.when(text.str.contains(_IPV4)).then(text).str.split_exact(".", 3).struct
+    number = pl.lit(0, dtype=pl.Int64)
+    for place in range(4):
+        number = number * 256 + parts.field(f"field_{place}").cast(pl.Int64)
+    return arguments.bind(arguments.result(number, "integer"))
+
+
+def _on_ipv6(text: pl.Expr, compute: Callable[[IPv6Address], Scalar], dtype: pl.DataType) -> pl.Expr:
+    """What Python makes of each distinct IPv6 address; NULL of what is none."""
+
+    def one(text: str) -> Scalar:
+        try:
+            return compute(IPv6Address(text[:ADDRESS_CHARACTERS_MAX]))
+        except ValueError:
+            return None
 
     def computed(texts: pl.Series) -> pl.Series:
         distinct = texts.unique().drop_nulls()
-        results = [None if (one := _address(text)) is None else compute(one) for text in distinct]
-        return texts.replace_strict(distinct, pl.Series(results, dtype=dtype), default=None, return_dtype=dtype)
+        results = pl.Series([one(text) for text in distinct], dtype=dtype)
+        return texts.replace_strict(distinct, results, default=None, return_dtype=dtype)
 
-    expression = arguments.expression(0).map_batches(computed, return_dtype=dtype, is_elementwise=True)
-    return arguments.result(expression, kind)
+    candidates = pl.when(text.str.contains(":", literal=True)).then(text)
+    return candidates.map_batches(computed, return_dtype=dtype, is_elementwise=True)
 
 
 def _is_in(arguments: Arguments) -> Value:
+    number = _ipv4(arguments)
     networks = [_network(arguments.text(place)) for place in range(1, len(arguments))]
-
-    def inside(address: IPv4Address | IPv6Address) -> bool:
-        return any(address in network for network in networks)
-
-    return _on_addresses(arguments, inside, pl.Boolean(), "boolean")
+    inside = pl.lit(False)
+    for network in networks:
+        if isinstance(network, IPv4Network):
+            inside |= number.expression.is_between(int(network.network_address), int(network.broadcast_address))
+    of_ipv6 = [network for network in networks if isinstance(network, IPv6Network)]
+    other = _on_ipv6(
+        arguments.expression(0), lambda address: any(address in network for network in of_ipv6), pl.Boolean()
+    )
+    return Value(pl.when(number.expression.is_not_null()).then(inside).otherwise(other), "boolean", level=number.level)
 
 
 def _version(arguments: Arguments) -> Value:
-    return _on_addresses(arguments, lambda address: address.version, pl.Int64(), "integer")
+    number = _ipv4(arguments)
+    other = _on_ipv6(arguments.expression(0), lambda address: address.version, pl.Int64())
+    version = pl.when(number.expression.is_not_null()).then(pl.lit(4, dtype=pl.Int64)).otherwise(other)
+    return Value(version, "integer", level=number.level)
 
 
 def _truncated(arguments: Arguments) -> Value:
-    bits = {4: arguments.number(1, 32), 6: arguments.number(2, BITS_OF_IPV6)}
+    number, zeros = _ipv4(arguments), 128 - arguments.number(2, BITS_OF_IPV6)
+    start = number.expression - number.expression % 2 ** (32 - arguments.number(1, 32))
+    parts = [(start // 256**place % 256).cast(pl.String) for place in (3, 2, 1, 0)]
 
-    def start_of(address: IPv4Address | IPv6Address) -> str:
-        size = address.max_prefixlen
-        kept = int(address) >> (size - bits[address.version]) << (size - bits[address.version])
-        return str(type(address)(kept))
+    def start_of(address: IPv6Address) -> str:
+        return str(IPv6Address(int(address) >> zeros << zeros))
 
-    return _on_addresses(arguments, start_of, pl.String(), "string")
+    other = _on_ipv6(arguments.expression(0), start_of, pl.String())
+    truncated = pl.when(number.expression.is_not_null()).then(pl.concat_str(parts, separator=".")).otherwise(other)
+    return Value(truncated, "string", level=number.level)
 
 
 def _check_networks(constants: Sequence[Scalar]) -> None:

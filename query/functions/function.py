@@ -42,7 +42,10 @@ class Parameter:
 
 
 class Arguments:
-    """The physical values a function gets, as Polars expressions of the type it wants."""
+    """The physical values a function gets, as Polars expressions of the type it wants.
+
+    What a function uses more than once has to be bound, or nested calls would grow exponentially.
+    """
 
     def __init__(self, values: Sequence[Value], given: Sequence[Expression], bind: Bind) -> None:
         self.values = list(values)
@@ -67,9 +70,9 @@ class Arguments:
         return self.values[place].as_double()
 
     def whole(self, place: int) -> pl.Expr:
-        """A number cut to an integer of 32 bits: no text is that long."""
+        """A bound number cut to an integer of 32 bits: no text is that long."""
         limit = 2**31 - 1
-        return self.expression(place).clip(-limit, limit).cast(pl.Int64)
+        return self.bound(place).expression.clip(-limit, limit).cast(pl.Int64)
 
     def text(self, place: int) -> str:
         """A constant text."""

@@ -12,8 +12,11 @@ from query.functions.function import Arguments, ConstantError, Function, Scalar,
 from query.values import Value
 
 PATTERN_CHARACTERS_MAX = 1_000
-REPETITIONS_MAX = 1_000
-"""The most that counted repetitions, one inside another, may multiply to."""
+SIZE_MAX = 2_000
+"""Of a pattern with its counted repetitions written out. More takes long to compile."""
+REGEXES_MAX = 100
+"""In one query: with patterns of the largest size, a few seconds are spent on compiling them."""
+_CLASS_SIZE = 15
 REPLACEMENT_CHARACTERS_MAX = 1_000
 _TOKENS = re.compile(r"\\.|\[(?:\\.|\[:|:\]|[^\]\\])*\]|\{(\d*),?(\d*)\}|.", re.DOTALL)
 _REFERENCE = re.compile(r"\$(\$|\d+|\{\d+\})?")
@@ -25,8 +28,8 @@ def check_regex(pattern: str) -> None:
     """Raise ConstantError unless Polars can run the pattern within bounds. Linear, but for compiling it once."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ConstantError(f"a regular expression may have at most {PATTERN_CHARACTERS_MAX:,} characters")
-    if _repetitions(pattern) > REPETITIONS_MAX:
-        raise ConstantError(f"its counted repetitions multiply to more than {REPETITIONS_MAX:,}")
+    if _size(pattern) > SIZE_MAX:
+        raise ConstantError("this regular expression is too large with its repetitions written out")
     try:
         pl.select(pl.lit("").str.contains(pattern))
     except pl.exceptions.PolarsError as error:
@@ -35,25 +38,26 @@ def check_regex(pattern: str) -> None:
         raise ConstantError(f"this regular expression cannot be used: {told}") from None
 
 
-def _repetitions(pattern: str) -> int:
-    """What the counted repetitions of a pattern multiply to at most, where they are inside each other."""
-    # For each open group, and the whole: the most inside of it, and of its last closed part.
-    stack = [[1, 1]]
+def _size(pattern: str) -> int:
+    """About how large a pattern is once counted repetitions are written out; a class of characters counts more."""
+    # For each open group, and the whole: its size so far, and that of its last part.
+    stack = [[0, 0]]
     for token in _TOKENS.finditer(pattern):
         text = token[0]
         if text == "(":
-            stack.append([1, 1])
-        elif text == ")":
-            inner = stack.pop()[0] if len(stack) > 1 else 1
-            stack[-1] = [max(stack[-1][0], inner), inner]
+            stack.append([0, 0])
+        elif text == ")" and len(stack) > 1:
+            inner, _ = stack.pop()
+            stack[-1] = [stack[-1][0] + inner, inner]
         elif text[0] == "{" and len(text) > 1:
             digits = token[2] or token[1]
             times = int(digits[:6]) if digits else 1
-            last = stack[-1][1] * max(1, times)
-            stack[-1] = [max(stack[-1][0], last), last]
-        else:
-            stack[-1][1] = 1
-    return max(most for most, _ in stack)
+            total, last = stack[-1]
+            stack[-1] = [total + last * max(0, times - 1), last * times]
+        elif text not in ("+", "*", "?"):
+            part = _CLASS_SIZE if len(text) > 1 or text == "." else 1
+            stack[-1] = [stack[-1][0] + part, part]
+    return sum(total for total, _ in stack)
 
 
 def _groups(pattern: str) -> int:
@@ -124,3 +128,4 @@ FUNCTIONS = (
         r"REGEXP_REPLACE('/shop/17', '\d+', 'N')", '"/shop/N"', check=_check_replacement,
     ),
 )  # fmt: skip
+NAMES = frozenset(function.name for function in FUNCTIONS)

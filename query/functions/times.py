@@ -38,7 +38,7 @@ def _start(time: pl.Expr, size_ms: int, origin_ms: int = 0) -> pl.Expr:
 
 
 def _truncated(arguments: Arguments) -> Value:
-    unit, time = arguments.text(0).lower(), arguments.expression(1)
+    unit, time = arguments.text(0).lower(), arguments.bound(1).expression
     if unit in _CALENDAR:
         time = in_calendar(time).dt.truncate(_CALENDAR[unit]).to_physical()
     else:
@@ -60,7 +60,7 @@ def interval_ms(interval: Scalar) -> int:
 
 
 def _bucket(arguments: Arguments) -> Value:
-    return arguments.result(_start(arguments.expression(1), interval_ms(arguments.constant(0))), "integer")
+    return arguments.result(_start(arguments.bound(1).expression, interval_ms(arguments.constant(0))), "integer")
 
 
 def _check_interval(constants: Sequence[Scalar]) -> None:
@@ -85,12 +85,12 @@ def _check_word(
 
 def _part(arguments: Arguments) -> Value:
     part = _PARTS[arguments.text(0).lower()]
-    return arguments.result(part(in_calendar(arguments.expression(1))).cast(pl.Int64), "integer")
+    return arguments.result(part(in_calendar(arguments.bound(1).expression)).cast(pl.Int64), "integer")
 
 
 def _part_of(name: str) -> Compute:
     def compute(arguments: Arguments) -> Value:
-        return arguments.result(_PARTS[name](in_calendar(arguments.expression(0))).cast(pl.Int64), "integer")
+        return arguments.result(_PARTS[name](in_calendar(arguments.bound(0).expression)).cast(pl.Int64), "integer")
 
     return compute
 
@@ -101,6 +101,7 @@ def _same(arguments: Arguments) -> Value:
 
 def _from_seconds(arguments: Arguments) -> Value:
     # Half a millisecond up, so that 0.1 s is 100 ms.
+    arguments.bound(0)
     milliseconds = (arguments.double(0) * 1_000).round().clip(-2e18, 2e18).cast(pl.Int64, strict=False)
     known = pl.when(milliseconds.is_between(SHOWN_MIN, SHOWN_MAX)).then(milliseconds)
     return arguments.result(known, "integer")

@@ -27,12 +27,13 @@ def _form_decoded(texts: pl.Series) -> pl.Series:
 
 def _parameter(arguments: Arguments) -> Value:
     name = pl.escape_regex(arguments.text(1))
-    url = arguments.bound(0).expression
     # The first of its name, also if nothing is after it.
-    found = url.str.extract(rf"^[^?#]*\?(?:[^#]*?&)??{name}(=[^&#]*|&|#|$)")
+    pairs = arguments.expression(0).str.extract(_QUERY).str.extract(rf"(?:^|&){name}(=[^&]*|&|$)")
+    bound = arguments.bind(arguments.result(pairs, "string"))
+    found = bound.expression
     value = pl.when(found.str.starts_with("=")).then(found.str.slice(1)).otherwise(pl.lit(""))
     known = pl.when(found.is_not_null()).then(value)
-    return arguments.result(on_distinct(known, known.str.contains("[%+]"), _form_decoded), "string")
+    return Value(on_distinct(known, known.str.contains("[%+]"), _form_decoded), "string", level=bound.level)
 
 
 def on_distinct(text: pl.Expr, needed: pl.Expr, convert: object) -> pl.Expr:

@@ -21,13 +21,21 @@ CLASSES = (
 
 
 def _class(arguments: Arguments) -> Value:
-    text = arguments.bound(0).expression
+    text = arguments.expression(0)
+    return arguments.result(text.map_batches(_classes, return_dtype=pl.String, is_elementwise=True), "string")
+
+
+def _classes(texts: pl.Series) -> pl.Series:
+    """The class of each text; each distinct one is looked at once."""
+    distinct = texts.unique().drop_nulls()
+    text = pl.col(texts.name)
     result = pl.lit("other")
     for name, words in reversed(CLASSES):
         found = text.str.contains_any(list(words), ascii_case_insensitive=True)
         result = pl.when(found).then(pl.lit(name)).otherwise(result)
     said = pl.when(text.str.strip_chars().is_in(["", "-"])).then(pl.lit("none")).otherwise(result)
-    return arguments.result(pl.when(text.is_not_null()).then(said), "string")
+    classes = distinct.to_frame().select(said.alias("class"))["class"]
+    return texts.replace_strict(distinct, classes, default=None, return_dtype=pl.String)
 
 
 FUNCTIONS = (

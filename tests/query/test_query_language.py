@@ -57,6 +57,19 @@ def test_figure_4_parses_as_printed():
         ("SELECT TRUE, false, Null", "SELECT TRUE, FALSE, NULL"),
         ("SELECT a NOT IN (1, 'b', c)", "SELECT a NOT IN (1, 'b', c)"),
         ("SELECT a LIKE 'x%', a NOT LIKE '_'", "SELECT a LIKE 'x%', a NOT LIKE '_'"),
+        ("SELECT a between 1 And b+1 AND c", "SELECT a BETWEEN 1 AND b + 1 AND c"),
+        ("SELECT a Not Between (b and c) AND d", "SELECT a NOT BETWEEN (b AND c) AND d"),
+        ("SELECT a ilike 'x', a NOT regexp 'y'", "SELECT a ILIKE 'x', a NOT RLIKE 'y'"),
+        ("SELECT a||b || c = d", "SELECT a || b || c = d"),
+        ("SELECT case a when 1 then 2 end", "SELECT CASE a WHEN 1 THEN 2 END"),
+        (
+            "SELECT CASE WHEN a THEN b WHEN c THEN d ELSE e END x",
+            "SELECT CASE WHEN a THEN b WHEN c THEN d ELSE e END AS x",
+        ),
+        ("SELECT try_cast(a AS int), Cast (b as string)", "SELECT CAST(a AS BIGINT), CAST(b AS VARCHAR)"),
+        ("SELECT extract(HOUR FROM a), lower(b)", "SELECT DATE_PART('hour', a), LOWER(b)"),
+        ("SELECT cast, extract, left, when FROM x", 'SELECT cast, extract, left, "when" FROM x'),
+        ("SELECT start, end FROM x WHERE start < end", 'SELECT start, "end" FROM x WHERE start < "end"'),
         ("SELECT a IS NULL, a+1 IS NOT NULL", "SELECT a IS NULL, a + 1 IS NOT NULL"),
         ("SELECT (a = b) = (c < d), (a IS NULL) IN (b)", "SELECT (a = b) = (c < d), (a IS NULL) IN (b)"),
         ("SELECT count(*), Sum(x), NOT NOT a", "SELECT COUNT(*), SUM(x), NOT NOT a"),
@@ -116,6 +129,9 @@ NAMES = st.one_of(
             "1st",
             "a.b",
             "distinct",
+            "end",
+            "between",
+            "cast",
             "@",
         ]
     ),
@@ -129,11 +145,15 @@ LITERALS = st.one_of(
     st.just(ast.Literal(None, "null")),
 )
 COLUMNS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: ast.Column(tuple(parts)))
-OPERATORS = ["+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
+OPERATORS = ["||", "+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
 
 
 def is_number(node):
     return isinstance(node, ast.Literal) and node.type in ("integer", "number") and node.value >= 0
+
+
+def branches(inner):
+    return st.lists(st.tuples(inner, inner), min_size=1, max_size=2).map(tuple)
 
 
 def compound(inner):
@@ -145,7 +165,11 @@ def compound(inner):
         # Minus before a number is a negative number.
         st.builds(ast.Unary, st.just("-"), inner.filter(lambda node: not is_number(node))),
         st.builds(ast.In, inner, several, st.booleans()),
-        st.builds(ast.Like, inner, inner, st.booleans()),
+        st.builds(ast.Like, inner, inner, st.booleans(), st.sampled_from(["LIKE", "ILIKE", "RLIKE"])),
+        st.builds(ast.Between, inner, inner, inner, st.booleans()),
+        st.builds(ast.Case, st.none() | inner, branches(inner), st.none() | inner),
+        st.builds(ast.Cast, inner, st.sampled_from(["VARCHAR", "BIGINT", "TIMESTAMP"])),
+        st.builds(ast.Function, st.sampled_from(["LEFT", "REPLACE", "IF"]), several),
         st.builds(ast.IsNull, inner, st.booleans()),
         st.builds(
             ast.Call, st.sampled_from(["SUM", "COUNT", "F G"]), several, st.booleans(), st.one_of(st.none(), inner)
@@ -195,6 +219,8 @@ CATALOG = {"web": Schema({"status": "integer", "path": "string", "time": "timest
 SEEDS = [
     FIGURE_4,
     "SELECT path, COUNT(*) n FROM web WHERE status >= 500 AND path NOT LIKE '/x%' GROUP BY path ORDER BY n",
+    "SELECT CASE status WHEN 1 THEN LOWER(path) ELSE path || 'x' END FROM web WHERE CAST(n AS DOUBLE) BETWEEN 1 AND 2",
+    "SELECT EXTRACT(hour FROM time), SUBSTR(path, 2, 3) FROM web WHERE path RLIKE '^/[a-z]+' OR path NOT ILIKE '/A%'",
     "SELECT * FROM web WHERE time IN ('2024-01-01', NULL) LIMIT 5 WINDOWING 1 DAY",
     "SELECT MAX(status) / SUM(n) - 1.5e3, window_start FROM web GROUP BY 2 WINDOWING 5 MINUTES;",
     "SELECT n, COUNT(DISTINCT path) FILTER (WHERE status > 1), HISTOGRAM(status, 1, 2) h FROM web GROUP BY n HAVING "
@@ -204,6 +230,7 @@ SEEDS = [
 ]
 WORDS = """SELECT FROM WHERE GROUP ORDER BY LIMIT WINDOWING AND OR NOT IN LIKE IS NULL TRUE AS DESC
 DISTINCT CASE ( ) , ; * + - / // % = == <> < 'a' ` ' " . .. 1 1.5 1e9 99999999999999999999
+CASE WHEN THEN ELSE END BETWEEN ILIKE RLIKE || CAST( EXTRACT( LOWER( COALESCE(
 SECONDS path status time n COUNT( SUM( app( app('b') JOIN LEFT INNER ON b.path ON
 HAVING FILTER (WHERE NULLS FIRST APPROX_QUANTILE( HISTOGRAM( COLLECT( 0.5
 -- é @"""
