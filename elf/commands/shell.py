@@ -21,18 +21,19 @@ from elf.terminal import printable, tell
 if TYPE_CHECKING:
     from elf.shell.shell import Shell
 
-EXAMPLES = r"""
-\b
+EXAMPLES = """\b
 Examples:
   elf shell
   elf shell --socket /run/elf/control.sock
   elf shell --local access.log error.json
+
 \b
 In the shell:
   SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS;
   SHOW STREAMS;
   DESCRIBE access;
-  \?
+  \\?
+
 \b
 Exit codes: 0 you left, 1 no such files, 2 no terminal, 130 SIGTERM.
 """

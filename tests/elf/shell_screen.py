@@ -24,7 +24,7 @@ class ShellScreen:
         self._terminal.type(keys)
 
     def until(self, condition: Callable[[str], bool] | str) -> str:
-        """Waits for a text, perhaps one that the terminal has folded, or for what meets a condition; the screen then."""
+        """Waits for a text, which the terminal may have folded, or for what meets a condition; the screen then."""
         if isinstance(condition, str):
             text = condition
             return self._terminal.until(lambda screen: text in screen or text in screen.replace("\n", ""), PATIENCE_S)
