@@ -9,7 +9,8 @@ from importlib.resources import files
 from query.aggregates import AGGREGATES
 from query.functions import FUNCTIONS
 
-_TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*)\\b/i$", re.MULTILINE)
+_TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*?)(?:\\b|\(\?=\\s\*\\\(\))/i$", re.MULTILINE)
+_OPTIONAL_BEGINNING = re.compile(r"\((\w+)\)\?(\w+)")
 
 
 @cache
@@ -21,8 +22,8 @@ def keywords() -> frozenset[str]:
     """
     found = set()
     for terminal in _TERMINAL.finditer(files("query").joinpath("grammar.lark").read_text(encoding="utf-8")):
-        pattern = terminal["words"].replace(r"\s", " ")
-        singular = {word.upper() for word in re.findall("[a-z]{2,}", pattern)}
+        pattern = _OPTIONAL_BEGINNING.sub(r"\2 \1\2", terminal["words"].replace(r"\s", " "))
+        singular = {word.upper() for word in re.findall("[a-z_]{2,}", pattern)}
         found |= singular | {f"{word}S" for word in singular if ")s?" in pattern}
     return frozenset(found)
 

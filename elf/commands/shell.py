@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,18 +18,22 @@ from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
 from elf.terminal import printable, tell
 
-EXAMPLES = r"""
-\b
+if TYPE_CHECKING:
+    from elf.shell.shell import Shell
+
+EXAMPLES = """\b
 Examples:
   elf shell
   elf shell --socket /run/elf/control.sock
   elf shell --local access.log error.json
+
 \b
 In the shell:
   SELECT status, COUNT(*) FROM access GROUP BY status WINDOWING 10 SECONDS;
   SHOW STREAMS;
   DESCRIBE access;
-  \?
+  \\?
+
 \b
 Exit codes: 0 you left, 1 no such files, 2 no terminal, 130 SIGTERM.
 """
@@ -51,11 +55,12 @@ def shell(files: tuple[str, ...], local: bool, socket: Path | None) -> int:
         raise UsageError("elf shell takes files with --local only: else it asks a fleet")
     if local and not files:
         raise UsageError("elf shell --local takes one LOGFILE or more")
-    signal.signal(signal.SIGTERM, _leave)
-    return _over_files(files) if local else _with_fleet(socket)
+    typed = _over_files(files) if local else _with_fleet(socket)
+    signal.signal(signal.SIGTERM, typed.terminate)
+    return typed.run()
 
 
-def _with_fleet(socket: Path | None) -> int:
+def _with_fleet(socket: Path | None) -> Shell:
     from elf.fleet_answers import FleetAnswerer, QueryOptions
     from elf.shell.shell import Shell
 
@@ -69,10 +74,10 @@ def _with_fleet(socket: Path | None) -> int:
         tell(printable(f"{status.name} of fleet {status.fleet}, {status.peers:,} peers. " + r"\? helps, \q leaves."))
     except ClientError as error:
         tell(f"{error}\nWhat you type is asked when the agent is there.")
-    return Shell(patient, brief, history_file()).run()
+    return Shell(patient, brief, history_file())
 
 
-def _over_files(files: tuple[str, ...]) -> int:
+def _over_files(files: tuple[str, ...]) -> Shell:
     from elf.commands.local import DEFAULT_STREAM
     from elf.file_answers import FileAnswerer
     from elf.local import LocalOptions, Source
@@ -84,7 +89,7 @@ def _over_files(files: tuple[str, ...]) -> int:
     answerer = FileAnswerer([Source(DEFAULT_STREAM, files)], options)
     many = "1 file" if len(files) == 1 else f"{len(files):,} files"
     tell(rf"The stream {DEFAULT_STREAM} is {many}. \? helps, \q leaves.")
-    return Shell(answerer, answerer, history_file()).run()
+    return Shell(answerer, answerer, history_file())
 
 
 def history_file() -> Path | None:
@@ -96,8 +101,3 @@ def history_file() -> Path | None:
     except RuntimeError:
         return None
     return state / "elf" / "history"
-
-
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    """The terminal is put back in order, and the job of a query that runs ends with its connection."""
-    raise SystemExit(130)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -25,6 +26,7 @@ from elf.statements import is_ended
 from elf.terminal import can_be_drawn_over, printable, tell
 from elf.view import Limits, View
 
+INTERRUPTED = 130
 PROMPT, CONTINUED = "elf> ", "...> "
 
 
@@ -63,6 +65,19 @@ class Shell:
             except EOFError:
                 break
         return 0
+
+    def terminate(self, _signal: int, _frame: FrameType | None) -> None:
+        """Answers SIGTERM: the terminal is put in order, and a query that runs ends with its connection."""
+        app = self._prompt.app
+        if not (app.is_running and app.loop):
+            raise SystemExit(INTERRUPTED)
+        app.loop.call_soon_threadsafe(self._give_up_prompt)
+
+    def _give_up_prompt(self) -> None:
+        app = self._prompt.app
+        if app.future is None or app.future.done():
+            raise SystemExit(INTERRUPTED)
+        app.exit(exception=SystemExit(INTERRUPTED))
 
     def handle(self, text: str) -> None:
         """Answers one input: a command, or statements, of which the first that fails is the last."""

@@ -24,10 +24,10 @@ class ShellScreen:
         self._terminal.type(keys)
 
     def until(self, condition: Callable[[str], bool] | str) -> str:
-        """Waits for a text, or for what meets a condition; the screen then."""
+        """Waits for a text, which the terminal may have folded, or for what meets a condition; the screen then."""
         if isinstance(condition, str):
             text = condition
-            return self._terminal.until(lambda screen: text in screen, PATIENCE_S)
+            return self._terminal.until(lambda screen: text in screen or text in screen.replace("\n", ""), PATIENCE_S)
         return self._terminal.until(condition, PATIENCE_S)
 
     def prompts(self) -> str:

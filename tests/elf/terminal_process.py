@@ -47,6 +47,7 @@ class TerminalProcess:
             cwd=cwd,
             env=environment | {"TERM": "xterm-256color"} | dict(variables or {}),
             start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C reaches it as a signal
         )
         os.close(inner)
 
