@@ -55,8 +55,9 @@ may change."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, pane: int, rows: Any, other: Any, counted: Any, run: Any, version: Any) -> Result:
-        result = make(master, pane, rows, other, counted, run, version)
+    def made(master: Master, pane: int, *about: Any) -> Result:
+        result = make(master, pane, *about)
+        *_, run, version = about
         roster = master.roster
         expected = roster.expected(pane)
         present = expected & run.contributors
