@@ -304,6 +304,6 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     idle = Run(FIRST_PANE, END, 2, function.nothing, counters([]))
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
     assert message.state == cbt.encode_frame(function.nothing)
-    read = run_of(message, versions, None)
+    read = run_of(message, versions, 1, None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)
