@@ -103,7 +103,7 @@ USER_FUNCTIONS.register("count_with_nulls", CountWithNulls())
 PARAMETERS: dict[str, list[tuple[Any, ...]]] = {
     "collect": [(3,), (1000,)],
     "collect_set": [(3,), (1000,)],
-    "count_distinct": [(), (1000,)],
+    "count_distinct": [(), (3,), (1000,)],
     "histogram": [(10,), ((0, 2.5),)],
     "approx_count_distinct": [(), (4,)],
     "approx_percentile": [(0.5,), (0, 300)],  # sketches that are never shrunk
@@ -194,7 +194,8 @@ def top_k(aggregate: Aggregate, values: Values) -> Any:
 def distinct(aggregate: Aggregate, values: Values) -> Any:
     if aggregate.parameters == (4,):
         return ...  # far from exact
-    return len(set(texts(values)))
+    count = len(set(texts(values)))
+    return ... if aggregate.parameters == (3,) and count > 3 else count  # an estimate
 
 
 def collection(aggregate: Aggregate, values: Values) -> Any:

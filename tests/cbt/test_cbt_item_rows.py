@@ -16,7 +16,7 @@ from cbt import Aggregate, Key, Layout
 from cbt.group_limit import GroupLimit, GroupLimitError, is_other
 from cbt.windows import Consolidator, SessionLayout, WindowSize, subtract_frames
 
-SETS = ["count_distinct", "approx_count_distinct", "approx_percentile", "approx_top_k"]
+SETS = ["count_distinct", "approx_count_distinct", "approx_percentile", "approx_top_k", "collect", "collect_set"]
 LAYOUT = layout_of([COUNT, *(one for function in [*SETS, "histogram", "max"] for one in aggregates_of(function)[-1:])])
 INVERTIBLE = layout_of([COUNT, *aggregates_of("histogram"), *aggregates_of("sum")])
 FEW = settings(max_examples=max(1, settings.default.max_examples // 4))
@@ -147,7 +147,11 @@ def test_rows_are_lowered_in_whatever_order_they_stand(events: list[Event], orde
         ("approx_top_k", "any", (1, 2, 3), r"approx_top_k has 3 parameters; it takes top\?, max_items_tracked\?"),
         ("approx_top_k", "any", (0,), "cannot find 0 items"),
         ("approx_count_distinct", "any", (3,), "lg_k is 3"),
-        ("count_distinct", "any", (3,), "count_distinct has 1 parameters; it takes none"),
+        ("count_distinct", "any", (3, 4), r"count_distinct has 2 parameters; it takes most\?"),
+        ("count_distinct", "any", (1,), "cannot count distinct values up to 1"),
+        ("collect", "any", (), "collect has 0 parameters; it takes most"),
+        ("collect_set", "any", (0,), "cannot collect 0 values"),
+        ("histogram", "number", (1, 0), "a histogram that reaches 0 buckets"),
     ],
 )
 def test_parameters_that_cannot_be(function: str, type_: str, parameters: tuple[Any, ...], complaint: str) -> None:
@@ -187,6 +191,7 @@ def test_false_rows_give_false_results_and_no_error(function: str, data: st.Data
     frames = [pl.DataFrame(data.draw(rows), schema=layout.schema) for _ in range(2)]
     combined = layout.combine(frames)
     layout.lower(combined)
+    layout.limited(combined)
     layout.lower(GroupLimit(1, "other").apply(layout, combined))
 
 
