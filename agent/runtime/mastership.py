@@ -110,7 +110,7 @@ class Mastership:
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
-        self._announced = self._told_version = 0
+        self._announced = 0
         self._announce_at = now
         self._hand_over_at = now
         self._attempts = 0
@@ -281,15 +281,14 @@ class Mastership:
 
     def is_to_announce(self, now: float, ahead_s: float = 0.0) -> bool:
         """Whether the job is to be announced now; or soon, where the fleet has been told of it often enough."""
-        ahead_s = ahead_s if self._announced >= len(FIRST_ANNOUNCEMENTS_S) else 0.0
-        return now >= self._announce_at - ahead_s or self._told_version != self.master.version
+        return now >= self._announce_at - (ahead_s if self._announced >= len(FIRST_ANNOUNCEMENTS_S) else 0.0)
 
     def announce(self, now: float) -> Announce:
         """What the fleet is told of the job now, and then again."""
         pauses = FIRST_ANNOUNCEMENTS_S
         # Masters of different jobs should not speak in the same instant: what they wait depends on the job.
         jitter = 0.9 + 0.2 * (hash((self._app_id, self._announced)) % 1000) / 1000
-        self._announced, self._told_version = self._announced + 1, self.master.version
+        self._announced += 1
         pause = pauses[self._announced] if self._announced < len(pauses) else ANNOUNCE_S
         self._announce_at = now + pause * jitter
         return self.announcement()
