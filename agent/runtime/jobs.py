@@ -173,9 +173,9 @@ class JobPart:
         if self._proposed == version:
             self._withdraw()
 
-    def withdraw_unless(self, version: int) -> None:
-        """The master prepares this one, or none: the word that another one was withdrawn got lost."""
-        if self._proposed is not None and self._proposed not in (version, self.version):
+    def withdraw_unless(self, *versions: int) -> None:
+        """The master prepares or has begun these: the word that another one was withdrawn got lost."""
+        if self._proposed is not None and self._proposed not in (*versions, self.version):
             self._withdraw()
 
     def _withdraw(self) -> None:
