@@ -1,8 +1,8 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
-from query.analysis import analyze
 from query.approximation import relative_error
 from query.ast import App, Query, Stream, apps, with_apps
+from query.compiler import analyze, analyze_with_rules
 from query.errors import QueryError
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
@@ -43,6 +43,7 @@ __all__ = [
     "TableError",
     "aggregate_texts",
     "analyze",
+    "analyze_with_rules",
     "apps",
     "explain",
     "format_query",
