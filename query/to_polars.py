@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from query.plan import Plan, PlanOrder
 
 _COMPILED_MAX = 256
-# Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is finite.
-_MOST: dict[pl.DataType, float] = {pl.Int64(): 2**31, pl.Float64(): 2.0**100}
+# Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is
+# finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above.
+_MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Float64(): (2.0**100, (1023 + 100) << 52)}
 # The dtype of a needed column, and the range that its numbers are known to lie in, if that is of use.
 _Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
 _CALCULATING = ARITHMETIC | {"negate", "MOD"}
@@ -83,22 +84,21 @@ class EventStage:
         """
         dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
         looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
-        numbers = pl.col(looked_at)
-        extremes = frame.select(numbers.min().name.suffix("<"), numbers.max().name.suffix(">")) if looked_at else frame
-        ranges = {name: _range(extremes, frame, name) for name in looked_at}
+        ranges = {}
+        if looked_at:
+            bits = frame.select(pl.col(looked_at).reinterpret(dtype=pl.UInt64).max()).row(0)
+            ranges = {name: _range(frame[name], most) for name, most in zip(looked_at, bits, strict=True)}
         return tuple((dtype, ranges.get(name)) for name, dtype in dtypes.items())
 
 
-def _range(extremes: pl.DataFrame, frame: pl.DataFrame, name: str) -> tuple[float, float] | None:
-    low, high, most = extremes[f"{name}<"].item(), extremes[f"{name}>"].item(), _MOST[frame.schema[name]]
-    if low is None:
-        return 0, 0
-    if not -most <= low <= high <= most:
-        return None
+def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
+    most, bits_most = _MOST[numbers.dtype]
+    if bits is None or bits <= bits_most:
+        return 0, 0 if bits is None else most
+    extremes = (numbers.min(), numbers.max(), numbers.sum())
     # Extremes pass over NaN, of which a sum is NaN.
-    if frame.schema[name] == pl.Float64 and not isfinite(frame[name].sum()):
-        return None
-    return -most if low < 0 else 0, most
+    known = all(isinstance(one, int | float) and isfinite(one) for one in extremes)
+    return (-most, most) if known and max(map(abs, extremes[:2])) <= most else None
 
 
 class _Compiled:
