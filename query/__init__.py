@@ -13,6 +13,7 @@ from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
 from query.printer import format_query
 from query.results import ResultStage
+from query.rewrite import Rewriting
 from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
@@ -37,6 +38,7 @@ __all__ = [
     "Query",
     "QueryError",
     "ResultStage",
+    "Rewriting",
     "Rows",
     "Schema",
     "Stream",

@@ -95,10 +95,11 @@ def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
     most, bits_most = _MOST[numbers.dtype]
     if bits is None or bits <= bits_most:
         return 0, 0 if bits is None else most
-    extremes = (numbers.min(), numbers.max(), numbers.sum())
+    low, high, total = numbers.min(), numbers.max(), numbers.sum()
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
     # Extremes pass over NaN, of which a sum is NaN.
-    known = all(isinstance(one, int | float) and isfinite(one) for one in extremes)
-    return (-most, most) if known and max(map(abs, extremes[:2])) <= most else None
+    return (-most, most) if -most <= low <= high <= most and isfinite(total) else None
 
 
 class _Compiled:

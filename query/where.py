@@ -19,6 +19,13 @@ FEW = 0.5
 """At most such a share of a frame is worth copying before costly conditions are tested."""
 
 
+def cheap_and_costly(condition: Expression | None) -> tuple[Expression | None, Expression | None]:
+    """What is tested first, and what of the events that are left; None where there is nothing of the kind."""
+    conditions = conjuncts(condition)
+    costly = next((n for n, one in enumerate(conditions) if cost(one) > COSTLY_NS), len(conditions))
+    return conjunction(conditions[:costly]), conjunction(conditions[costly:])
+
+
 class Where:
     """A condition over frames of events; afterwards `translator` knows what it shares with other expressions.
 
@@ -26,9 +33,7 @@ class Where:
     """
 
     def __init__(self, condition: Expression | None, translator: Translator, first: Translator) -> None:
-        conditions = conjuncts(condition)
-        costly = next((n for n, one in enumerate(conditions) if cost(one) > COSTLY_NS), len(conditions))
-        cheap, rest = conjunction(conditions[:costly]), conjunction(conditions[costly:])
+        cheap, rest = cheap_and_costly(condition)
         self._prepare = translator.prepare
         self._condition = None if condition is None else translator.translate(condition).as_boolean()
         self._cheap = self._rest = None

@@ -1,4 +1,4 @@
-"""Random queries over random tables, shuffled and dealt to any number of agents: `elf local` answers what DuckDB does."""
+"""Random queries over random tables, shuffled and dealt to 1 to 7 agents: `elf local` answers what DuckDB does."""
 
 from __future__ import annotations
 
