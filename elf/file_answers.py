@@ -10,9 +10,9 @@ import query
 from elf.asking import tell_interrupted
 from elf.errors import ElfError, UsageError
 from elf.explanation import check_output, explained_query, print_explained, print_explanation
+from elf.figures import measured_run
 from elf.fleet_answers import listed_columns
 from elf.listing import Listing
-from elf.figures import measured_run
 from elf.local import LocalOptions, LocalRun, Source, schemas
 from elf.output import result_writer, write_all
 from elf.plain_table import Cell
