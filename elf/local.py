@@ -161,7 +161,7 @@ class LocalRun:
             return None
         bounded = (self._options.since_ms, self._options.until_ms) != (None, None)
         nothing = "no events between --since and --until" if bounded else "no events"
-        return f"no window: {nothing}, {self.master.totals['malformed']:,} malformed lines"
+        return f"no window: {nothing}, {self.master.totals.malformed:,} malformed lines"
 
     @property
     def bytes_read(self) -> int:
