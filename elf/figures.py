@@ -33,7 +33,7 @@ def measured_run(run: LocalRun) -> Figures:
             "windows": len(results),
             "events": sum(result.events for result in results),
             "values that do not fit their use": sum(result.coerced for result in results),
-            "malformed lines": run.master.totals["malformed"],
+            "malformed lines": run.master.totals.malformed,
             "rows shown": sum(len(result.rows) for result in results),
             "bytes read": run.bytes_read,
             "seconds in all": total_s,

@@ -39,7 +39,7 @@ def test_a_tree_of_places_from_the_result_down_to_the_logs(
     places = ["at the master", "at the partition roots", "over the network", "in the tree", "in the agent"]
     assert [tree.index(place) for place in places] == sorted(tree.index(place) for place in places)
     for words in (
-        "constants is computed once", "HAVING's conditions on keys", "3 of them", "bytes and 1 of any length a group",
+        "constants is computed once", "HAVING's conditions on keys", "3 of them", "bytes and 2 of any length a group",
         "keep events WHERE n > 0", "AND LOWER(path) <> 'x'", "LOWER(path) LIKE '%b%'", "for each event: LOWER(path)",
     ):  # fmt: skip
         assert words in out
