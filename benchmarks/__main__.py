@@ -3,13 +3,20 @@
 import argparse
 import sys
 
-from . import cbt, fleet, jobs, local, overlay
+from . import cbt, fleet, jobs, local, overlay, query
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
 from .report import Comparison, print_table, write_json
 
-BENCHMARKS = {"local": local.run, "cbt": cbt.run, "overlay": overlay.run, "fleet": fleet.run, "jobs": jobs.run}
+BENCHMARKS = {
+    "local": local.run,
+    "cbt": cbt.run,
+    "overlay": overlay.run,
+    "fleet": fleet.run,
+    "jobs": jobs.run,
+    "query": query.run,
+}
 CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart, "jobs": jobs.write_chart}
 RESULTS = ROOT / "benchmarks" / "results"
 

@@ -18,6 +18,9 @@ class Answerer(Protocol):
     def explain(self, text: str, output: str) -> None:
         """Prints what would run, and where."""
 
+    def analyze(self, text: str, output: str, deadline: float) -> None:
+        """Runs a query, for one window of a live one, and prints what was measured beside what runs, and where."""
+
     def streams(self) -> Listing: ...
 
     def jobs(self) -> Listing: ...
@@ -36,6 +39,8 @@ def answer(text: str, answerer: Answerer, view: View, limits: Limits) -> int:
     match read_statement(text):
         case Select(text=query_text):
             return answerer.select(query_text, view, limits)
+        case Explain(text=query_text, analyze=True):
+            answerer.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
         case Explain(text=query_text):
             answerer.explain(query_text, "table" if view.output == "plot" else view.output)
         case Describe(stream=stream):

@@ -9,7 +9,8 @@ from dataclasses import replace
 import query
 from elf.asking import tell_interrupted
 from elf.errors import ElfError, UsageError
-from elf.explanation import print_explanation
+from elf.explanation import check_output, explained_query, print_explained, print_explanation
+from elf.figures import measured_run
 from elf.fleet_answers import listed_columns
 from elf.listing import Listing
 from elf.local import LocalOptions, LocalRun, Source, schemas
@@ -51,6 +52,16 @@ class FileAnswerer:
         print_explanation(
             text, once=True, max_groups=options.max_groups, beyond_groups=options.beyond_groups, output=output
         )
+
+    def analyze(self, text: str, output: str, deadline: float) -> None:  # noqa: ARG002 - files come to an end
+        check_output(output)
+        options = replace(self._options, arrival_ms=time.time_ns() // 1_000_000)
+        explained = explained_query(text, once=True, max_groups=options.max_groups, beyond_groups=options.beyond_groups)
+        try:
+            run = LocalRun(text, self._sources, options)
+        except query.QueryError as error:
+            raise UsageError(str(error)) from error
+        print_explained(explained, output, measured_run(run))
 
     def streams(self) -> Listing:
         rows: list[list[Cell]] = [[source.name, len(source.paths), ", ".join(source.paths)] for source in self._sources]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,22 @@ class FleetAnswerer:
         print_explanation(
             text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups, output=output
         )
+
+    def analyze(self, text: str, output: str, deadline: float) -> None:
+        from elf.explanation import check_output, explained_query, print_explained
+        from elf.figures import measured_window
+
+        check_output(output)
+        options = self._options
+        explained = explained_query(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
+        submitted = time.monotonic()
+        with self._client.query(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        ) as job:
+            figures = measured_window(job, submitted, deadline)
+        print_explained(explained, output, figures)
 
     def streams(self) -> Listing:
         status = self._client.status()

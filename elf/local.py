@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -82,7 +83,7 @@ class LocalRun:
     """A query, checked and ready to run over its sources.
 
     Raises `query.QueryError` for the query, `UsageError` for sources that are not there. `columns` are the names
-    of the result's columns, `warnings` grow while it runs.
+    of the result's columns, `warnings` grow while it runs, and so do the seconds spent on parsing and in the agents.
     """
 
     def __init__(self, text: str, sources: Sequence[Source], options: LocalOptions) -> None:
@@ -102,6 +103,8 @@ class LocalRun:
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0
+        self.parsing_s = 0.0
+        self.inserting_s = 0.0
         self._said_of_disk: set[str] = set()
 
     def results(self, progress: Progress | None = None) -> Iterator[Result]:
@@ -160,15 +163,22 @@ class LocalRun:
         nothing = "no events between --since and --until" if bounded else "no events"
         return f"no window: {nothing}, {self.master.totals.malformed:,} malformed lines"
 
+    @property
+    def bytes_read(self) -> int:
+        """Of all files, as they are."""
+        return sum(i.file.progress.bytes_read for i in self._inputs)
+
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
         """Parses in threads, since decoding and columnar work can overlap; events go in one after the other."""
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
         with ThreadPoolExecutor(PARSER_THREADS) as pool:
             for dealt, parsed in _ahead(pool, self._dealt(fleet)):
+                begin = time.perf_counter()
                 fleet.insert(dealt.agent, dealt.stream, parsed)
+                self.inserting_s += time.perf_counter() - begin
                 self._notice_columns(parsed)
                 if progress:
-                    progress(sum(i.file.progress.bytes_read for i in self._inputs), total)
+                    progress(self.bytes_read, total)
 
     def _dealt(self, fleet: EmbeddedFleet) -> Iterator[_Dealt]:
         """Blocks and whose they are: whole files go to agents where there are enough, else blocks in turn."""
@@ -189,7 +199,9 @@ class LocalRun:
             self._broken = self._broken or error
 
     def _parse(self, decode: Parser, block: Block) -> Parsed:
+        begin = time.perf_counter()
         parsed = decode.parse(block, self._options.arrival_ms)
+        self.parsing_s += time.perf_counter() - begin
         return replace(parsed, malformed=parsed.malformed + block.overlong)
 
     def _notice_columns(self, parsed: Parsed) -> None:

@@ -46,9 +46,10 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """`EXPLAIN query`: what would run, and where."""
+    """`EXPLAIN query`: what would run, and where; with ANALYZE, what did run, and how long it took."""
 
     text: str
+    analyze: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ def read_statement(text: str) -> Statement:
     said = [word for word in words(text) if word.kind not in ("space", "comment")]
     match said[0].text.upper() if said else "":
         case "EXPLAIN":
-            return Explain(text[: said[0].start] + " " * len("EXPLAIN") + text[said[0].end :])
+            analyze = len(said) > 1 and said[1].text.upper() == "ANALYZE"
+            begin, end = said[0].start, said[int(analyze)].end
+            return Explain(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
         case "SHOW":
             what = _only(text, said, "SHOW lists STREAMS, JOBS or FUNCTIONS")
             if what.text.upper() not in _SHOWN:

@@ -1,8 +1,8 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
-from query.analysis import analyze
 from query.approximation import relative_error
 from query.ast import App, Query, Stream, apps, with_apps
+from query.compiler import analyze, analyze_with_rules
 from query.errors import QueryError
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
@@ -13,6 +13,7 @@ from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
 from query.printer import format_query
 from query.results import ResultStage
+from query.rewrite import Rewriting
 from query.rows import Rows
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
@@ -37,12 +38,14 @@ __all__ = [
     "Query",
     "QueryError",
     "ResultStage",
+    "Rewriting",
     "Rows",
     "Schema",
     "Stream",
     "TableError",
     "aggregate_texts",
     "analyze",
+    "analyze_with_rules",
     "apps",
     "explain",
     "format_query",

@@ -7,6 +7,7 @@ each level, a nested expression would grow exponentially.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import polars as pl
@@ -19,6 +20,8 @@ _Compute: TypeAlias = Callable[[pl.Expr, pl.Expr], pl.Expr]
 
 # Beyond this 128-bit arithmetic may have wrapped around; judged in floating point, so a little early.
 _WIDE_SAFE = 1.7e38
+# A double below this is finite, whatever rounding adds.
+_FINITE = 1e300
 _COMPUTE: dict[str, _Compute] = {
     "+": pl.Expr.add,
     "-": pl.Expr.sub,
@@ -37,7 +40,9 @@ def calculate(operator: str, operands: Sequence[Value], bind: Bind) -> Value:
     if operator in _COMPUTE:
         return _ring(operator, left, right, bind)
     if operator == "/":
-        return finite(_ratio(bind(left), right), bind)
+        ratio = _ratio(bind(left), right)
+        by_constant = right.constant and right.low == right.high != 0 and left.magnitude < _FINITE
+        return replace(ratio, most=left.magnitude) if by_constant else finite(ratio, bind)
     left, right = bind(left), bind(right)
     if "double" in kinds:
         return _double_quotient(left, right, bind) if operator == "//" else _double_remainder(left, right)
@@ -69,7 +74,7 @@ def _ring(operator: str, left: Value, right: Value, bind: Bind) -> Value:
     compute = _COMPUTE[operator]
     kinds = {left.kind, right.kind}
     if "double" in kinds:
-        return finite(_result(compute(left.as_double(), right.as_double()), "double", left, right), bind)
+        return _of_doubles(operator, left, right, bind)
     if "wide" in kinds:
         return _wide(compute, bind(left), bind(right))
     level = max(left.level, right.level)
@@ -79,6 +84,13 @@ def _ring(operator: str, left: Value, right: Value, bind: Bind) -> Value:
     # 64 bits could overflow: compute in 128, which cannot, and keep what fits.
     exact = compute(left.expression.cast(pl.Int128), right.expression.cast(pl.Int128))
     return Value(exact.cast(pl.Int64, strict=False), "integer", level=level)
+
+
+def _of_doubles(operator: str, left: Value, right: Value, bind: Bind) -> Value:
+    value = _result(_COMPUTE[operator](left.as_double(), right.as_double()), "double", left, right)
+    one, other = left.magnitude, right.magnitude
+    most = one * other if operator == "*" else one + other
+    return replace(value, most=most) if most < _FINITE else finite(value, bind)
 
 
 def _bounds(operator: str, left: Value, right: Value) -> tuple[int, int]:

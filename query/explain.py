@@ -14,13 +14,17 @@ from query.expression import Call, Literal, Reference
 from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.printer import format_expression, format_name, format_source
+from query.rewrite.expressions import event_expressions
+from query.sharing import shared_calls
 from query.timestamps import format_timestamp
+from query.where import cheap_and_costly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from query.expression import Expression
     from query.plan import Plan, PlanAggregate
+    from query.rewrite import Rule
 
 _CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
@@ -31,7 +35,8 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1
 class Explanation:
     """A plan for people: expressions are ELF QL with aliases resolved, `columns` are (name, type).
 
-    `agent`, `tree` and `master` are the steps that run beside each log, on the way up, and where windows are finished.
+    `agent`, `tree`, `roots` and `master` are the steps that run beside each log, on the way up, at the roots of several
+    trees, and where windows are finished. `rules`: what rewriting has changed.
     """
 
     stream: str
@@ -41,11 +46,13 @@ class Explanation:
     window: str
     agent: tuple[str, ...]
     tree: tuple[str, ...]
+    roots: tuple[str, ...]
     master: tuple[str, ...]
+    rules: tuple[str, ...]
 
 
-def explain(plan: Plan) -> Explanation:
-    """What each part of a fleet does for the plan.
+def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
+    """What each part of a fleet does for the plan, which these rewrite rules have made what it is.
 
     A column named `*` stands for every column, where they are not known yet.
 
@@ -73,7 +80,8 @@ def explain(plan: Plan) -> Explanation:
         agent=(
             _reading_step(plan),
             *_join_steps(plan, events),
-            *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
+            *_where_steps(plan, events),
+            *_sharing_steps(plan, events),
             steps[0],
         ),
         tree=(
@@ -82,6 +90,7 @@ def explain(plan: Plan) -> Explanation:
             *_trees_steps(plan),
             *notes(plan, aggregate_texts(plan)),
         ),
+        roots=_root_steps(plan),
         master=(
             f"SELECT {', '.join(_outputs(plan, shown))}",
             *([] if plan.having is None else [f"keep groups HAVING {groups(plan.having)}"]),
@@ -89,6 +98,7 @@ def explain(plan: Plan) -> Explanation:
             *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
             "publish each window" if plan.window_ms else "publish one result",
         ),
+        rules=tuple(rule.says for rule in rules),
     )
 
 
@@ -135,6 +145,20 @@ def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     )
 
 
+def _where_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+    if plan.where is None:
+        return ()
+    cheap, costly = cheap_and_costly(plan.where)
+    if cheap is None or costly is None:
+        return (f"keep events WHERE {events(plan.where)}",)
+    return (f"keep events WHERE {events(cheap)}", f"of those that are left, where they are few, AND {events(costly)}")
+
+
+def _sharing_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
+    shared = sorted(events(call) for call in shared_calls(event_expressions(plan)))
+    return (f"compute once for each event: {', '.join(shared)}",) if shared else ()
+
+
 def _aggregate_steps(plan: Plan, keys: tuple[str, ...], aggregates: tuple[str, ...]) -> tuple[str, str]:
     groups = _listed((*(["window"] if plan.window_ms else []), *keys))
     per = f" per {groups}" if groups else ""
@@ -154,6 +178,13 @@ def _limit_steps(plan: Plan) -> tuple[str, ...]:
 
 def _trees_steps(plan: Plan) -> tuple[str, ...]:
     return (f"in {plan.trees} trees, each for a range of the keys' hashes",) if plan.trees > 1 else ()
+
+
+def _root_steps(plan: Plan) -> tuple[str, ...]:
+    """What is done where a tree ends that is not the master's."""
+    if plan.trees == 1:
+        return ()
+    return (f"{plan.trees} of them: merge the groups in a range of the keys' hashes, hand them to the master",)
 
 
 def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
 from query.aggregates import AGGREGATES
-from query.expression import Call, references
+from query.expression import Call, Reference
 from query.ordering import directions, order_columns, plain_types, row_order, sort_columns
+from query.rewrite.expressions import event_expressions
+from query.sharing import shared_calls
 from query.translation import Translator
-from query.types import NUMERIC
+from query.types import ARITHMETIC
 from query.values import Value, column
+from query.where import Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,10 +25,12 @@ if TYPE_CHECKING:
     from query.plan import Plan, PlanOrder
 
 _COMPILED_MAX = 256
-# Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits.
-_SMALL_MAX = 2**31
-# The dtype of a needed column, and whether it is an integer column whose values are all small.
-_Physical: TypeAlias = tuple[pl.DataType, bool]
+# Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is
+# finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above.
+_MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Float64(): (2.0**100, (1023 + 100) << 52)}
+# The dtype of a needed column, and the range that its numbers are known to lie in, if that is of use.
+_Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
+_CALCULATING = ARITHMETIC | {"negate", "MOD"}
 _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolean()}
 
 
@@ -65,41 +71,54 @@ class EventStage:
 
         Aggregates that look at the time of events find it as `time`.
         """
-        physical = tuple(self._physical(frame, needed.name) for needed in self._plan.event_columns)
+        physical = self._physical(frame)
         if physical not in self._compiled:
             if len(self._compiled) >= _COMPILED_MAX:
                 self._compiled.clear()
             self._compiled[physical] = _Compiled(self._plan, self._order, physical)
         return self._compiled[physical].apply(frame)
 
-    def _physical(self, frame: pl.DataFrame, name: str) -> _Physical:
-        dtype = frame.schema[name]
-        if name not in self._calculated or dtype != pl.Int64:
-            return dtype, False
-        # Looking costs a fraction of what 128-bit arithmetic does, and changes no result.
-        extremes = frame.select(low=pl.col(name).min(), high=pl.col(name).max()).row(0)
-        return dtype, all(value is None or abs(value) <= _SMALL_MAX for value in extremes)
+    def _physical(self, frame: pl.DataFrame) -> tuple[_Physical, ...]:
+        """What has to be known of the columns; looking at their extremes costs a fraction of what it saves, 128-bit
+        arithmetic or a test of each result, and changes no result.
+        """
+        dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
+        looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
+        ranges = {}
+        if looked_at:
+            bits = frame.select(pl.col(looked_at).reinterpret(dtype=pl.UInt64).max()).row(0)
+            ranges = {name: _range(frame[name], most) for name, most in zip(looked_at, bits, strict=True)}
+        return tuple((dtype, ranges.get(name)) for name, dtype in dtypes.items())
+
+
+def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
+    most, bits_most = _MOST[numbers.dtype]
+    if bits is None or bits <= bits_most:
+        return 0, 0 if bits is None else most
+    low, high, total = numbers.min(), numbers.max(), numbers.sum()
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    # Extremes pass over NaN, of which a sum is NaN.
+    return (-most, most) if -most <= low <= high <= most and isfinite(total) else None
 
 
 class _Compiled:
     """A plan's part on events for frames with certain physical columns."""
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
+        self._needed = [column.name for column in plan.event_columns]
         values = _window_bounds(plan.window_ms)
-        for needed, (dtype, small) in zip(plan.event_columns, physical, strict=True):
-            value = column(needed.name, dtype, needed.type)
-            values[needed.name] = replace(value, low=-_SMALL_MAX, high=_SMALL_MAX) if small else value
-        self._condition = Translator(values)
-        self._where = None if plan.where is None else self._condition.translate(plan.where).as_boolean()
+        for needed, (dtype, within) in zip(plan.event_columns, physical, strict=True):
+            values[needed.name] = _within(column(needed.name, dtype, needed.type), within)
+        translator = Translator(values, shared_calls(event_expressions(plan)))
+        self._where = Where(plan.where, translator, Translator(values))
         # Its own translator: intermediate columns of the selection are made of the events WHERE keeps only.
-        self._selection = Translator(values)
+        self._selection = translator.continued()
         columns = self._group_columns(plan) if plan.kind == "aggregate" else self._row_columns(plan, order)
         self._columns = list(columns)
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        events = frame.lazy()
-        if self._where is not None:
-            events = self._condition.prepare(events).filter(self._where)
+        events = self._where.kept(frame.select("@time", *self._needed))
         return self._selection.prepare(events).select("@time", *self._columns).collect()
 
     def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:
@@ -128,20 +147,22 @@ class _Compiled:
         return value.expression
 
 
+def _within(value: Value, within: tuple[float, float] | None) -> Value:
+    if within is None:
+        return value
+    low, high = within
+    return replace(value, most=high) if value.kind == "double" else replace(value, low=int(low), high=int(high))
+
+
 def _calculated_with(plan: Plan) -> frozenset[str]:
-    """The columns that take part in arithmetic."""
+    """The columns that arithmetic is done on."""
     found: set[str] = set()
-    pending = [key.expression for key in plan.keys] + [key.expression for key in plan.order]
-    pending += [argument.expression for argument in plan.arguments]
-    pending += [output.expression for output in plan.output]
-    pending += [] if plan.where is None else [plan.where]
+    pending = list(event_expressions(plan))
     while pending:
         expression = pending.pop()
-        if not isinstance(expression, Call):
-            continue
-        if expression.type in NUMERIC:
-            found.update(reference.name for reference in references(expression))
-        else:
+        if isinstance(expression, Call):
+            if expression.operator in _CALCULATING:
+                found.update(operand.name for operand in expression.operands if isinstance(operand, Reference))
             pending.extend(expression.operands)
     return frozenset(found)
 

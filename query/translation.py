@@ -6,6 +6,7 @@ for the physical dtypes of one frame. Timestamps are computed with as Int64 epoc
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from operator import and_, or_
 from typing import TYPE_CHECKING
@@ -19,17 +20,16 @@ from query.functions.function import alike, bounded
 from query.functions.texts import cast
 from query.like import matches
 from query.limits import INTEGER_MAX, INTEGER_MIN
-from query.types import ARITHMETIC, CASTS, COMPARISONS
+from query.types import CASTS, COMPARISONS
 from query.values import DTYPES, NULL, NUMBERS, Value, constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 # Up to this many constants a chain of comparisons is faster than Polars' is_in.
 _CHAIN_MAX = 8
 # Conditions of a CASE that may be inside another expression.
 _BRANCHES_INSIDE = 4
-_FOLDED = ARITHMETIC | {"negate", "case", "switch", "||"} | CASTS.keys() | FUNCTIONS.keys()
 _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "=": pl.Expr.eq,
     "<>": pl.Expr.ne,
@@ -43,14 +43,23 @@ _COMPARE: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 class Translator:
     """Translates expressions over columns given by their names in the plan.
 
-    What an expression needs more than once becomes an intermediate column; `prepare` adds those to a frame
-    before the translated expressions can be evaluated on it.
+    What an expression needs more than once becomes an intermediate column, and so does what is `shared`, once for all;
+    `prepare` adds those to a frame before the translated expressions can be evaluated on it.
     """
 
-    def __init__(self, columns: Mapping[str, Value]) -> None:
+    def __init__(self, columns: Mapping[str, Value], shared: Collection[Call] = ()) -> None:
         self._columns = columns
         self._rounds: list[list[pl.Expr]] = []
         self._names = (name for name in map("@{}".format, count()) if name not in columns)
+        self._shared = shared
+        self._known: dict[Call, Value] = {}
+
+    def continued(self) -> Translator:
+        """For the frame that this one has prepared: what is shared, and known by now, is a column of it."""
+        following = Translator(self._columns, self._shared)
+        following._names = self._names
+        following._known = {call: replace(value, level=0) for call, value in self._known.items()}
+        return following
 
     def prepare(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """The frame with the intermediate columns of everything translated so far."""
@@ -65,16 +74,23 @@ class Translator:
                 return self._columns[name]
             case Literal(value=value):
                 return constant(value)
+        if not self._shared or expression not in self._shared:
+            return self._translated(expression)
+        if expression not in self._known:
+            self._known[expression] = self.bind(self._translated(expression))
+        return self._known[expression]
+
+    def _translated(self, call: Call) -> Value:
+        match call:
             case Call(operator="in"):
-                return self._in(expression)
-            case Call(operator="filter", operands=(condition, value)):
-                return _where(self.translate(condition), self.translate(value))
+                return self._in(call)
+            case Call(operator="filter", operands=(condition, filtered)):
+                return _where(self.translate(condition), self.translate(filtered))
             case Call(operator="like" | "ilike" | "rlike" as operator, operands=(text, Literal(value=pattern))):
                 return _like(operator, self.translate(text), pattern)
-        operands = [self.translate(operand) for operand in expression.operands]
-        if expression.operator in _FOLDED and all(operand.constant for operand in operands):
-            return _folded(expression, operands)
-        return self.call(expression, operands)
+        operands = [self.translate(operand) for operand in call.operands]
+        value = self.call(call, operands)
+        return replace(value, constant=value.constant or all(operand.constant for operand in operands))
 
     def call(self, call: Call, operands: Sequence[Value]) -> Value:
         """The value of an operation on these values of its operands."""
@@ -137,7 +153,7 @@ class Translator:
         while len(self._rounds) <= value.level:
             self._rounds.append([])
         self._rounds[value.level].append(value.expression.alias(name))
-        return Value(pl.col(name), value.kind, value.low, value.high, value.level + 1, simple=True)
+        return replace(value, expression=pl.col(name), level=value.level + 1, simple=True)
 
     def _in(self, call: Call) -> Value:
         operand = self.bound(call.operands[0])
@@ -151,14 +167,6 @@ class Translator:
         if len(known) < len(constants):
             tests.append(NULL)
         return _balanced(or_, tests)
-
-
-def _folded(call: Call, operands: Sequence[Value]) -> Value:
-    """The result of an operation on constants as a constant: its range is known, and it is computed once."""
-    translator = Translator({})
-    value = translator.bind(translator.call(call, operands))
-    one_row = pl.LazyFrame({"row": [0]})
-    return constant(translator.prepare(one_row).select(value.expression).collect().item())
 
 
 def _like(operator: str, text: Value, pattern: object) -> Value:

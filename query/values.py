@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import polars as pl
 
@@ -34,7 +35,8 @@ class Value:
     """A Polars expression, the physical kind of its column, and for integers the range its values lie in.
 
     `level` counts the rounds of intermediate columns that must be there first; `simple` values are columns
-    and constants, which may be used several times in an expression at no cost.
+    and constants, which may be used several times in an expression at no cost. `most`: how far doubles are from 0 at
+    most, infinite if one may be infinite or NaN.
     """
 
     expression: pl.Expr
@@ -44,10 +46,16 @@ class Value:
     level: int = 0
     simple: bool = False
     constant: bool = False
+    most: float = inf
 
     def as_boolean(self) -> pl.Expr:
         """The expression, as a condition even if it is NULL throughout."""
         return pl.lit(None, dtype=pl.Boolean) if self.kind == "null" else self.expression
+
+    @property
+    def magnitude(self) -> float:
+        """How far a number is from 0 at most."""
+        return float(max(abs(self.low), abs(self.high))) if self.kind == "integer" else self.most
 
     def as_double(self) -> pl.Expr:
         """The expression of a number in floating point."""
@@ -92,6 +100,6 @@ def constant(value: int | float | str | bool | None) -> Value:
         case int():
             return Value(pl.lit(value, dtype=pl.Int64), "integer", value, value, simple=True, constant=True)
         case float():
-            return Value(pl.lit(value, dtype=pl.Float64), "double", simple=True, constant=True)
+            return Value(pl.lit(value, dtype=pl.Float64), "double", most=abs(value), simple=True, constant=True)
         case str():
             return Value(pl.lit(value, dtype=pl.String), "string", simple=True, constant=True)

@@ -17,10 +17,14 @@ from agent.control.messages import BeyondGroups
 from agent.parsing import parse_time
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
+from elf.answering import answer
 from elf.errors import UsageError
+from elf.file_answers import FileAnswerer
 from elf.group_options import beyond_groups_option, max_groups_option
 from elf.output import result_writer, write_all
+from elf.statements import Explain, read_statement
 from elf.terminal import printable, tell
+from elf.view import Limits, View
 
 AGENTS_MAX = 1024
 DEFAULT_STREAM = "logs"
@@ -85,6 +89,9 @@ def local(
         max_groups=max_groups,
         beyond_groups=beyond_groups,
     )
+    if isinstance(read_statement(query_text), Explain):
+        answer(query_text, FileAnswerer(_sources(files, named), options), View(output), Limits())
+        return
     try:
         run = embedded.LocalRun(query_text, _sources(files, named), options)
     except query.QueryError as error:

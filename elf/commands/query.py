@@ -27,8 +27,8 @@ Examples:
   generate-queries | elf query --detach -f -
 
 \b
-Statements: queries, EXPLAIN query, SHOW STREAMS, SHOW JOBS, SHOW FUNCTIONS, DESCRIBE stream. Those that `;`
-separates run one after the other; the first that fails is the last.
+Statements: queries, EXPLAIN [ANALYZE] query, SHOW STREAMS, SHOW JOBS, SHOW FUNCTIONS, DESCRIBE stream. Those that
+`;` separates run one after the other; the first that fails is the last.
 
 \b
 Exit codes: 0 done, 1 failed (also when somebody else stopped the job), 2 the query cannot be run as it is

@@ -56,8 +56,12 @@ class ShellCompleter(Completer):
         last = earlier[-1].text.upper() if earlier else ""
         keywords, functions = self._vocabulary()
         match last:
-            case "" | ";" | "EXPLAIN":
-                yield from _matching(typed, STATEMENTS if last != "EXPLAIN" else ("SELECT",), "keyword")
+            case "" | ";":
+                yield from _matching(typed, STATEMENTS, "keyword")
+            case "EXPLAIN":
+                yield from _matching(typed, ("SELECT", "ANALYZE"), "keyword")
+            case "ANALYZE":
+                yield from _matching(typed, ("SELECT",), "keyword")
             case "FROM" | "JOIN" | "DESCRIBE":
                 yield from _matching(typed, map(_written, self._knowledge.streams()), "stream")
                 if last != "DESCRIBE":

@@ -34,7 +34,7 @@ _PARTS: dict[str, Callable[[pl.Expr], pl.Expr]] = {
 
 
 def _start(time: pl.Expr, size_ms: int, origin_ms: int = 0) -> pl.Expr:
-    return time - (time - origin_ms) % size_ms
+    return time - (time - origin_ms if origin_ms else time) % size_ms
 
 
 def _truncated(arguments: Arguments) -> Value:

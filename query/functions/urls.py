@@ -17,6 +17,17 @@ _PATH = rf"(?:{_BEFORE_HOST}[^/?#]*|^)([^?#]*)"
 _QUERY = r"^[^?#]*\?([^#]*)"
 
 
+def _path(url: pl.Expr) -> pl.Expr:
+    return url.map_batches(_paths, return_dtype=pl.String, is_elementwise=True)
+
+
+def _paths(urls: pl.Series) -> pl.Series:
+    """What logs have is mostly a path already: only of others is the host looked for."""
+    paths = urls.str.extract("^[^?#]*", 0)
+    others = paths.str.contains("//", literal=True).fill_null(False).arg_true()
+    return paths if others.is_empty() else paths.scatter(others, urls[others].str.extract(_PATH))
+
+
 def _decoded(texts: pl.Series) -> pl.Series:
     return pl.Series(texts.name, [None if text is None else unquote(text) for text in texts], dtype=pl.String)
 
@@ -67,7 +78,7 @@ FUNCTIONS = (
         '"shop.example"',
     ),
     Function(
-        "URL_PATH", "url: string", "string", of_text(lambda url: url.str.extract(_PATH)),
+        "URL_PATH", "url: string", "string", of_text(_path),
         "the path, without what follows ? or #", "URL_PATH('/shop/1?page=2')", '"/shop/1"',
     ),
     Function(

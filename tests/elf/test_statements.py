@@ -52,6 +52,7 @@ def test_statements_are_told_apart_by_their_first_word() -> None:
     assert read_statement('describe "a ""b"""') == Describe('a "b"')
     assert read_statement("DESCRIBE web") == Describe("web")
     assert read_statement("-- why\nEXPLAIN SELECT 1") == Explain("-- why\n        SELECT 1")
+    assert read_statement("explain\nAnalyze SELECT 1") == Explain("       \n        SELECT 1", analyze=True)
     assert read_statement("SELECT 1") == Select("SELECT 1")
     assert read_statement("show_me") == Select("show_me")
 

@@ -349,7 +349,7 @@ def test_explain_needs_no_agent_and_no_stream(monkeypatch: pytest.MonkeyPatch) -
     assert (finished.code, finished.err) == (0, "")
     for words in (
         "WINDOWING 90 SECONDS", "product (any), clicks (number), store (string), ts (number)", "live: until",
-        "keep events WHERE store = 'video' AND ts NOT IN (1, 2)", "aggregate per window and product: SUM(clicks)",
+        "keep events WHERE ts NOT IN (1, 2) AND store = 'video'", "aggregate per window and product: SUM(clicks)",
         "merge", "SELECT product AS p, SUM(clicks) AS n", "ORDER BY SUM(clicks) DESC", "LIMIT 3",
     ):  # fmt: skip
         assert words in finished.out

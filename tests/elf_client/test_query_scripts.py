@@ -194,6 +194,19 @@ def test_a_chart_shows_the_measure_of_each_group_over_the_windows(socket_path: P
     assert lines[4] == "2 of 2 agents · 3 events"
 
 
+def test_explain_analyze_waits_for_one_window_and_measures_it(socket_path: Path) -> None:
+    text = f"EXPLAIN ANALYZE {FIRST} WINDOWING 10 SECONDS"
+    with ScriptedAgent(socket_path, shows(*MANY)):
+        finished = ask("query", "--output", "json", text, socket=socket_path)
+    assert (finished.code, finished.err) == (0, "")
+    explained = json.loads(finished.out)
+    measured, not_measured = explained["analyzed"]["measured"], explained["analyzed"]["not_measured"]
+    assert (measured["rows shown"], measured["agents in it"], measured["agents expected"]) == (3, 2, 2)
+    assert measured["seconds until its first window"] >= measured["seconds until the job was accepted"]
+    assert "bytes between agents" in not_measured
+    assert explained["agent"][-1].startswith("aggregate per window")
+
+
 def test_watched_windows_take_each_others_place(socket_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()

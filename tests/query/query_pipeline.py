@@ -26,7 +26,12 @@ def run(text, events, catalog=OPEN, frames=None, table=()):
 
     `table` are the rows of the job that is joined.
     """
-    plan = Plan.from_wire(analyze(parse(text), catalog).to_wire())
+    return answered(analyze(parse(text), catalog), events, frames, table)
+
+
+def answered(plan, events, frames=None, table=()):
+    """The same for a plan, which travels first."""
+    plan = Plan.from_wire(plan.to_wire())
     stage, results = EventStage(plan), ResultStage(plan)
     store, states = new_store(plan, stage), []
     for frame in joined(plan, frames(plan, events) if frames else homogeneous_frames(plan, events), table):

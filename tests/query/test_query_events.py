@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sql_reference import evaluate
 
-from query import EventStage, Schema, analyze, ast, parse
+from query import EventStage, Schema, analyze, analyze_with_rules, ast, parse
 from query.ast import Query, SelectItem
 from query.printer import format_expression
 
@@ -104,7 +104,8 @@ CONDITIONS = st.recursive(
 
 def stage_for(*expressions, where=None):
     items = tuple(SelectItem(ast.Call("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions))
-    return EventStage(analyze(Query(items, ast.Stream("web"), where), CATALOG))
+    written = analyze_with_rules(Query(items, ast.Stream("web"), where), CATALOG, rules=())
+    return EventStage(written.plan)
 
 
 def parse_expression(text):

@@ -152,7 +152,7 @@ def test_rows_have_no_having_and_sets_are_limited():
         ("SELECT DISTINCT a FROM shop", 2),
         ("SELECT a, COUNT(*) FROM app('b') GROUP BY a", 3),
         ("SELECT COUNT(DISTINCT a) FROM shop", 4),
-        ("SELECT COUNT(a) FILTER (WHERE b) FROM shop", 4),
+        ("SELECT a, COUNT(a) FILTER (WHERE b) FROM shop GROUP BY a", 4),
         ("SELECT COUNT(*) FROM shop HAVING COUNT(*) > 1", 4),
         ("SELECT a FROM shop ORDER BY a NULLS FIRST", 4),
         ("SELECT LAST(a) FROM app('b')", 4),

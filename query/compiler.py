@@ -1,0 +1,50 @@
+"""A query to the plan that runs: analysed as it is written, then rewritten for less work (docs/compiler.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from query import analysis
+from query.limits import GROUPS_DEFAULT
+from query.rewrite import RULES, rewrite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from query import ast
+    from query.plan import Plan
+    from query.rewrite import Rewriting, Rule
+    from query.types import Schema
+    from query.wire import BeyondGroups
+
+
+def analyze(
+    query: ast.Query,
+    catalog: Mapping[str, Schema],
+    *,
+    max_groups: int = GROUPS_DEFAULT,
+    beyond_groups: BeyondGroups = "other",
+) -> Plan:
+    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+
+    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
+
+    >>> from query import Schema, parse
+    >>> query = parse("SELECT SUM(hits) FROM web WHERE hits > 2 * 50")
+    >>> analyze(query, {"web": Schema({}, open=True)}).where.operands[1]
+    Literal(value=100, type='integer')
+    """
+    return analyze_with_rules(query, catalog, max_groups=max_groups, beyond_groups=beyond_groups).plan
+
+
+def analyze_with_rules(
+    query: ast.Query,
+    catalog: Mapping[str, Schema],
+    *,
+    max_groups: int = GROUPS_DEFAULT,
+    beyond_groups: BeyondGroups = "other",
+    rules: Sequence[Rule] = RULES,
+) -> Rewriting:
+    """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
+    written = analysis.analyze(query, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
+    return rewrite(written, rules)

@@ -1,0 +1,66 @@
+"""EXPLAIN over files: a tree of places, and with ANALYZE what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elf.answering import answer
+from elf.errors import UsageError
+from elf.file_answers import FileAnswerer
+from elf.local import LocalOptions, Source
+from elf.view import Limits, View
+
+QUERY = (
+    "SELECT LOWER(path) AS p, SUM(n) FROM logs WHERE n > 2 - 2 AND LOWER(path) LIKE '%b%' GROUP BY p HAVING p <> 'x'"
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FileAnswerer:
+    path = tmp_path / "a.json"
+    path.write_text("".join(json.dumps({"path": f"/B{n % 3}", "n": n}) + "\n" for n in range(10)) + "{\n")
+    return FileAnswerer([Source("logs", (str(path),))], LocalOptions(arrival_ms=0, agents=2))
+
+
+def said(files: FileAnswerer, text: str, output: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert answer(text, files, View(output), Limits()) == 0
+    return capsys.readouterr().out
+
+
+def test_a_tree_of_places_from_the_result_down_to_the_logs(
+    files: FileAnswerer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    out = said(files, f"EXPLAIN {QUERY} TREES 3", "table", capsys)
+    tree = out[out.index("at the master") :]
+    places = ["at the master", "at the partition roots", "over the network", "in the tree", "in the agent"]
+    assert [tree.index(place) for place in places] == sorted(tree.index(place) for place in places)
+    for words in (
+        "constants is computed once", "HAVING's conditions on keys", "3 of them", "bytes and 2 of any length a group",
+        "keep events WHERE n > 0", "AND LOWER(path) <> 'x'", "LOWER(path) LIKE '%b%'", "for each event: LOWER(path)",
+    ):  # fmt: skip
+        assert words in out
+    assert "measured" not in out
+
+
+def test_analyze_runs_it_and_says_what_was_not_measured(
+    files: FileAnswerer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    explained = json.loads(said(files, f"EXPLAIN ANALYZE {QUERY}", "json", capsys))
+    figures = explained["analyzed"]["measured"]
+    assert (figures["windows"], figures["events"], figures["malformed lines"], figures["rows shown"]) == (1, 10, 1, 3)
+    assert figures["bytes read"] > 100
+    assert figures["seconds in all"] >= figures["seconds in the agents: conditions, expressions, aggregation"] > 0
+    assert any("network" in what or "bytes between agents" in what for what in explained["analyzed"]["not_measured"])
+    table = said(files, f"EXPLAIN ANALYZE {QUERY}", "table", capsys)
+    assert "rows shown" in table
+    assert "not measured: " in table
+
+
+@pytest.mark.parametrize("text", ["EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT nope(", "EXPLAIN ANALYZE SELECT a FROM b"])
+def test_a_wrong_query_is_refused_as_always(files: FileAnswerer, text: str) -> None:
+    with pytest.raises(UsageError, match="line 1, column"):
+        answer(text, files, View("table"), Limits())
