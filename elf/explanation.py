@@ -56,7 +56,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     parts = query.explain(plan)
     return Explained(
         query=query.format_query(parsed),
-        stream=plan.stream if parsed.source else None,
+        stream=None if plan.stream == NOT_NAMED else plan.stream,
         runs="once" if once or plan.window_ms is None else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),
@@ -72,8 +72,8 @@ def planned(
     parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
 ) -> query.Plan:
     """Its plan, whatever the columns of its stream may be. Raises `query.QueryError`."""
-    stream = parsed.source.name if parsed.source else NOT_NAMED
-    return query.analyze(parsed, {stream: EVERY_COLUMN}, max_groups=max_groups, beyond_groups=beyond_groups)
+    known = dict.fromkeys(query.streams(parsed) or [NOT_NAMED], EVERY_COLUMN)
+    return query.analyze(parsed, known, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
 def _table(explained: Explained) -> Table:

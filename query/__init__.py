@@ -1,19 +1,20 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
-from query.analysis import analyze
 from query.approximation import relative_error
-from query.ast import App, Query, Stream, apps, with_apps
-from query.errors import QueryError
+from query.ast import App, Query, Stream, Table, apps, sources, streams, with_apps
+from query.errors import QueryError, listed, nearest
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
-from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TREES_MAX
+from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, PlanJoin, output_names
+from query.planning import analyze
 from query.printer import format_query
 from query.results import ResultStage
 from query.rows import Rows
+from query.streams import patterns, selects
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
@@ -24,6 +25,7 @@ __all__ = [
     "GROUPS_DEFAULT",
     "GROUPS_MAX",
     "TABLE_BYTES_MAX",
+    "TABLE_ROWS_MAX",
     "TREES_MAX",
     "App",
     "BeyondGroups",
@@ -40,6 +42,7 @@ __all__ = [
     "Rows",
     "Schema",
     "Stream",
+    "Table",
     "TableError",
     "aggregate_texts",
     "analyze",
@@ -49,9 +52,15 @@ __all__ = [
     "format_timestamp",
     "functions",
     "keywords",
+    "listed",
     "measures",
+    "nearest",
     "output_names",
     "parse",
+    "patterns",
     "relative_error",
+    "selects",
+    "sources",
+    "streams",
     "with_apps",
 ]

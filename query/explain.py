@@ -83,13 +83,30 @@ def explain(plan: Plan) -> Explanation:
             *notes(plan, aggregate_texts(plan)),
         ),
         master=(
-            f"SELECT {', '.join(_outputs(plan, shown))}",
-            *([] if plan.having is None else [f"keep groups HAVING {groups(plan.having)}"]),
-            *([f"ORDER BY {', '.join(order)}"] if order else []),
-            *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
+            *_shown_steps(plan, shown, groups, order),
+            *_outer_steps(plan),
             "publish each window" if plan.window_ms else "publish one result",
         ),
     )
+
+
+def _shown_steps(plan: Plan, shown: _Spelling, groups: _Spelling, order: list[str]) -> Iterator[str]:
+    yield f"SELECT {', '.join(_outputs(plan, shown))}"
+    if plan.having is not None:
+        yield f"keep groups HAVING {groups(plan.having)}"
+    if order:
+        yield f"ORDER BY {', '.join(order)}"
+    if plan.limit is not None:
+        yield f"LIMIT {plan.limit}"
+
+
+def _outer_steps(plan: Plan) -> Iterator[str]:
+    """What is computed over the rows of a sub-query."""
+    if plan.outer is None:
+        return
+    above = explain(plan.outer)
+    *steps, _ = above.master
+    yield "over these rows: " + "; ".join((*above.agent[1:], *steps))
 
 
 def aggregate_texts(plan: Plan) -> dict[str, str]:
@@ -126,11 +143,14 @@ def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     types = {column.name: column.type for column in plan.event_columns}
     sides = [tuple(events(Reference(name, types[name])) for name in pair) for pair in join.keys]
     equal = " AND ".join(f"{ours} = {theirs}" for ours, theirs in sides)
-    app = format_source(ast.App(join.app))
+    rows = ast.Table(join.table) if join.table is not None else ast.App(join.app or "")
+    source = format_source(rows)
     without = "with NULL where there is none" if join.outer else "without one they are dropped"
     most = f"{TABLE_ROWS_MAX:,} rows, {TABLE_BYTES_MAX >> 20} MiB at most"
     return (
-        f"ask {app} for its latest result whenever it has another: {most}",
+        f"ask {source} for its latest result whenever it has another: {most}"
+        if join.table is None
+        else f"hold the rows of {source}, a file beside each agent, as it is now: {most}",
         f"join events with the rows of it that have {equal}: {without}",
     )
 

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 import query
-from agent.configuration.config import StreamConfig
+from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.audiences import Audiences, Client
 from agent.control.described import described_job
@@ -59,7 +59,7 @@ class ClientRequests:
 
     def __init__(
         self,
-        streams: tuple[StreamConfig, ...],
+        config: Config,
         pump: Pump,
         agent: Agent,
         *,
@@ -71,7 +71,7 @@ class ClientRequests:
         self._wall_ms = wall_ms
         self._status = status
         self._audiences = Audiences(_Core(pump, agent))
-        self._submissions = Submissions(streams, pump, agent, self._audiences, wall_ms)
+        self._submissions = Submissions(config.streams, config.tables, pump, agent, self._audiences, wall_ms)
         self._updates: dict[int, Expected] = {}
         self._stops: dict[int, list[Expected]] = {}
         self._numbers = itertools.count()

@@ -33,6 +33,7 @@ from agent.daemon.seeds import Seeds
 from agent.daemon.shown_files import ShownFiles
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
+from agent.feeding.table_files import TableFiles
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.processes import Processes
 from agent.runtime.agent import Agent
@@ -126,7 +127,9 @@ class Daemon:
         self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillRoom(config.job_memory_bytes, spill_directory, self._warnings.warn)
-        self._agent = agent = Agent(config.name, node, options, room=self._room)
+        self._agent = agent = Agent(
+            config.name, node, options, room=self._room, tables=[table.name for table in config.tables]
+        )
         self._shown = shown
         self._programs = Processes(program, ProgramLimits(), self._told)
         self._pump = Pump(
@@ -141,7 +144,7 @@ class Daemon:
         )
         agent.on_peer_gone = self._say_gone
         agent.on_epochs = self._note_epochs
-        agent.on_unjoinable = lambda app, why: log.warn("no other result is joined with", app=app, why=why)
+        agent.on_unjoinable = lambda app, why: log.warn("not joined with", rows=app, why=why)
         self._transport = Transport(
             identity,
             config.listen,
@@ -153,9 +156,10 @@ class Daemon:
         )
         agent.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
-        self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
+        self._requests = ClientRequests(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
+        self._tables = TableFiles(agent, config.tables, pump=self._pump.settle)
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int]) -> int:
@@ -175,6 +179,7 @@ class Daemon:
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
+            nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)

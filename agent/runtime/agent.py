@@ -44,6 +44,7 @@ from agent.runtime.spill_room import SpillRoom
 from agent.runtime.stages import Stages
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.subscriptions import Subscriptions
+from agent.runtime.tables import Table, Tables
 from agent.runtime.succession import Succession
 from overlay import (
     ChildAdded,
@@ -76,7 +77,7 @@ class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
     `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
-    or goes to disk where there is a `room` for that.
+    or goes to disk where there is a `room` for that. `tables` are the names of those that `hold_table` will bring.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Agent:
         *,
         replicas: int = REPLICAS,
         room: SpillRoom | None = None,
+        tables: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.node = node
@@ -111,7 +113,8 @@ class Agent:
         self._questions = Questions(post, self._announcements, self._notices)
         self._readings = AppReadings(post, self._announcements, self._parts)
         self.on_unjoinable: Callable[[str, str], None] | None = None
-        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._say_unjoinable)
+        self._tables = Tables(tables, self._say_unjoinable)
+        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._tables, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
         self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
         self._stages = Stages(self._offices, self._announcements, self._subscriptions)
@@ -231,6 +234,14 @@ class Agent:
         """A bounded feed has been read to its end."""
         self._parts.end_of_feed(key, now, wall_ms)
 
+    def hold_table(self, name: str, table: Table | None) -> None:
+        """The rows of a look-up table from now on; None: its file cannot be used."""
+        self._tables.hold(name, table)
+
+    def look_up(self, now: float) -> None:
+        """Gives jobs what they join events with, as far as it is there; a timer does so too."""
+        self._lookups.tick(self._parts, now)
+
     def work(self, now: float, wall_ms: int) -> bool:
         """Seals one run, if any can be sealed; whether there is more to do at once."""
         if self._parts.sealed_upto() is None:
@@ -288,7 +299,7 @@ class Agent:
             self._followings.drop_new(app_id)
         self._followings.tick(now)
         self._questions.tick(now)
-        self._lookups.tick(self._parts, now)
+        self.look_up(now)
         self._readings.tick(now, wall_ms)
         for app_id in self._announcements.silent(now):
             self._parts.drop(app_id, now)

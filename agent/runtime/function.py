@@ -16,6 +16,7 @@ import polars as pl
 
 import cbt
 import query
+from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.bundle import Bundle
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
@@ -59,6 +60,7 @@ class JobFunction:
         self.range: Range = (plan.window_ms, since_ms, until_ms)
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
+        self._outer = None if plan.outer is None else JobFunction(plan.outer)
         self._other = query.OtherStage(plan)
         # Also where too many groups are an error: agents stay small until the master has said so.
         self._limit = GroupLimit(plan.max_groups, "other")
@@ -91,7 +93,7 @@ class JobFunction:
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        for shown in ("version", "beyond_groups", "trees", *of_groups):
+        for shown in ("version", "beyond_groups", "trees", "outer", *of_groups):
             plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
 
@@ -103,7 +105,7 @@ class JobFunction:
     @property
     def is_shareable(self) -> bool:
         """Whether what it counts depends on nothing but the events of its feeds."""
-        return self.code is None and not self.plan.apps
+        return self.code is None and not self.plan.apps and self.plan.join is None
 
     @property
     def _layout(self) -> cbt.Layout | None:
@@ -253,12 +255,25 @@ class JobFunction:
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
         """All groups of a state of one pane, as the query shows them."""
-        every = JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
+        every = JobFunction(replace(self.plan, having=None, order=(), limit=None, outer=None)) if self.aggregates else self
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
+        windows = self._own_windows(state, panes)
+        return windows if self._outer is None else {pane: self._outer.over(rows, pane) for pane, rows in windows.items()}
+
+    def over(self, rows: query.Rows, pane: int) -> query.Rows:
+        """The rows of one window with the finished rows of a sub-query as its events. O(rows · columns)."""
+        columns = [SourceColumn(column.name, column.path, column.type) for column in self.plan.columns]
+        values = {column.field: list(rows.column(column.field)) for column in columns}
+        store = self.new_store()
+        for events in parsed_rows([pane] * len(rows), columns, values).frames:
+            store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
+        return self.windows(self.gather(list(store.flush())), [pane])[pane]
+
+    def _own_windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         store = self._empty_store
         if not panes:
             return {}
