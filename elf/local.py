@@ -107,7 +107,7 @@ class LocalRun:
         self.columns = query.output_names(self.plan)
         self._inputs = [i for i in self._inputs if query.selects(self.plan.stream, i.stream)]
         self._known = _known_types(catalog, self.plan.stream)
-        self._silent = {column.name for column in self.plan.columns}
+        self._silent = set() if self.plan.branches else {column.name for column in self.plan.columns}
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0

@@ -1,6 +1,7 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.approximation import relative_error
+from query.branch_stage import BranchesStage
 from query.ast import App, Query, Stream, Table, apps, sources, streams, with_apps
 from query.errors import QueryError, listed, nearest
 from query.explain import Explanation, aggregate_texts, explain
@@ -29,6 +30,7 @@ __all__ = [
     "TREES_MAX",
     "App",
     "BeyondGroups",
+    "BranchesStage",
     "EventStage",
     "Explanation",
     "JoinStage",

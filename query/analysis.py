@@ -21,6 +21,8 @@ from query.timestamps import parse_timestamp
 from query.types import BRANCHES_MAX, TypeMismatchError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from query.scope import Scope
 
 ROWS_DEFAULT = 1_000
@@ -37,9 +39,15 @@ _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_6
 
 
 class Analysis:
-    """One resolved query on its way to a plan; `over_rows`: what it reads are the rows of a sub-query."""
+    """One resolved query on its way to a plan.
 
-    def __init__(self, query: ast.Query, stream: str, scope: Scope, *, over_rows: bool = False) -> None:
+    `over_rows`: what it reads are the rows of a sub-query. `wanted`: the types that its columns have to have, in order.
+    """
+
+    def __init__(
+        self, query: ast.Query, stream: str, scope: Scope, *, over_rows: bool = False, wanted: Sequence[str] = ()
+    ) -> None:
+        self._wanted = wanted
         self._stream = stream
         self._scope = scope
         self._rows_default = ROWS_MAX if over_rows else ROWS_DEFAULT
@@ -52,6 +60,12 @@ class Analysis:
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
         self._aggregates: dict[tuple[str, Expression | None, Parameters], PlanAggregate] = {}
+
+    def output_types(self) -> list[str]:
+        """The type of each column it gives, "any" or "text" where nothing says it yet."""
+        plan = self.plan()
+        kinds = [self._inference.untyped(item.expression) for item in self._query.select]
+        return [kind or output.type for kind, output in zip(kinds, plan.output, strict=True)]
 
     def plan(self) -> Plan:
         query = self._query
@@ -182,6 +196,8 @@ class Analysis:
         query = self._query
         for item in query.select:
             self._inference.visit(item.expression)
+        for item, wanted in zip(query.select, self._wanted, strict=False):
+            self._inference.want(item.expression, wanted)
         if query.join is not None:
             join_keys(query.join, self._scope, query.text)
             self._inference.condition(query.join.on)

@@ -13,11 +13,11 @@ from query.approximation import notes
 from query.expression import Call, Literal, Reference
 from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
-from query.printer import format_expression, format_name, format_source
+from query.printer import format_expression, format_name, format_source, format_streams
 from query.timestamps import format_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from query.expression import Expression
     from query.plan import Plan, PlanAggregate
@@ -71,7 +71,7 @@ def explain(plan: Plan) -> Explanation:
         aggregates=aggregates,
         window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
         agent=(
-            _reading_step(plan),
+            *_reading_steps(plan),
             *_join_steps(plan, events),
             *([] if plan.where is None else [f"keep events WHERE {events(plan.where)}"]),
             steps[0],
@@ -126,6 +126,17 @@ def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
     if (join := plan.join) is not None:
         names |= {column.name: ast.Column((join.alias, *column.path)) for column in join.columns}
     return names
+
+
+def _reading_steps(plan: Plan) -> Iterator[str]:
+    if not plan.branches:
+        yield _reading_step(plan)
+    for branch in plan.branches:
+        spelled = _Spelling({column.name: _column(column.path) for column in branch.columns})
+        made = zip(plan.columns, branch.outputs, strict=True)
+        shown = ", ".join(f"{spelled(output)} AS {format_name(column.name)}" for column, output in made)
+        kept = "" if branch.where is None else f" of events WHERE {spelled(branch.where)}"
+        yield f"of {format_streams(branch.stream)} take {shown or 'nothing but times'}{kept}"
 
 
 def _reading_step(plan: Plan) -> str:

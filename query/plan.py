@@ -15,7 +15,17 @@ from query.ast import App
 from query.expression import encode_expression, operators
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
-from query.plan_sources import Column, PlanJoin, encode_columns, encode_join, read_columns, read_join
+from query.plan_sources import (
+    Column,
+    PlanBranch,
+    PlanJoin,
+    encode_branch,
+    encode_columns,
+    encode_join,
+    read_branch,
+    read_columns,
+    read_join,
+)
 from query.printer import format_source
 from query.streams import is_pattern
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError
@@ -110,6 +120,8 @@ class Plan:
 
     `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
 
+    `branches`: the columns are not read but made of events, by another expression for each of several streams.
+
     `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
 
@@ -131,6 +143,7 @@ class Plan:
     stated_trees: int | None = None
     having: Expression | None = None
     outer: Plan | None = None
+    branches: tuple[PlanBranch, ...] = ()
 
     @property
     def shown(self) -> Plan:
@@ -200,6 +213,8 @@ class Plan:
             plan["app"] = self.app
         if self.join is not None:
             plan["join"] = encode_join(self.join)
+        if self.branches:
+            plan["branches"] = list(map(encode_branch, self.branches))
         if self.outer is not None:
             plan["outer"] = self.outer.to_wire()
         return plan
@@ -207,7 +222,8 @@ class Plan:
     def _version(self) -> int:
         """The oldest version that has all it needs: agents that know no later one still run it."""
         from_table = self.join is not None and self.join.table is not None
-        if self.outer is not None or from_table or (self.app is None and self.stream != "*" and is_pattern(self.stream)):
+        several = self.app is None and self.stream != "*" and is_pattern(self.stream)
+        if self.outer is not None or self.branches or from_table or several:
             return WIRE_VERSION_OF_SOURCES
         expressions = [] if self.where is None else [self.where]
         for parts in (self.keys, self.arguments, self.output, self.order):
@@ -279,6 +295,7 @@ class _PlanReader:
             stated_trees=message.trees,
             having=having,
             outer=self._outer(output),
+            branches=self._branches(columns),
         )
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         return plan
@@ -301,6 +318,12 @@ class _PlanReader:
             return None
         return read_join(message.join, {name: type_ for name, _, type_ in message.columns}, message.version)
 
+    def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
+        message = self._message
+        known = message.version >= WIRE_VERSION_OF_SOURCES and message.app is None
+        _require(known or not message.branches, "its version knows no unions")
+        return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
+
     def _outer(self, output: tuple[Output, ...]) -> Plan | None:
         """What is computed over the rows of this plan."""
         if self._message.outer is None:
@@ -310,7 +333,7 @@ class _PlanReader:
         plan = _PlanReader(read_message(self._message.outer), self._depth + 1).plan()
         names = {(one.name,) for one in output}
         _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
-        _require(not plan.apps and plan.join is None, "the rows of a sub-query are not joined")
+        _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
         _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
         return plan
 

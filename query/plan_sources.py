@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from query.types import family
+from query.expression import encode_expression
+from query.types import RESERVED_COLUMNS, family
 from query.wire import WIRE_VERSION_OF_APPS, WIRE_VERSION_OF_SOURCES, PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from query.wire import JoinMessage
+    from query.expression import Expression
+    from query.wire import BranchMessage, ExpressionReader, JoinMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,18 @@ class PlanJoin:
     columns: tuple[Column, ...]
     keys: tuple[tuple[str, str], ...]
     table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBranch:
+    """What a union has of some streams: of those events that `where` keeps, an expression for each of the plan's
+    columns, over columns of its own.
+    """
+
+    stream: str
+    columns: tuple[Column, ...]
+    where: Expression | None
+    outputs: tuple[Expression, ...]
 
 
 def encode_columns(columns: Sequence[Column]) -> list[list[object]]:
@@ -72,6 +86,32 @@ def read_join(join: JoinMessage, types: Mapping[str, str], version: int) -> Plan
         _require(family(types[ours]) == family(own[theirs]), "its JOIN compares columns of different types")
     columns, keys = read_columns(join.columns), tuple(join.keys)
     return PlanJoin(join.app, join.alias, join.outer, columns, keys, join.table)
+
+
+def encode_branch(branch: PlanBranch) -> dict[str, object]:
+    """A branch as it travels."""
+    return {
+        "stream": branch.stream,
+        "columns": encode_columns(branch.columns),
+        "where": None if branch.where is None else encode_expression(branch.where),
+        "outputs": list(map(encode_expression, branch.outputs)),
+    }
+
+
+def read_branch(
+    branch: BranchMessage, columns: Sequence[Column], windows: Mapping[str, str], expressions: ExpressionReader
+) -> PlanBranch:
+    """A branch of a plan with these columns and names of bounds of windows; raises PlanError."""
+    events = dict(windows) | {name: type_ for name, _, type_ in branch.columns}
+    _require(len(events) == len(windows) + len(branch.columns), "two columns of a branch have one name")
+    _require(not events.keys() & RESERVED_COLUMNS, "a column of a branch has a reserved name")
+    where = None if branch.where is None else expressions.read(branch.where, events)
+    _require(where is None or where.type == "boolean", "the condition of a branch is not a condition")
+    outputs = tuple(expressions.read(one, events) for one in branch.outputs)
+    _require(len(outputs) == len(columns), "a branch has other columns than its union")
+    for output, column in zip(outputs, columns, strict=True):
+        _require(column.type == "any" or family(output.type) == family(column.type), "a branch has other types")
+    return PlanBranch(branch.stream, read_columns(branch.columns), where, outputs)
 
 
 def _require(holds: bool, problem: str) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from query import ast
 from query.analysis import Analysis
 from query.limits import GROUPS_DEFAULT
-from query.scope import Known, Scope, sources_of
+from query.scope import Known, Scope, joined_source, sources_of
 from query.subqueries import resolved, rows_of
+from query.unions import Union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +55,20 @@ def _planned(query: ast.Query, known: Known) -> Plan:
 
 
 def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
-    """The plan of the sub-query, with what is computed over its rows."""
+    """The plan of the sub-query, with what is computed over its rows, or over the events of its branches."""
+    if len(source.branches) > 1:
+        return _united(query, source, known)
     (inner,) = source.branches
     below = _planned(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})
     scope = Scope((rows,), query.text, windowed=query.window is not None)
     outer = Analysis(replace(query, trees=None), below.stream, scope, over_rows=True).plan()
     return below.with_outer(outer)
+
+
+def _united(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
+    union = Union(source, known)
+    rows = rows_of(source, union.columns())
+    sources = (rows,) if query.join is None else (rows, joined_source(query, rows, known))
+    scope = Scope(sources, query.text, windowed=query.window is not None)
+    return union.plan(Analysis(query, "", scope).plan())

@@ -33,9 +33,9 @@ def resolved(query: ast.Query, known: Known) -> ast.Query:
     outer = named(query, scope)
     if len(branches) == 1 and is_projection(branches[0]):
         return _Inlining(outer, branches[0], scope).query()
-    if query.join is not None:
+    if query.join is not None and len(branches) == 1:
         hint = "write the JOIN inside the sub-query"
-        message = "rows of a sub-query that groups, limits or unites cannot be joined"
+        message = "rows of a sub-query that groups or limits them cannot be joined"
         raise QueryError(message, query.text, query.join.span, hint=hint)
     return replace(outer, source=replace(source, branches=branches))
 

@@ -85,7 +85,7 @@ class _Compiled:
     """A plan's part on events for frames with certain physical columns."""
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
-        values = _window_bounds(plan.window_ms)
+        values = window_bounds(plan.window_ms)
         for needed, (dtype, small) in zip(plan.event_columns, physical, strict=True):
             value = column(needed.name, dtype, needed.type)
             values[needed.name] = replace(value, low=-_SMALL_MAX, high=_SMALL_MAX) if small else value
@@ -150,7 +150,7 @@ def _stored_type(type_: str) -> str:
     return "integer" if type_ == "timestamp" else type_
 
 
-def _window_bounds(window_ms: int | None) -> dict[str, Value]:
+def window_bounds(window_ms: int | None) -> dict[str, Value]:
     """The bounds of the window an event's time falls into; windows are aligned to the Unix epoch."""
     time = pl.col("@time")
     values = {"@time": Value(time, "integer", simple=True)}

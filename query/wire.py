@@ -17,6 +17,7 @@ from query.expression import Call, Expression, Literal, Reference
 from query.functions import ConstantError
 from query.limits import (
     APP_NAME_MAX,
+    BRANCHES_OF_UNION_MAX,
     COLUMNS_MAX,
     DAY_MS,
     DEPTH_MAX,
@@ -76,6 +77,15 @@ class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
     table: _App | None = None
 
 
+class BranchMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a branch of a union."""
+
+    stream: _Text
+    columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
+    where: object
+    outputs: Annotated[list[object], Meta(max_length=COLUMNS_MAX)]
+
+
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
@@ -99,6 +109,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
     having: object = None
     outer: object = None
+    branches: Annotated[list[BranchMessage], Meta(max_length=BRANCHES_OF_UNION_MAX)] = []
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
 
 
@@ -115,6 +126,9 @@ def read_message(data: object) -> PlanMessage:
     if (join := message.join) is not None:
         names += [join.app or join.table or "", join.alias, *(name for pair in join.keys for name in pair)]
         columns += join.columns
+    for branch in message.branches:
+        names.append(branch.stream)
+        columns += branch.columns
     names += [part for name, path, _ in columns for part in (name, *path)]
     for name in names:
         _check_text(name)

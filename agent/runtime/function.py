@@ -60,6 +60,7 @@ class JobFunction:
         self.range: Range = (plan.window_ms, since_ms, until_ms)
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
+        self._branches = query.BranchesStage(plan) if plan.branches else None
         self._outer = None if plan.outer is None else JobFunction(plan.outer)
         self._other = query.OtherStage(plan)
         # Also where too many groups are an error: agents stay small until the master has said so.
@@ -76,6 +77,8 @@ class JobFunction:
         if bundle is None:
             return cls(read, since_ms, until_ms)
         contents = bundle.contents
+        if contents.source and read.branches:
+            raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
         if contents.drives and read.window_ms is not None:
             raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
         if contents.drives and read.apps:
@@ -149,6 +152,15 @@ class JobFunction:
         if until_ms is not None:
             conditions.append(pl.col("@time") < until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+
+    def columns_of(self, stream: str) -> list[SourceColumn]:
+        """What has to be read of the events of a stream, or of the app it reads."""
+        columns = self.plan.columns if self._branches is None else self._branches.columns(stream)
+        return [SourceColumn(column.name, column.path, column.type) for column in columns]
+
+    def read(self, stream: str, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """Events of a stream, with these columns, as what the plan takes for events."""
+        return (events,) if self._branches is None else self._branches.apply(stream, events)
 
     @property
     def is_ready(self) -> bool:
