@@ -218,8 +218,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def join(self, meta: Meta, parts: list[Any]) -> Join:
         kind, source, on = parts
         if not isinstance(source, App | Table):
-            what = "stream" if isinstance(source, Stream) else "sub-query"
-            hint = "JOIN takes the results of a job, as in JOIN app('top'), or a file of rows, as in JOIN table('products')"
+            what, name = ("stream", source.name) if isinstance(source, Stream) else ("sub-query", "products")
+            hint = f"JOIN takes the results of a job, as in JOIN app('{name}'), or rows of a file, as table('{name}')"
             raise QueryError(f"a {what} cannot be joined", self._text, source.span, hint=hint)
         return Join(source, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 import trio
 
@@ -13,7 +12,7 @@ import query
 from agent.configuration.config import TableConfig
 from agent.parsing import parser, schema, sniff
 from agent.parsing.formats import Format
-from agent.runtime.tables import Table
+from agent.runtime.tables import Table, Tables
 from agent.sources import BLOCK_BYTES, Block, Source, SourceError
 
 POLL_S = 1.0
@@ -58,12 +57,6 @@ def _blocks(path: str, form: Format) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-class Joining(Protocol):
-    """Who joins with tables: see `agent.Agent`."""
-
-    def hold_table(self, name: str, table: Table | None) -> None: ...
-
-
 class TableFiles:
     """Keeps the agent's tables as their files are; `pump` is called whenever it was given one.
 
@@ -73,13 +66,13 @@ class TableFiles:
 
     def __init__(
         self,
-        agent: Joining,
+        held: Tables,
         tables: Iterable[TableConfig],
         *,
         pump: Callable[[], None],
         poll_s: float = POLL_S,
     ) -> None:
-        self._agent = agent
+        self._held = held
         self._tables = tuple(tables)
         self._pump = pump
         self._poll_s = poll_s
@@ -110,7 +103,7 @@ class TableFiles:
             del self._read[table.name]
             if not is_first:
                 return
-        self._agent.hold_table(table.name, found)
+        self._held.hold(table.name, found)
         self._pump()
 
 

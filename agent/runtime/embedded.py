@@ -52,7 +52,7 @@ class EmbeddedFleet:
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.on_result(self._results.append)
             for table, rows in tables.items():
-                agent.hold_table(table, rows)
+                agent.tables.hold(table, rows)
             self._agents.append(agent)
             if number == 0:
                 node.start(self._network.now)
