@@ -102,8 +102,9 @@ class LocalRun:
         catalog = _catalog(sources, self._inputs)
         self._tables = _tables(parsed, options.tables)
         tables = {name: table_schema(table) for name, table in self._tables.items()}
-        limits = {"max_groups": options.max_groups, "beyond_groups": options.beyond_groups}
-        self.plan = query.analyze(parsed, catalog, tables, **limits)
+        self.plan = query.analyze(
+            parsed, catalog, tables, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
         self.columns = query.output_names(self.plan)
         self._inputs = [i for i in self._inputs if query.selects(self.plan.stream, i.stream)]
         self._known = _known_types(catalog, self.plan.stream)
@@ -140,7 +141,9 @@ class LocalRun:
 
     def _results(self, room: SpillRoom | None, progress: Progress | None) -> Iterator[Result]:
         options = self._options
-        fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room, self._tables)
+        fleet = EmbeddedFleet(
+            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room, self._tables
+        )
         job = Submit(
             app_id=app_id(APP, b""),
             name=APP,

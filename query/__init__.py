@@ -1,8 +1,8 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.approximation import relative_error
-from query.branch_stage import BranchesStage
 from query.ast import App, Query, Stream, Table, apps, sources, streams, with_apps
+from query.branch_stage import BranchesStage
 from query.errors import QueryError, listed, nearest
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
@@ -10,7 +10,8 @@ from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS
 from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
-from query.plan import Plan, PlanJoin, output_names
+from query.plan import Plan, output_names
+from query.plan_sources import PlanJoin
 from query.planning import analyze
 from query.printer import format_query
 from query.results import ResultStage

@@ -15,7 +15,8 @@ from query.inference import Inference
 from query.join_condition import join_keys
 from query.limits import DAY_MS, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
 from query.operations import REGEXES_MAX, is_regex, operation
-from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
+from query.plan import Argument, Output, Plan, PlanAggregate, PlanKey, PlanOrder
+from query.plan_sources import Column, PlanJoin
 from query.printer import format_expression
 from query.timestamps import parse_timestamp
 from query.types import BRANCHES_MAX, TypeMismatchError

@@ -59,9 +59,7 @@ class _BranchStage:
         coerced = [name for name in ("@coerced",) if name in events.columns]
         return selection.prepare(kept).select("@time", *coerced, *outputs).collect()
 
-    def _compile(
-        self, dtypes: tuple[pl.DataType, ...]
-    ) -> tuple[Translator, pl.Expr | None, Translator, list[pl.Expr]]:
+    def _compile(self, dtypes: tuple[pl.DataType, ...]) -> tuple[Translator, pl.Expr | None, Translator, list[pl.Expr]]:
         values = window_bounds(self._plan.window_ms)
         for read, known, dtype in zip(self.columns, self._branch.columns, dtypes, strict=True):
             values[known.name] = column(read.name, dtype, known.type)

@@ -89,6 +89,7 @@ def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str,
         if len(catalog) == 1:
             return next(iter(catalog.items()))
         raise _stream_left_out(query, catalog)
+    assert not isinstance(query.source, ast.Subquery)
     name, span = query.source.name, query.source.span
     if name in catalog:
         return name, catalog[name]

@@ -98,7 +98,7 @@ class _Inlining:
             outer,
             source=source,
             join=inner.join if outer.join is None else replace(outer.join, on=self._put_in(outer.join.on)),
-            select=tuple(replace(item, expression=self._put_in(item.expression)) for item in outer.select),
+            select=tuple(replace(item, expression=self._put_in_item(item.expression)) for item in outer.select),
             where=where,
             group_by=tuple(map(self._put_in, outer.group_by)),
             having=None if outer.having is None else self._put_in(outer.having),
@@ -107,13 +107,19 @@ class _Inlining:
         check_limits(rewritten)
         return rewritten
 
+    def _put_in_item(self, node: ast.Expression | ast.Star) -> ast.Expression:
+        assert not isinstance(node, ast.Star), "they are expanded"
+        return self._put_in(node)
+
     def _own_qualifier(self) -> str:
         """What the events are called beside the joined rows."""
         inner, join = self._inner, self._outer.join
         assert join is not None
         if inner.join is not None:
             hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
-            raise QueryError("a query has one JOIN at most, with those of its sub-queries", inner.text, join.span, hint=hint)
+            raise QueryError(
+                "a query has one JOIN at most, with those of its sub-queries", inner.text, join.span, hint=hint
+            )
         if not isinstance(inner.source, ast.Stream | ast.App):
             hint = "name a stream in FROM, or write the JOIN inside the sub-query"
             raise QueryError("these rows cannot be joined", inner.text, join.span, hint=hint)

@@ -90,5 +90,7 @@ def _check(branch: ast.Query, columns: int) -> None:
         hint = "its branches read streams"
         raise QueryError("UNION ALL unites streams only", text, branch.source.span, hint=hint)
     if len(branch.select) != columns:
-        message = f"the first branch of UNION ALL gives {columns} column{'s' * (columns != 1)}, this one {len(branch.select)}"
+        message = (
+            f"the first branch of UNION ALL gives {columns} column{'s' * (columns != 1)}, this one {len(branch.select)}"
+        )
         raise QueryError(message, text, span)

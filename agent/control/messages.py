@@ -130,7 +130,8 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
 
 
 Request = (
-    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | Survey | GetLog | GetJobs | GetStatus
+    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | Survey | GetLog
+    | GetJobs | GetStatus
 )  # fmt: skip
 
 
@@ -356,6 +357,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 Answer = (
-    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Surveyed | Updated | Stopped | Answered | Log
-    | Jobs | Status
+    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Surveyed | Updated | Stopped | Answered
+    | Log | Jobs | Status
 )  # fmt: skip

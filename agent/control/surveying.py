@@ -17,7 +17,6 @@ from agent.runtime.notices import StreamAsked, StreamSurveyed
 from agent.runtime.post import FLEET_GROUP
 from agent.runtime.survey_messages import COLUMNS_MAX, Seen, SeenColumn
 
-
 WAITING_MAX = 16
 """Questions that wait until those before them are answered; more are left without an answer."""
 

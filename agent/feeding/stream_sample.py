@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
 import polars as pl
 
 from agent.configuration.config import StreamConfig
@@ -24,7 +25,7 @@ _TYPES: dict[pl.DataType, ColumnType] = {
 
 
 def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
-    """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of each of a few files."""
+    """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
     files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     found: dict[str, SeenColumn] = {}
     is_open = False
@@ -69,7 +70,8 @@ def _columns(form: Format, head: bytes, path: str) -> Iterator[SeenColumn]:
 def _type(declared: str, values: list[pl.Series]) -> ColumnType:
     """That of the values, where the format does not say it."""
     if declared != "any":
-        return declared  # type: ignore[return-value] - formats know these types only
+        known: ColumnType = msgspec.convert(declared, ColumnType)
+        return known
     types = {_TYPES.get(one.dtype, "any") for one in values}
     if types == {"integer", "number"}:
         return "number"

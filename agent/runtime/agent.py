@@ -10,7 +10,7 @@ acknowledges it → Snapshots flow up the tree → the master replicates, publis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
@@ -44,9 +44,9 @@ from agent.runtime.spill_room import SpillRoom
 from agent.runtime.stages import Stages
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.subscriptions import Subscriptions
+from agent.runtime.succession import Succession
 from agent.runtime.surveys import Surveys
 from agent.runtime.tables import Tables
-from agent.runtime.succession import Succession
 from overlay import (
     ChildAdded,
     ChildRemoved,
@@ -90,7 +90,7 @@ class Agent:
         *,
         replicas: int = REPLICAS,
         room: SpillRoom | None = None,
-        tables: Iterable[str] = (),
+        tables: Collection[str] = (),
     ) -> None:
         self.name = name
         self.node = node

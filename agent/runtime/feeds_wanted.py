@@ -100,7 +100,7 @@ def feeds_of_job(
     *,
     bounded: bool,
 ) -> list[Feed]:
-    """The feeds a job wants of its streams, with the `columns` of each; `shared` are those of this agent's other jobs."""
+    """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs."""
     shared = tuple(shared)
     feeds = []
     for stream, options in streams.items():

@@ -267,14 +267,18 @@ class JobFunction:
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
         """All groups of a state of one pane, as the query shows them."""
-        every = JobFunction(replace(self.plan, having=None, order=(), limit=None, outer=None)) if self.aggregates else self
+        every = (
+            JobFunction(replace(self.plan, having=None, order=(), limit=None, outer=None)) if self.aggregates else self
+        )
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
         windows = self._own_windows(state, panes)
-        return windows if self._outer is None else {pane: self._outer.over(rows, pane) for pane, rows in windows.items()}
+        return (
+            windows if self._outer is None else {pane: self._outer.over(rows, pane) for pane, rows in windows.items()}
+        )
 
     def over(self, rows: query.Rows, pane: int) -> query.Rows:
         """The rows of one window with the finished rows of a sub-query as its events. O(rows · columns)."""

@@ -58,7 +58,9 @@ class _Table:
 
 
 class Lookups:
-    """Of one agent, which has these `tables`. `node_id` gives it its moment; `warn` is told when a job cannot be joined any more, and why."""
+    """Of one agent, which has these `tables`. `node_id` gives it its moment; `warn` is told when a job cannot be joined
+    any more, and why.
+    """
 
     def __init__(
         self,

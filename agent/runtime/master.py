@@ -201,7 +201,8 @@ class Master:
             late=counted["late"],
             malformed=counted["malformed"],
             coerced=counted["coerced"],
-            dropped=counted["dropped"] + (0 if version.function.aggregates or plan.outer else max(0, counted["matched"] - len(rows))),
+            dropped=counted["dropped"]
+            + (0 if version.function.aggregates or plan.outer else max(0, counted["matched"] - len(rows))),
             other=other,
             limited={version.function.texts[name]: groups for name, groups in limited.items()},
             error=query.relative_error(plan, limited),

@@ -33,9 +33,9 @@ class LookAt(Message, frozen=True, tag=True):
 
 
 class Seen(Message, frozen=True, tag=True):
-    """Agent → asker: what it is. `has_stream`: otherwise there is nothing. `open`: events may have other columns too."""
+    """Agent → asker: what it is. `has_stream`: else there is nothing. `open`: events may have other columns too."""
 
     question: Count
     has_stream: bool
-    columns: Annotated[list[SeenColumn], msgspec.Meta(max_length=COLUMNS_MAX)] = []
-    open: bool = False
+    columns: Annotated[list[SeenColumn], msgspec.Meta(max_length=COLUMNS_MAX)]
+    open: bool

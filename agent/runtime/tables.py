@@ -33,7 +33,9 @@ class Table:
         """
         frames = self._parsed(columns)
         if self.form.kind in ("csv", "tsv"):
-            numbers = {name for name in (one.name for one in columns if one.type == "any") if _are_numbers(frames, name)}
+            numbers = {
+                name for name in (one.name for one in columns if one.type == "any") if _are_numbers(frames, name)
+            }
             if numbers:
                 frames = self._parsed([replace(one, type="number") if one.name in numbers else one for one in columns])
         placed, place = [], 0

@@ -158,7 +158,7 @@ class AsyncClient:
         return answer
 
     async def survey(self, stream: str) -> Surveyed:
-        """The columns of a stream as all agents' files show them, in a few seconds; QueryRefusedError if none has it."""
+        """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
         answer = await self._ask(Survey(stream))
         assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
         return answer

@@ -34,7 +34,10 @@ def written(name, table, count, folder):
 def looked_up(name, table, folder):
     path = folder / f"{name}.{table.lookup}"
     if table.lookup == "csv":
-        lines = [",".join(table.columns), *(",".join("" if one is None else str(one) for one in row) for row in table.rows)]
+        lines = [
+            ",".join(table.columns),
+            *(",".join("" if one is None else str(one) for one in row) for row in table.rows),
+        ]
     else:
         lines = [json.dumps(event) for event in table.events()]
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
