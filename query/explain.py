@@ -106,7 +106,7 @@ def _outer_steps(plan: Plan) -> Iterator[str]:
         return
     above = explain(plan.outer)
     *steps, _ = above.master
-    yield "over these rows: " + "; ".join((*above.agent[1:], *steps))
+    yield "over these rows: " + "; ".join((*above.agent[1:], *steps, *notes(plan.outer, aggregate_texts(plan.outer))))
 
 
 def aggregate_texts(plan: Plan) -> dict[str, str]:

@@ -150,6 +150,11 @@ class Plan:
         """The plan whose rows people see: this one, or the last of those over its rows."""
         return self if self.outer is None else self.outer.shown
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it needs rows beside events: results of other jobs, or a table."""
+        return self.app is not None or self.join is not None
+
     def with_outer(self, plan: Plan) -> Plan:
         """The same with another plan over its rows."""
         return replace(self, outer=plan if self.outer is None else self.outer.with_outer(plan))

@@ -18,6 +18,7 @@ import cbt
 import query
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.bundle import Bundle
+from agent.runtime.finished import Finished
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
@@ -108,7 +109,7 @@ class JobFunction:
     @property
     def is_shareable(self) -> bool:
         """Whether what it counts depends on nothing but the events of its feeds."""
-        return self.code is None and not self.plan.apps and self.plan.join is None
+        return self.code is None and not self.plan.reads_rows
 
     @property
     def _layout(self) -> cbt.Layout | None:
@@ -268,28 +269,34 @@ class JobFunction:
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
         """All groups of a state of one pane, as the query shows them."""
         every = (
-            JobFunction(replace(self.plan, having=None, order=(), limit=None, outer=None)) if self.aggregates else self
+            JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
         )
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
+    def finished(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, Finished]:
+        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others."""
+        limited = self.limited(state)
+        found = {}
+        for pane, rows in self.windows(state, panes).items():
+            met = limited.get(pane, {})
+            taken = 0 if self.aggregates else len(rows)
+            error = query.relative_error(self.plan, met)
+            own = Finished(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane)
+        return found
+
+    def _over(self, below: Finished, pane: int) -> Finished:
+        """The same with the rows of a sub-query as events. O(rows · columns)."""
+        columns = self.columns_of(self.plan.stream)
+        values = {column.field: list(below.rows.column(column.field)) for column in columns}
+        store = self.new_store()
+        for events in parsed_rows([pane] * len(below.rows), columns, values).frames:
+            store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
+        return self.finished(self.gather(list(store.flush())), [pane])[pane].below(below)
+
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
-        windows = self._own_windows(state, panes)
-        return (
-            windows if self._outer is None else {pane: self._outer.over(rows, pane) for pane, rows in windows.items()}
-        )
-
-    def over(self, rows: query.Rows, pane: int) -> query.Rows:
-        """The rows of one window with the finished rows of a sub-query as its events. O(rows · columns)."""
-        columns = [SourceColumn(column.name, column.path, column.type) for column in self.plan.columns]
-        values = {column.field: list(rows.column(column.field)) for column in columns}
-        store = self.new_store()
-        for events in parsed_rows([pane] * len(rows), columns, values).frames:
-            store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
-        return self.windows(self.gather(list(store.flush())), [pane])[pane]
-
-    def _own_windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         store = self._empty_store
         if not panes:
             return {}

@@ -10,10 +10,11 @@ import polars as pl
 import query
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
+from agent.runtime.finished import Finished
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
+from agent.runtime.panes import END, FIRST_PANE, Counts, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
 from agent.runtime.version_messages import Version
@@ -24,7 +25,7 @@ from overlay import Id
 class Master:
     """Lives on the agent whose id is closest to the appId; turns combined runs into results.
 
-    `totals` sums the counters of everything published. Raises `query.PlanError` for a job whose plan is not one.
+    `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
     def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
@@ -40,7 +41,7 @@ class Master:
             window_of(self.versions.newest.function)
         self.roster = Roster()
         self.frontier = FIRST_PANE
-        self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.totals = Counts()
         self.given_up = 0
         """Agents that no pane waits for."""
         self.failure: str | None = None
@@ -142,19 +143,18 @@ class Master:
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
-        counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
-        for row in counted.values():
-            for name in COUNTERS:
-                self.totals[name] += row[name]
+        counted = dict(run.counted)
+        for counts in counted.values():
+            self.totals = self.totals.plus(counts)
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
-            counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
+            counted.setdefault(0, Counts())
         if untimed and counted:
-            counted[max(counted)]["malformed"] += untimed["malformed"]
-        limited = function.limited(run.state)
-        rows = function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+            newest = max(counted)
+            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
+        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         results = {
-            pane: self._result(pane, rows[pane], others.get(pane), limited.get(pane, {}), counted[pane], run, version)
+            pane: self._result(pane, finished[pane], others.get(pane), counted[pane], run, version)
             for pane in sorted(counted)
         }
         self.roster.forget_left(self.frontier)
@@ -170,20 +170,18 @@ class Master:
         master.roster = Roster.of(members, replica.next_number)
         master.frontier = replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
-        master.totals.update(zip(COUNTERS, replica.totals, strict=False))
+        master.totals = Counts(*replica.totals)
         return master
 
     def _result(
         self,
         pane: int,
-        rows: query.Rows,
+        finished: Finished,
         other: OtherGroups | None,
-        limited: dict[str, int],
-        counted: dict[str, int],
+        counted: Counts,
         run: Run,
         version: InForce,
     ) -> Result:
-        plan = version.function.plan
         size, drives = version.function.plan.window_ms, version.function.drives
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
@@ -191,21 +189,20 @@ class Master:
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
             window_end=query.format_timestamp(pane + (size or 0)) if size or drives else None,
-            rows=rows,
+            rows=finished.rows,
             contributors=present.bit_count(),
             expected=expected.bit_count(),
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
             partial=self.roster.names(present & run.partial)[:NAMES_MAX],
             leaped=0,
-            events=counted["events"],
-            late=counted["late"],
-            malformed=counted["malformed"],
-            coerced=counted["coerced"],
-            dropped=counted["dropped"]
-            + (0 if version.function.aggregates or plan.outer else max(0, counted["matched"] - len(rows))),
+            events=counted.events,
+            late=counted.late,
+            malformed=counted.malformed,
+            coerced=counted.coerced,
+            dropped=counted.dropped + max(0, counted.matched - finished.taken),
             other=other,
-            limited={version.function.texts[name]: groups for name, groups in limited.items()},
-            error=query.relative_error(plan, limited),
+            limited=finished.limited,
+            error=finished.error,
             version=version.version.number,
             epoch=self.epoch.counter,
         )

@@ -34,7 +34,6 @@ class Surveys:
     """Of one agent: its own questions, and those of others."""
 
     def __init__(self, own: Peer, post: Post, notices: list[Notice]) -> None:
-        self.refused = 0
         self._own = own
         self._post = post
         self._notices = notices

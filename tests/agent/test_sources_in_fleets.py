@@ -52,6 +52,14 @@ def test_the_master_computes_over_the_groups_of_all() -> None:
     assert answer(fleet, api="xxy") == [{"most": 6, "groups": 2}]
 
 
+def test_what_is_left_out_above_a_sub_query_is_said() -> None:
+    fleet = Fleet(2, streams=STREAMS)
+    fleet.submit("SELECT COLLECT(product, 1) AS some FROM (SELECT product, COUNT(*) AS n FROM api GROUP BY product)")
+    answer(fleet, api="xxy")
+    assert fleet.results[0].limited == {"COLLECT(product, 1)": 1}
+    assert fleet.results[0].dropped == 0
+
+
 def test_each_stream_of_a_union_is_read_in_its_own_way() -> None:
     fleet = Fleet(2, streams=STREAMS)
     fleet.submit(
