@@ -72,7 +72,7 @@ def planned(
     parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
 ) -> query.Plan:
     """Its plan, whatever the columns of its stream may be. Raises `query.QueryError`."""
-    known = dict.fromkeys(query.streams(parsed) or [NOT_NAMED], EVERY_COLUMN)
+    known = dict.fromkeys(query.streams_read(parsed) or [NOT_NAMED], EVERY_COLUMN)
     return query.analyze(parsed, known, max_groups=max_groups, beyond_groups=beyond_groups)
 
 

@@ -1,7 +1,7 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.approximation import relative_error
-from query.ast import App, Query, Stream, Table, apps, sources, streams, with_apps
+from query.ast import App, Query, Stream, Table, apps, sources, streams_read, with_apps
 from query.branch_stage import BranchesStage
 from query.errors import QueryError, listed, nearest
 from query.explain import Explanation, aggregate_texts, explain
@@ -64,6 +64,6 @@ __all__ = [
     "relative_error",
     "selects",
     "sources",
-    "streams",
+    "streams_read",
     "with_apps",
 ]

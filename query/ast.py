@@ -366,7 +366,7 @@ def apps(query: Query) -> tuple[App, ...]:
     return tuple(source for source in sources(query) if isinstance(source, App))
 
 
-def streams(query: Query) -> tuple[str, ...]:
+def streams_read(query: Query) -> tuple[str, ...]:
     """What it reads of streams, each as `query.streams` spells it; nothing where it does not say."""
     return tuple(source.name for source in sources(query) if isinstance(source, Stream))
 

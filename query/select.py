@@ -43,9 +43,9 @@ def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.S
     names = scope.every_name()
     if names is None:
         hint = "name the columns to show"
-        raise QueryError(
-            "what columns another job's results have is not known before", query.text, star.span, hint=hint
-        )
+        is_table = query.join is not None and isinstance(query.join.source, ast.Table)
+        rows = "the rows of a table" if is_table else "another job's results"
+        raise QueryError(f"what columns {rows} have is not known before", query.text, star.span, hint=hint)
     if not names:
         hint = "name the columns to show"
         raise QueryError("no column of this stream is known yet", query.text, star.span, hint=hint)

@@ -29,7 +29,7 @@ def tables_known(
     """
     own = {table.name: table for table in tables}
     joined = [source for source in ql.sources(query) if isinstance(source, ql.Table)]
-    named = ql.streams(query)
+    named = ql.streams_read(query)
     has_events = bool(streams) if not named else any(ql.selects(text, name) for text in named for name in streams)
     for table in joined:
         if table.name not in own and has_events:
@@ -46,7 +46,7 @@ def schema_of_stream(stream: StreamConfig) -> ql.Schema:
 
 
 def _elsewhere(query: ql.Query, known: Mapping[str, ql.Schema]) -> list[str]:
-    wanted = [pattern for text in ql.streams(query) for pattern in ql.patterns(text)]
+    wanted = [pattern for text in ql.streams_read(query) for pattern in ql.patterns(text)]
     return [pattern for pattern in wanted if not any(ql.selects(pattern, name) for name in known)]
 
 

@@ -70,21 +70,23 @@ class TableFiles:
         tables: Iterable[TableConfig],
         *,
         pump: Callable[[], None],
-        poll_s: float = POLL_S,
     ) -> None:
         self._held = held
         self._tables = tuple(tables)
         self._pump = pump
-        self._poll_s = poll_s
         self._read: dict[str, _State] = {}
         self._seen: dict[str, _State] = {}
 
     async def run(self) -> None:
         """Reads until it is cancelled; without tables there is nothing to do."""
         while self._tables:
-            for table in self._tables:
-                await self._look_at(table)
-            await trio.sleep(self._poll_s)
+            await self.look()
+            await trio.sleep(POLL_S)
+
+    async def look(self) -> None:
+        """Looks at each file once, and reads what is to be read."""
+        for table in self._tables:
+            await self._look_at(table)
 
     async def _look_at(self, table: TableConfig) -> None:
         state = _state(table.path)

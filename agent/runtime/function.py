@@ -268,9 +268,7 @@ class JobFunction:
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
         """All groups of a state of one pane, as the query shows them."""
-        every = (
-            JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
-        )
+        every = JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 

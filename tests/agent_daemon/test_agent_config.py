@@ -111,7 +111,7 @@ def test_tables_are_files_by_name(tmp_path: Path) -> None:
         ":16: tables.products.fiel: unknown key (did you mean file?)",
     ]
     assert faults(tmp_path, GOOD + table + 'format = "combined"\n') == [
-        ":18: tables.products.format: 'combined' is none of auto, json, csv, tsv"
+        ":17: tables.products.format: 'combined' is none of auto, json, csv, tsv"
     ]
 
 
