@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from query import ast
 from query.analysis import Analysis
-from query.limits import GROUPS_DEFAULT
+from query.errors import QueryError
+from query.limits import GROUPS_DEFAULT, STREAMS_CHARACTERS_MAX
 from query.scope import Known, Scope, joined_source, sources_of
 from query.subqueries import resolved, rows_of
 from query.unions import Union
@@ -41,6 +42,10 @@ def analyze(
     """
     known = Known(catalog, tables)
     plan = _planned(resolved(query, known), known)
+    if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
+        hint = 'a pattern names several, as in FROM "web-*"'
+        message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
+        raise QueryError(message, query.text, query.source.span, hint=hint)
     return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
 
 

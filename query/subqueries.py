@@ -168,5 +168,5 @@ class _Inlining:
 
     def _unqualified(self, node: ast.Column) -> tuple[str, ...]:
         source = self._inner.source
-        qualifier = source.qualifier if isinstance(source, ast.App) else getattr(source, "alias", None)
+        qualifier = source.qualifier if isinstance(source, ast.App) else source.alias if source is not None else None
         return node.parts[1:] if len(node.parts) > 1 and node.parts[0] == qualifier else node.parts

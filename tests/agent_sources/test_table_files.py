@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+
 import query
 from agent.configuration.config import TableConfig
 from agent.feeding import table_files

@@ -83,6 +83,7 @@ ERRORS = {
     "SELECT a FROM (SELECT 1 AS a FROM web UNION ALL SELECT 'x' FROM api)": "a is a number in one branch",
     "SELECT a FROM (SELECT a FROM web UNION ALL SELECT a FROM app('x'))": "UNION ALL unites streams only",
     "SELECT a FROM (SELECT a FROM web LIMIT 3) AS t JOIN table('products') AS p ON t.a = p.id": "cannot be joined",
+    'SELECT a FROM "' + "w?" * 99 + '", "' + "*b" * 50 + '"': "at most 255 characters of streams",
     "SELECT a FROM web JOIN (SELECT a FROM api) AS t ON web.a = t.a": "a sub-query cannot be joined",
 }
 
@@ -90,7 +91,7 @@ ERRORS = {
 @pytest.mark.parametrize("text", ERRORS)
 def test_mistakes_are_explained(text):
     with pytest.raises(QueryError) as caught:
-        analyze(parse(text), OPEN, TABLES)
+        analyze(parse(text), OPEN | {"wb" * 99: Schema({}, open=True)}, TABLES)
     assert ERRORS[text] in caught.value.message
     assert caught.value.line == 1
 
