@@ -88,7 +88,7 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
     parts = query.explain(plan, rewriting.fired)
     return Explained(
         query=query.format_query(parsed),
-        stream=plan.stream if parsed.source else None,
+        stream=None if plan.stream == NOT_NAMED else plan.stream,
         runs="once" if once or plan.window_ms is None else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),
@@ -112,9 +112,8 @@ def rewritten(
     parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
 ) -> query.Rewriting:
     """The same, with the rules that made the plan what it is."""
-    stream = parsed.source.name if parsed.source else NOT_NAMED
-    catalog = {stream: EVERY_COLUMN}
-    return query.analyze_with_rules(parsed, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
+    known = dict.fromkeys(query.streams_read(parsed) or [NOT_NAMED], EVERY_COLUMN)
+    return query.analyze_with_rules(parsed, known, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
 def _shown(explained: Explained) -> Group:

@@ -76,6 +76,11 @@ class FileAnswerer:
             raise UsageError(f"there is no stream {stream}; there are {', '.join(self._schemas)}")
         return listed_columns(dict(schema.columns), is_open=schema.open)
 
+    def columns(self, stream: str) -> list[str]:
+        """The names of the columns of a stream; none if there is no such stream."""
+        schema = self._schemas.get(stream)
+        return [] if schema is None else list(schema.columns)
+
     def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - nobody has any
         raise ElfError(NO_JOBS)
 

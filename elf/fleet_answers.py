@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.control.messages import GROUPS_DEFAULT, BeyondGroups
+from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
 from elf.job_listing import listed_jobs
 from elf.listing import Listing
@@ -29,7 +29,7 @@ class QueryOptions:
 class FleetAnswerer:
     """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
 
-    The streams, and the columns of each, are those of the agent that is asked.
+    The streams are those of the agent that is asked.
     """
 
     def __init__(self, client: SyncClient, socket: Path | None, options: QueryOptions) -> None:
@@ -88,8 +88,11 @@ class FleetAnswerer:
         return listed_jobs(self._client.jobs())
 
     def describe(self, stream: str) -> Listing:
-        described = self._client.describe(stream)
-        return listed_columns(described.columns, is_open=described.open)
+        return _surveyed_columns(self._client.survey(stream))
+
+    def columns(self, stream: str) -> list[str]:
+        """The names of the columns that the agent that is asked has seen in a stream."""
+        return list(self._client.describe(stream).columns)
 
     def follow(self, app: str, view: View) -> int:
         with self._client.follow(app, reconnect=True) as job:
@@ -97,6 +100,17 @@ class FleetAnswerer:
 
     def stop(self, app: str) -> None:
         self._client.stop(app)
+
+
+def _surveyed_columns(found: Surveyed) -> Listing:
+    """The columns of a stream all over the fleet, and who has not said what it has."""
+    rows: list[list[Cell]] = [
+        [column.name, column.type, column.agents, column.example or None] for column in found.columns
+    ]
+    notes = [f"{found.agents} of {found.asked} agents have {found.stream}"]
+    notes += [f"{found.silent} have not answered"] if found.silent else []
+    notes += ["events may have other columns too; what a query does with one decides its type"] if found.open else []
+    return Listing(["COLUMN", "TYPE", "AGENTS", "EXAMPLE"], rows, "no columns seen yet", "; ".join(notes))
 
 
 def listed_columns(columns: dict[str, str], *, is_open: bool) -> Listing:

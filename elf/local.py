@@ -6,10 +6,10 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,9 @@ import query
 from agent import EmbeddedFleet, Result, SpillRoom, Submit
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
+from agent.feeding.table_files import read_table, table_schema
 from agent.parsing import Format, Parsed, Parser, parser, sniff
+from agent.runtime.tables import Table
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
 from elf.errors import ElfError, UsageError
@@ -49,7 +51,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """How input is read and dealt. Times in epoch ms; `arrival_ms` stands in where events carry no time."""
+    """How input is read and dealt. Times in epoch ms; `arrival_ms` stands in where events carry no time.
+
+    `tables`: the files of look-up tables, by name.
+    """
 
     arrival_ms: int
     agents: int = 1
@@ -57,6 +62,7 @@ class LocalOptions:
     time_field: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
     max_groups: int = query.GROUPS_DEFAULT
     beyond_groups: query.BeyondGroups = "other"
 
@@ -95,11 +101,15 @@ class LocalRun:
             raise query.QueryError("elf local knows no other jobs", text, others[0].span, hint=hint)
         self._inputs = _open(sources, options)
         catalog = _catalog(sources, self._inputs)
-        self.plan = query.analyze(parsed, catalog, max_groups=options.max_groups, beyond_groups=options.beyond_groups)
+        self._tables = _tables(parsed, options.tables)
+        tables = {name: table_schema(table) for name, table in self._tables.items()}
+        self.plan = query.analyze(
+            parsed, catalog, tables, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
         self.columns = query.output_names(self.plan)
-        self._inputs = [i for i in self._inputs if self.plan.stream in ("*", i.stream)]
+        self._inputs = [i for i in self._inputs if query.selects(self.plan.stream, i.stream)]
         self._known = _known_types(catalog, self.plan.stream)
-        self._silent = {column.name for column in self.plan.columns}
+        self._silent = set() if self.plan.branches else {column.name for column in self.plan.columns}
         self._read_events = False
         self._broken: SourceError | None = None
         self._windows = 0
@@ -134,7 +144,9 @@ class LocalRun:
 
     def _results(self, room: SpillRoom | None, progress: Progress | None) -> Iterator[Result]:
         options = self._options
-        fleet = EmbeddedFleet(options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room)
+        fleet = EmbeddedFleet(
+            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room, self._tables
+        )
         job = Submit(
             app_id=app_id(APP, b""),
             name=APP,
@@ -232,9 +244,9 @@ def _open(sources: Sequence[Source], options: LocalOptions) -> list[_Input]:
         inputs = [_sniff(source.name, path, options) for source in sources for path in source.paths]
     except SourceError as error:
         raise UsageError(str(error)) from error
-    field = options.time_field
-    if field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
-        raise UsageError(f"--time-field {field}: the time of combined logs is always in the field time")
+    time_field = options.time_field
+    if time_field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
+        raise UsageError(f"--time-field {time_field}: the time of combined logs is always in the field time")
     return inputs
 
 
@@ -246,6 +258,23 @@ def _sniff(stream: str, path: str, options: LocalOptions) -> _Input:
 def _catalog(sources: Sequence[Source], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
     """What is known of each stream: the union of its files."""
     return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
+
+
+def _tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, Table]:
+    """The tables that a query joins with. Raises UsageError for a file that is none."""
+    found = {}
+    for table in query.sources(parsed):
+        if not isinstance(table, query.Table):
+            continue
+        if table.name not in files:
+            guess = query.nearest(table.name, files)
+            hint = f"did you mean {guess}?" if guess else f"name its file: --table {table.name}=FILE"
+            raise query.QueryError(f"there is no table {table.name}", parsed.text, table.span, hint=hint)
+        try:
+            found[table.name] = read_table(files[table.name])
+        except SourceError as error:
+            raise UsageError(str(error)) from error
+    return found
 
 
 def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:
@@ -261,8 +290,8 @@ def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Pa
 
 
 def _known_types(catalog: dict[str, query.Schema], stream: str) -> dict[str, str]:
-    """The columns that were seen in a stream, or in any of them (`*`), and their types."""
-    schemas = catalog.values() if stream == "*" and stream not in catalog else [catalog[stream]]
+    """The columns that were seen in any of the streams, and their types."""
+    schemas = [schema for name, schema in catalog.items() if query.selects(stream, name)]
     return {name: kind for schema in schemas for name, kind in schema.columns.items()}
 
 

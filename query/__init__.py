@@ -1,20 +1,23 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
 from query.approximation import relative_error
-from query.ast import App, Query, Stream, apps, with_apps
+from query.ast import App, Query, Stream, Table, apps, sources, streams_read, with_apps
+from query.branch_stage import BranchesStage
 from query.compiler import analyze, analyze_with_rules
-from query.errors import QueryError
+from query.errors import QueryError, listed, nearest
 from query.explain import Explanation, aggregate_texts, explain
 from query.joining import JoinStage, TableError
-from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TREES_MAX
+from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
-from query.plan import Plan, PlanJoin, output_names
+from query.plan import Plan, output_names
+from query.plan_sources import PlanJoin
 from query.printer import format_query
 from query.results import ResultStage
 from query.rewrite import Rewriting
 from query.rows import Rows
+from query.streams import patterns, selects
 from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
@@ -25,9 +28,11 @@ __all__ = [
     "GROUPS_DEFAULT",
     "GROUPS_MAX",
     "TABLE_BYTES_MAX",
+    "TABLE_ROWS_MAX",
     "TREES_MAX",
     "App",
     "BeyondGroups",
+    "BranchesStage",
     "EventStage",
     "Explanation",
     "JoinStage",
@@ -42,6 +47,7 @@ __all__ = [
     "Rows",
     "Schema",
     "Stream",
+    "Table",
     "TableError",
     "aggregate_texts",
     "analyze",
@@ -52,9 +58,15 @@ __all__ = [
     "format_timestamp",
     "functions",
     "keywords",
+    "listed",
     "measures",
+    "nearest",
     "output_names",
     "parse",
+    "patterns",
     "relative_error",
+    "selects",
+    "sources",
+    "streams_read",
     "with_apps",
 ]

@@ -1,4 +1,4 @@
-"""A parsed query to a plan: names resolved, types settled, aggregates taken apart."""
+"""A resolved query to a plan: types settled, aggregates taken apart."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from query.expression import Call, Expression, Literal, Reference
 from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
 from query.join_condition import join_keys
-from query.limits import DAY_MS, GROUPS_DEFAULT, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
+from query.limits import DAY_MS, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
 from query.operations import REGEXES_MAX, is_regex, operation
-from query.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
+from query.plan import Argument, Output, Plan, PlanAggregate, PlanKey, PlanOrder
+from query.plan_sources import Column, PlanJoin
 from query.printer import format_expression
-from query.scope import Scope, sources_of
-from query.select import distinct_as_groups, expand_stars, output_names, without_aliases
 from query.timestamps import parse_timestamp
 from query.types import BRANCHES_MAX, TypeMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from query.types import Schema
-    from query.wire import BeyondGroups
+    from query.scope import Scope
 
 ROWS_DEFAULT = 1_000
 CASTS_TO = {
@@ -41,37 +39,20 @@ _KINDS = {"BIGINT": "number", "DOUBLE": "number", "BOOLEAN": "boolean", "TIMESTA
 _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
 
 
-def analyze(
-    query: ast.Query,
-    catalog: Mapping[str, Schema],
-    *,
-    max_groups: int = GROUPS_DEFAULT,
-    beyond_groups: BeyondGroups = "other",
-) -> Plan:
-    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+class Analysis:
+    """One resolved query on its way to a plan.
 
-    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
-
-    >>> from query import Schema, parse
-    >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
-    (Column(name='hits', path=('hits',), type='number'),)
+    `over_rows`: what it reads are the rows of a sub-query. `wanted`: the types that its columns have to have, in order.
     """
-    sources = sources_of(query, catalog)
-    scope = Scope(sources, query.text, windowed=query.window is not None)
-    from_app = isinstance(query.source, ast.App)
-    plan = _Analysis(query, sources[0].shown if from_app else sources[0].name, scope).plan()
-    return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
 
-
-class _Analysis:
-    """One query on its way to a plan."""
-
-    def __init__(self, query: ast.Query, stream: str, scope: Scope) -> None:
+    def __init__(
+        self, query: ast.Query, stream: str, scope: Scope, *, over_rows: bool = False, wanted: Sequence[str] = ()
+    ) -> None:
+        self._wanted = wanted
         self._stream = stream
         self._scope = scope
-        self._select = expand_stars(query, scope)
-        self._names = output_names(query, self._select, scope)
-        self._query = distinct_as_groups(without_aliases(query, self._select))
+        self._rows_default = ROWS_MAX if over_rows else ROWS_DEFAULT
+        self._query = query
         check_limits(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
@@ -80,6 +61,12 @@ class _Analysis:
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
         self._aggregates: dict[tuple[str, Expression | None, Parameters], PlanAggregate] = {}
+
+    def output_types(self) -> list[str]:
+        """The type of each column it gives, "any" or "text" where nothing says it yet."""
+        plan = self.plan()
+        kinds = [self._inference.untyped(item.expression) for item in self._query.select]
+        return [kind or output.type for kind, output in zip(kinds, plan.output, strict=True)]
 
     def plan(self) -> Plan:
         query = self._query
@@ -91,7 +78,7 @@ class _Analysis:
         grouped = bool(query.group_by) or query.having is not None or any(map(ast.has_call, ast.expressions(query)))
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
-        outputs = [translate(item.expression) for item in self._select]
+        outputs = [translate(item.expression) for item in query.select]
         having = None if query.having is None else self._over_groups(query.having)
         order = tuple(
             PlanOrder(translate(item.expression), item.descending, item.nulls_first) for item in query.order_by
@@ -108,7 +95,7 @@ class _Analysis:
             keys=tuple(self._keys.values()),
             arguments=tuple(self._arguments.values()),
             aggregates=tuple(self._aggregates.values()),
-            output=tuple(map(Output, self._names, outputs)),
+            output=tuple(map(Output, (item.alias or "" for item in query.select), outputs)),
             having=having,
             order=order,
             limit=self._limit(grouped=grouped),
@@ -129,7 +116,9 @@ class _Analysis:
             return None
         pairs = join_keys(join, self._scope, self._query.text)
         keys = tuple((self._scope.resolve(ours).name, self._scope.resolve(theirs).name) for ours, theirs in pairs)
-        return PlanJoin(join.app.name, join.app.qualifier, join.outer, columns, keys)
+        name, is_app = join.source.name, isinstance(join.source, ast.App)
+        app, table = (name, None) if is_app else (None, name)
+        return PlanJoin(app, join.source.qualifier, join.outer, columns, keys, table)
 
     def _window_ms(self) -> int | None:
         window = self._query.window
@@ -145,7 +134,7 @@ class _Analysis:
     def _limit(self, *, grouped: bool) -> int | None:
         limit = self._query.limit
         if limit is None:
-            return None if grouped else ROWS_DEFAULT
+            return None if grouped else self._rows_default
         most = INTEGER_MAX if grouped else ROWS_MAX
         if limit > most:
             what = "" if grouped else " of a query without aggregates"
@@ -206,8 +195,10 @@ class _Analysis:
 
     def _infer(self) -> None:
         query = self._query
-        for item in self._select:
+        for item in query.select:
             self._inference.visit(item.expression)
+        for item, wanted in zip(query.select, self._wanted, strict=False):
+            self._inference.want(item.expression, wanted)
         if query.join is not None:
             join_keys(query.join, self._scope, query.text)
             self._inference.condition(query.join.on)

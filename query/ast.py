@@ -177,7 +177,7 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream that FROM names; `*` is every one."""
+    """The streams that FROM names: see `query.streams`."""
 
     name: str
     alias: str | None = None
@@ -199,10 +199,39 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """`[LEFT] JOIN app ON condition`; `outer` is a LEFT one, which keeps events without a match."""
+class Table:
+    """`table('name')`: a file of rows that every agent has."""
 
-    app: App
+    name: str
+    alias: str | None = None
+    span: Span = field(default=Span(), compare=False)
+
+    @property
+    def qualifier(self) -> str:
+        """What its columns can be addressed by."""
+        return self.name if self.alias is None else self.alias
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """`(SELECT ... UNION ALL SELECT ...)`, of one branch or several."""
+
+    branches: tuple[Query, ...]
+    alias: str | None = None
+    span: Span = field(default=Span(), compare=False)
+
+    @property
+    def depth(self) -> int:
+        """How many of them are inside each other."""
+        inner = (one.source.depth for one in self.branches if isinstance(one.source, Subquery))
+        return 1 + max(inner, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`[LEFT] JOIN source ON condition`; `outer` is a LEFT one, which keeps events without a match."""
+
+    source: App | Table
     on: Expression
     outer: bool = False
     span: Span = field(default=Span(), compare=False)
@@ -222,7 +251,7 @@ class Query:
     """A whole query. `text` is what it was parsed from, kept for the excerpts of later errors."""
 
     select: tuple[SelectItem, ...]
-    source: Stream | App | None = None
+    source: Stream | App | Subquery | None = None
     where: Expression | None = None
     group_by: tuple[Expression, ...] = ()
     order_by: tuple[OrderItem, ...] = ()
@@ -324,10 +353,30 @@ def expressions(query: Query) -> Iterator[Expression | Star]:
     yield from (item.expression for item in query.order_by)
 
 
+def sources(query: Query) -> tuple[Stream | App | Table, ...]:
+    """All that a query reads, in its sub-queries as well, as it is written: FROM's before JOIN's."""
+    joined = () if query.join is None else (query.join.source,)
+    if isinstance(query.source, Subquery):
+        return (*(one for branch in query.source.branches for one in sources(branch)), *joined)
+    return joined if query.source is None else (query.source, *joined)
+
+
 def apps(query: Query) -> tuple[App, ...]:
-    """The other jobs whose results a query reads, as they are written: FROM's before JOIN's."""
-    joined = () if query.join is None else (query.join.app,)
-    return (query.source, *joined) if isinstance(query.source, App) else joined
+    """The other jobs whose results a query reads."""
+    return tuple(source for source in sources(query) if isinstance(source, App))
+
+
+def streams_read(query: Query) -> tuple[str, ...]:
+    """What it reads of streams, each as `query.streams` spells it; nothing where it does not say."""
+    return tuple(source.name for source in sources(query) if isinstance(source, Stream))
+
+
+def within(query: Query) -> Iterator[Query]:
+    """The query and its sub-queries."""
+    yield query
+    if isinstance(query.source, Subquery):
+        for branch in query.source.branches:
+            yield from within(branch)
 
 
 def with_apps(query: Query, names: Mapping[str, str]) -> Query:
@@ -336,6 +385,12 @@ def with_apps(query: Query, names: Mapping[str, str]) -> Query:
     def named(app: App) -> App:
         return replace(app, name=names[app.name], alias=app.qualifier) if app.name in names else app
 
-    source = named(query.source) if isinstance(query.source, App) else query.source
-    join = None if query.join is None else replace(query.join, app=named(query.join.app))
+    source, join = query.source, query.join
+    match source:
+        case App():
+            source = named(source)
+        case Subquery(branches=branches):
+            source = replace(source, branches=tuple(with_apps(branch, names) for branch in branches))
+    if join is not None and isinstance(join.source, App):
+        join = replace(join, source=named(join.source))
     return replace(query, source=source, join=join)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from query import analysis
+from query import planning
 from query.limits import GROUPS_DEFAULT
 from query.rewrite import RULES, rewrite
 
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 def analyze(
     query: ast.Query,
     catalog: Mapping[str, Schema],
+    tables: Mapping[str, Schema] = MappingProxyType({}),
     *,
     max_groups: int = GROUPS_DEFAULT,
     beyond_groups: BeyondGroups = "other",
 ) -> Plan:
     """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+
+    `tables`: what is known of the rows of look-up tables; of others it is nothing.
 
     Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
 
@@ -34,17 +38,18 @@ def analyze(
     >>> analyze(query, {"web": Schema({}, open=True)}).where.operands[1]
     Literal(value=100, type='integer')
     """
-    return analyze_with_rules(query, catalog, max_groups=max_groups, beyond_groups=beyond_groups).plan
+    return analyze_with_rules(query, catalog, tables, max_groups=max_groups, beyond_groups=beyond_groups).plan
 
 
 def analyze_with_rules(
     query: ast.Query,
     catalog: Mapping[str, Schema],
+    tables: Mapping[str, Schema] = MappingProxyType({}),
     *,
     max_groups: int = GROUPS_DEFAULT,
     beyond_groups: BeyondGroups = "other",
     rules: Sequence[Rule] = RULES,
 ) -> Rewriting:
     """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
-    written = analysis.analyze(query, catalog, max_groups=max_groups, beyond_groups=beyond_groups)
+    written = planning.analyze(query, catalog, tables, max_groups=max_groups, beyond_groups=beyond_groups)
     return rewrite(written, rules)

@@ -13,14 +13,14 @@ from query.approximation import notes
 from query.expression import Call, Literal, Reference
 from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
-from query.printer import format_expression, format_name, format_source
+from query.printer import format_expression, format_name, format_source, format_streams
 from query.rewrite.expressions import event_expressions
 from query.sharing import shared_calls
 from query.timestamps import format_timestamp
 from query.where import cheap_and_costly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from query.expression import Expression
     from query.plan import Plan, PlanAggregate
@@ -78,7 +78,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
         aggregates=aggregates,
         window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
         agent=(
-            _reading_step(plan),
+            *_reading_steps(plan),
             *_join_steps(plan, events),
             *_where_steps(plan, events),
             *_sharing_steps(plan, events),
@@ -92,14 +92,31 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
         ),
         roots=_root_steps(plan),
         master=(
-            f"SELECT {', '.join(_outputs(plan, shown))}",
-            *([] if plan.having is None else [f"keep groups HAVING {groups(plan.having)}"]),
-            *([f"ORDER BY {', '.join(order)}"] if order else []),
-            *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
+            *_shown_steps(plan, shown, groups, order),
+            *_outer_steps(plan),
             "publish each window" if plan.window_ms else "publish one result",
         ),
         rules=tuple(rule.says for rule in rules),
     )
+
+
+def _shown_steps(plan: Plan, shown: _Spelling, groups: _Spelling, order: list[str]) -> Iterator[str]:
+    yield f"SELECT {', '.join(_outputs(plan, shown))}"
+    if plan.having is not None:
+        yield f"keep groups HAVING {groups(plan.having)}"
+    if order:
+        yield f"ORDER BY {', '.join(order)}"
+    if plan.limit is not None:
+        yield f"LIMIT {plan.limit}"
+
+
+def _outer_steps(plan: Plan) -> Iterator[str]:
+    """What is computed over the rows of a sub-query."""
+    if plan.outer is None:
+        return
+    above = explain(plan.outer)
+    *steps, _ = above.master
+    yield "over these rows: " + "; ".join((*above.agent[1:], *steps, *notes(plan.outer, aggregate_texts(plan.outer))))
 
 
 def aggregate_texts(plan: Plan) -> dict[str, str]:
@@ -121,6 +138,17 @@ def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
     return names
 
 
+def _reading_steps(plan: Plan) -> Iterator[str]:
+    if not plan.branches:
+        yield _reading_step(plan)
+    for branch in plan.branches:
+        spelled = _Spelling({column.name: _column(column.path) for column in branch.columns})
+        made = zip(plan.columns, branch.outputs, strict=True)
+        shown = ", ".join(f"{spelled(output)} AS {format_name(column.name)}" for column, output in made)
+        kept = "" if branch.where is None else f" of events WHERE {spelled(branch.where)}"
+        yield f"of {format_streams(branch.stream)} take {shown or 'nothing but times'}{kept}"
+
+
 def _reading_step(plan: Plan) -> str:
     columns = ", ".join(column.name for column in plan.columns) or "nothing but times"
     if plan.app is None:
@@ -136,11 +164,14 @@ def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     types = {column.name: column.type for column in plan.event_columns}
     sides = [tuple(events(Reference(name, types[name])) for name in pair) for pair in join.keys]
     equal = " AND ".join(f"{ours} = {theirs}" for ours, theirs in sides)
-    app = format_source(ast.App(join.app))
+    rows = ast.Table(join.table) if join.table is not None else ast.App(join.app or "")
+    source = format_source(rows)
     without = "with NULL where there is none" if join.outer else "without one they are dropped"
     most = f"{TABLE_ROWS_MAX:,} rows, {TABLE_BYTES_MAX >> 20} MiB at most"
     return (
-        f"ask {app} for its latest result whenever it has another: {most}",
+        f"ask {source} for its latest result whenever it has another: {most}"
+        if join.table is None
+        else f"hold the rows of {source}, a file beside each agent, as it is now: {most}",
         f"join events with the rows of it that have {equal}: {without}",
     )
 

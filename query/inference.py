@@ -98,6 +98,16 @@ class Inference:
         declared = self._scope.declared_type(name)
         return _settled(self._columns[name]) if declared in ("any", "text") else declared
 
+    def untyped(self, node: Expression | Star) -> str | None:
+        """ "any" or "text" for a visited node of which nothing says the type yet, otherwise None."""
+        kind = self._kinds[id(node)].root()
+        return None if kind.name is not None else "text" if kind.text else "any"
+
+    def want(self, node: Expression | Star, type_: str) -> None:
+        """Have a visited node be of a type; "any" is every one."""
+        if type_ != "any":
+            self._require(node, family(type_))
+
     def condition(self, node: Expression) -> None:
         """Visit an expression that must be true or false."""
         self.visit(node)

@@ -1,4 +1,4 @@
-"""What ON compares: pairs of columns, one of what FROM names and one of the joined app each."""
+"""What ON compares: pairs of columns, one of what FROM names and one of the joined rows each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _ordered(condition: ast.Expression, scope: Scope, text: str) -> tuple[ast.Co
             raise QueryError(f"{column.parts[0]} cannot be used in ON", text, column.span, hint=hint)
     sides = scope.is_joined(left), scope.is_joined(right)
     if sides[0] == sides[1]:
-        which = "the joined app" if sides[0] else "what FROM names"
+        which = "the joined rows" if sides[0] else "what FROM names"
         message = f"both of these are columns of {which}: ON compares one of each side"
         raise QueryError(message, text, condition.span, hint=_HINT)
     return (right, left) if sides[0] else (left, right)

@@ -18,7 +18,8 @@ from query.values import NUMBERS, Value, column
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from query.plan import Plan, PlanJoin
+    from query.plan import Plan
+    from query.plan_sources import PlanJoin
 
 FANOUT_MAX = 1_000
 """Rows an event can meet. Of more rows with the same values in the compared columns, the first ones count."""

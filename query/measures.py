@@ -8,6 +8,7 @@ from query.plan import Plan
 
 def measures(plan: Plan) -> tuple[str, ...]:
     """The names of a result's columns that are made of aggregates; of a query without any, all columns."""
+    plan = plan.shown
     aggregates = {aggregate.name for aggregate in plan.aggregates}
     if not aggregates:
         return tuple(column.name for column in plan.output)

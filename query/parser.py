@@ -30,12 +30,16 @@ from query.ast import (
     SelectItem,
     Star,
     Stream,
+    Subquery,
+    Table,
     Unary,
     Window,
+    within,
 )
 from query.errors import QueryError, Span, listed, nearest, printable
 from query.functions import FUNCTIONS
-from query.limits import APP_NAME_MAX, DEPTH_MAX, QUERY_BYTES_MAX, check_limits
+from query.limits import APP_NAME_MAX, BRANCHES_OF_UNION_MAX, DEPTH_MAX, QUERY_BYTES_MAX, SUBQUERIES_MAX, check_limits
+from query.streams import selection
 from query.syntax import syntax_error
 
 if TYPE_CHECKING:
@@ -65,14 +69,15 @@ def parse(text: str) -> Query:
         raise syntax_error(error, text) from None
     except VisitError as error:
         raise error.orig_exc from None
-    check_limits(query)
+    for part in within(query):
+        check_limits(part)
     return query
 
 
 @cache
 def _grammar() -> Lark:
     grammar = files("query").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", start="query", propagate_positions=True)
+    return Lark(grammar, parser="lalr", lexer="contextual", start="start", propagate_positions=True)
 
 
 def _check_text(text: str) -> None:
@@ -138,6 +143,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         self._text = text
         self._parentheses: dict[int, int] = {}
 
+    def start(self, _: Meta, parts: list[Query]) -> Query:
+        return parts[0]
+
     def query(self, _: Meta, parts: list[Any]) -> Query:
         distinct, select, read, where, group_by, having, order_by, limit, window, trees = parts
         source, join = read or (None, None)
@@ -158,36 +166,62 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         expression, alias = parts
         return SelectItem(expression, None if alias is None else _word(alias), _span(meta))
 
-    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App, Join | None]:
+    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App | Subquery, Join | None]:
         source, *joins = parts
         if len(joins) > 1:
             hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
             raise QueryError("a query has one JOIN at most", self._text, joins[1].span, hint=hint)
+        if isinstance(source, Table):
+            hint = "FROM a stream JOIN the table: its rows are no events"
+            raise QueryError("a table can only be joined", self._text, source.span, hint=hint)
         return source, joins[0] if joins else None
 
     def stream(self, meta: Meta, parts: list[Any]) -> Stream:
-        name, alias = parts
-        return Stream(_word(name), None if alias is None else _word(alias), _span(meta))
+        names, alias = parts
+        return Stream(selection(map(_word, names)), None if alias is None else _word(alias), _span(meta))
 
-    def app(self, meta: Meta, parts: list[Any]) -> App:
+    def streams(self, _: Meta, parts: list[Token]) -> list[Token]:
+        for token in parts:
+            if "," in token:
+                hint = 'several streams are written one by one, as in FROM web, "api-*"'
+                raise QueryError("the name of a stream has no comma", self._text, _place(token), hint=hint)
+        return parts
+
+    def named(self, meta: Meta, parts: list[Any]) -> App | Table:
         function, string, _, alias = parts
-        if _word(function).lower() != "app":
-            hint = "the results of another job are app('its name')"
+        kinds: dict[str, type[App | Table]] = {"app": App, "table": Table}
+        kind = kinds.get(_word(function).lower())
+        if kind is None:
+            hint = "the results of another job are app('its name'), a file of rows is table('its name')"
             raise QueryError(
                 f"there is no {printable(_word(function))}() to read", self._text, _place(function), hint=hint
             )
         name = _unquoted(string)
         if not name or len(name) + name.count("'") > APP_NAME_MAX:
-            message = f"the name of a job to read has 1 to {APP_NAME_MAX} characters"
+            what = "a job to read" if kind is App else "a table"
+            message = f"the name of {what} has 1 to {APP_NAME_MAX} characters"
             raise QueryError(message, self._text, _place(string))
-        return App(name, None if alias is None else _word(alias), _span(meta))
+        return kind(name, None if alias is None else _word(alias), _span(meta))
+
+    def subquery(self, meta: Meta, parts: list[Any]) -> Subquery:
+        *between, alias = parts
+        branches = tuple(part for part in between if isinstance(part, Query))
+        found = Subquery(branches, None if alias is None else _word(alias), _span(meta))
+        if found.depth > SUBQUERIES_MAX:
+            message = f"at most {SUBQUERIES_MAX} sub-queries may be inside each other"
+            raise QueryError(message, self._text, found.span)
+        if len(branches) > BRANCHES_OF_UNION_MAX:
+            message = f"UNION ALL joins at most {BRANCHES_OF_UNION_MAX} queries"
+            raise QueryError(message, self._text, found.span)
+        return found
 
     def join(self, meta: Meta, parts: list[Any]) -> Join:
-        kind, app, on = parts
-        if isinstance(app, Stream):
-            hint = f"JOIN takes the results of a job, as in JOIN app('{app.name}')"
-            raise QueryError("a stream cannot be joined", self._text, app.span, hint=hint)
-        return Join(app, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta))
+        kind, source, on = parts
+        if not isinstance(source, App | Table):
+            what, name = ("stream", source.name) if isinstance(source, Stream) else ("sub-query", "products")
+            hint = f"JOIN takes the results of a job, as in JOIN app('{name}'), or rows of a file, as table('{name}')"
+            raise QueryError(f"a {what} cannot be joined", self._text, source.span, hint=hint)
+        return Join(source, on, kind is not None and kind.type == "LEFT_OUTER", _span(meta))
 
     def where_clause(self, _: Meta, parts: list[Expression]) -> Expression:
         return parts[0]

@@ -7,20 +7,33 @@ A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
 from query.ast import App
 from query.expression import encode_expression, operators
-from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
+from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
+from query.plan_sources import (
+    Column,
+    PlanBranch,
+    PlanJoin,
+    encode_branch,
+    encode_columns,
+    encode_join,
+    read_branch,
+    read_columns,
+    read_join,
+)
 from query.printer import format_source
-from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
+from query.streams import is_pattern
+from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError
 from query.wire import (
     FIRST_AGGREGATES,
-    WIRE_VERSION,
     WIRE_VERSION_OF_APPS,
+    WIRE_VERSION_OF_FUNCTIONS,
+    WIRE_VERSION_OF_SOURCES,
     WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
@@ -30,18 +43,7 @@ from query.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from query.expression import Expression
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column the query needs of its events: `path` leads into nested objects."""
-
-    name: str
-    path: tuple[str, ...]
-    type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +110,6 @@ class PlanOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanJoin:
-    """A look-up of each event in the rows of another job's latest result, before `where`.
-
-    `alias` is for people. `columns` are those needed of the rows; of each pair of `keys`, the first is a column of the
-    events, the second one of these. `outer` keeps events without a row, with NULL for these columns.
-    """
-
-    app: str
-    alias: str
-    outer: bool
-    columns: tuple[Column, ...]
-    keys: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything.
 
@@ -132,6 +119,10 @@ class Plan:
     happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
 
     `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
+
+    `branches`: the columns are not read but made of events, by another expression for each of several streams.
+
+    `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
     """
 
     stream: str
@@ -151,6 +142,22 @@ class Plan:
     join: PlanJoin | None = None
     stated_trees: int | None = None
     having: Expression | None = None
+    outer: Plan | None = None
+    branches: tuple[PlanBranch, ...] = ()
+
+    @property
+    def shown(self) -> Plan:
+        """The plan whose rows people see: this one, or the last of those over its rows."""
+        return self if self.outer is None else self.outer.shown
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it needs rows beside events: results of other jobs, or a table."""
+        return self.app is not None or self.join is not None
+
+    def with_outer(self, plan: Plan) -> Plan:
+        """The same with another plan over its rows."""
+        return replace(self, outer=plan if self.outer is None else self.outer.with_outer(plan))
 
     @property
     def trees(self) -> int:
@@ -186,7 +193,7 @@ class Plan:
         plan: dict[str, object] = {
             "version": self._version(),
             "stream": self.stream,
-            "columns": _encode_columns(self.columns),
+            "columns": encode_columns(self.columns),
             "window_ms": self.window_ms,
             "kind": self.kind,
             "where": None if self.where is None else encode_expression(self.where),
@@ -209,25 +216,27 @@ class Plan:
             plan["nulls_first"] = nulls_first
         if self.app is not None:
             plan["app"] = self.app
-        if (join := self.join) is not None:
-            plan["join"] = {
-                "app": join.app,
-                "alias": join.alias,
-                "outer": join.outer,
-                "columns": _encode_columns(join.columns),
-                "keys": [list(pair) for pair in join.keys],
-            }
+        if self.join is not None:
+            plan["join"] = encode_join(self.join)
+        if self.branches:
+            plan["branches"] = list(map(encode_branch, self.branches))
+        if self.outer is not None:
+            plan["outer"] = self.outer.to_wire()
         return plan
 
     def _version(self) -> int:
         """The oldest version that has all it needs: agents that know no later one still run it."""
+        from_table = self.join is not None and self.join.table is not None
+        several = self.app is None and self.stream != "*" and is_pattern(self.stream)
+        if self.outer is not None or self.branches or from_table or several:
+            return WIRE_VERSION_OF_SOURCES
         expressions = [] if self.where is None else [self.where]
         for parts in (self.keys, self.arguments, self.output, self.order):
             expressions += [part.expression for part in parts]
         new = self.having is not None or any(key.nulls_first for key in self.order)
         new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
         if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
-            return WIRE_VERSION
+            return WIRE_VERSION_OF_FUNCTIONS
         return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
     @staticmethod
@@ -238,24 +247,21 @@ class Plan:
 
 def output_names(plan: Plan) -> list[str]:
     """The names of the result's columns, in order."""
-    return [output.name for output in plan.output]
-
-
-def _encode_columns(columns: tuple[Column, ...]) -> list[list[object]]:
-    return [[column.name, list(column.path), column.type] for column in columns]
+    return [output.name for output in plan.shown.output]
 
 
 class _PlanReader:
     """Builds the plan a checked message describes."""
 
-    def __init__(self, message: PlanMessage) -> None:
+    def __init__(self, message: PlanMessage, depth: int = 0) -> None:
         self._message = message
+        self._depth = depth
         self._expressions = ExpressionReader(message.version)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
     def plan(self) -> Plan:
         message = self._message
-        columns, join = _columns(message.columns), self._join()
+        columns, join = read_columns(message.columns), self._join()
         every = columns if join is None else (*columns, *join.columns)
         events = self._window | {column.name: column.type for column in every}
         _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
@@ -293,6 +299,8 @@ class _PlanReader:
             join=join,
             stated_trees=message.trees,
             having=having,
+            outer=self._outer(output),
+            branches=self._branches(columns),
         )
         _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
         return plan
@@ -307,18 +315,32 @@ class _PlanReader:
 
     def _join(self) -> PlanJoin | None:
         message = self._message
-        named = message.app is not None or message.join is not None
-        _require(message.version >= WIRE_VERSION_OF_APPS or not named, "its version knows no results of other jobs")
         if message.app is not None:
+            known = message.version >= WIRE_VERSION_OF_APPS
+            _require(known, "its version knows no results of other jobs")
             _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
         if message.join is None:
             return None
-        join, types = message.join, {name: type_ for name, _, type_ in message.columns}
-        own = {name: type_ for name, _, type_ in join.columns}
-        for ours, theirs in join.keys:
-            _require(ours in types and theirs in own, "its JOIN compares a column that is not there")
-            _require(family(types[ours]) == family(own[theirs]), "its JOIN compares columns of different types")
-        return PlanJoin(join.app, join.alias, join.outer, _columns(join.columns), tuple(join.keys))
+        return read_join(message.join, {name: type_ for name, _, type_ in message.columns}, message.version)
+
+    def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
+        message = self._message
+        known = message.version >= WIRE_VERSION_OF_SOURCES and message.app is None
+        _require(known or not message.branches, "its version knows no unions")
+        return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
+
+    def _outer(self, output: tuple[Output, ...]) -> Plan | None:
+        """What is computed over the rows of this plan."""
+        if self._message.outer is None:
+            return None
+        _require(self._message.version >= WIRE_VERSION_OF_SOURCES, "its version knows no sub-queries")
+        _require(self._depth < SUBQUERIES_MAX, "its sub-queries nest too deeply")
+        plan = _PlanReader(read_message(self._message.outer), self._depth + 1).plan()
+        names = {(one.name,) for one in output}
+        _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
+        _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
+        _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
+        return plan
 
     def _read(self, data: object, scope: dict[str, str]) -> Expression:
         return self._expressions.read(data, scope)
@@ -359,10 +381,6 @@ class _PlanReader:
         _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
         limit = self._message.limit
         _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
-
-
-def _columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[Column, ...]:
-    return tuple(Column(name, tuple(path), type_) for name, path, type_ in columns)
 
 
 def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:

@@ -25,12 +25,15 @@ from query.ast import (
     SelectItem,
     Star,
     Stream,
+    Subquery,
+    Table,
     Unary,
 )
+from query.streams import patterns
 
 _KEYWORDS = (
     "select from where group order sort by limit windowing trees as and or not in like is null true false asc desc"
-    " case distinct having between ilike rlike regexp when then else end"
+    " case distinct having between ilike rlike regexp when then else end union"
 )
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
 
@@ -68,22 +71,36 @@ def format_query(query: Query) -> str:
     return " ".join(clauses)
 
 
-def format_source(source: Stream | App) -> str:
+def format_source(source: Stream | App | Table | Subquery) -> str:
     """What FROM or JOIN names, with the other name it is given.
 
     >>> format_source(App("top", "t"))
     "app('top') AS t"
     """
-    if isinstance(source, App):
-        text = f"app({_string(source.name)})"
-    else:
-        text = "*" if source.name == "*" else format_name(source.name)
+    match source:
+        case App(name=name):
+            text = f"app({_string(name)})"
+        case Table(name=name):
+            text = f"table({_string(name)})"
+        case Subquery(branches=branches):
+            text = f"({' UNION ALL '.join(map(format_query, branches))})"
+        case Stream(name=name):
+            text = format_streams(name)
     return text if source.alias is None else f"{text} AS {format_name(source.alias)}"
+
+
+def format_streams(name: str) -> str:
+    """Streams as FROM names them.
+
+    >>> format_streams("web, api-*")
+    'web, "api-*"'
+    """
+    return "*" if name == "*" else ", ".join(map(format_name, patterns(name)))
 
 
 def format_join(join: Join) -> str:
     """The JOIN clause."""
-    return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.app)} ON {format_expression(join.on)}"
+    return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.source)} ON {format_expression(join.on)}"
 
 
 def format_expression(expression: Expression | Star) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from query import ast
 from query.errors import QueryError, listed, nearest
 from query.limits import COLUMNS_MAX
-from query.plan import Column
-from query.printer import format_name, format_source
+from query.plan_sources import Column
+from query.printer import format_name, format_source, format_streams
+from query.streams import is_pattern, patterns, selects
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, Schema
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _RESULTS = Schema(dict.fromkeys(WINDOW_BOUNDS, "timestamp"), open=True)
 """What is known of any job's results: which window each row is of."""
+_ROWS = Schema({}, open=True)
+"""What is known of any table's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +37,49 @@ class Source:
         return node.parts[0] in columns or ".".join(node.parts) in columns or "*" in columns
 
 
-def sources_of(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[Source, ...]:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the events of streams, and of the rows of look-up tables, by their names."""
+
+    streams: Mapping[str, Schema]
+    tables: Mapping[str, Schema]
+
+
+def sources_of(query: ast.Query, known: Known) -> tuple[Source, ...]:
     """What FROM names, and what is joined with it; raises QueryError if there is no such stream."""
-    first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, catalog)
-    if query.join is None:
-        return (first,)
-    joined = _app(query.join.app)
+    first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, known.streams)
+    return (first,) if query.join is None else (first, joined_source(query, first, known))
+
+
+def joined_source(query: ast.Query, first: Source, known: Known) -> Source:
+    """What is joined with what FROM names; raises QueryError if both are called the same."""
+    assert query.join is not None
+    table = query.join.source
+    joined = _app(table) if isinstance(table, ast.App) else _table(table, known)
     if joined.qualifier == first.qualifier:
-        hint = f"give one another name with AS, as in {format_source(ast.App(joined.name, 'other'))}"
+        hint = f"give one another name with AS, as in {format_source(replace(table, alias='other'))}"
         message = f"both sides of JOIN are called {format_name(joined.qualifier or '')}"
-        raise QueryError(message, query.text, query.join.app.span, hint=hint)
-    return first, joined
+        raise QueryError(message, query.text, table.span, hint=hint)
+    return joined
 
 
 def _app(app: ast.App) -> Source:
     return Source(app.name, format_source(ast.App(app.name)), app.qualifier, _RESULTS)
 
 
+def _table(table: ast.Table, known: Known) -> Source:
+    schema = known.tables.get(table.name, _ROWS)
+    return Source(table.name, format_source(ast.Table(table.name)), table.qualifier, schema)
+
+
 def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> Source:
     name, schema = stream_schema(query, catalog)
-    shown = "any stream" if name == "*" else format_name(name)
+    shown = "any stream" if name == "*" else format_streams(name)
     qualifier = None
     if isinstance(query.source, ast.Stream):
         # Without a JOIN nothing has to be told apart: there `web.hits` is the field hits of a column web.
-        qualifier = query.source.alias or (name if query.join is not None else None)
+        is_one = query.join is not None and not is_pattern(name)
+        qualifier = query.source.alias or (name if is_one else None)
     return Source(name, shown, qualifier, schema)
 
 
@@ -67,16 +89,21 @@ def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str,
         if len(catalog) == 1:
             return next(iter(catalog.items()))
         raise _stream_left_out(query, catalog)
+    assert not isinstance(query.source, ast.Subquery)
     name, span = query.source.name, query.source.span
     if name in catalog:
         return name, catalog[name]
-    if name == "*" and catalog:
-        return name, _merged(list(catalog.values()))
     if not catalog:
         raise QueryError("there is no stream to read", query.text, span)
-    guess = nearest(name, catalog)
-    hint = f"did you mean {guess}?" if guess else f"the streams are {listed(sorted(catalog))}"
-    raise QueryError(f"there is no stream {format_name(name)}", query.text, span, hint=hint)
+    found: dict[str, Schema] = {}
+    for pattern in patterns(name):
+        selected = {stream: schema for stream, schema in catalog.items() if selects(pattern, stream)}
+        if not selected:
+            guess = None if is_pattern(pattern) else nearest(pattern, catalog)
+            hint = f"did you mean {guess}?" if guess else f"the streams are {listed(sorted(catalog))}"
+            raise QueryError(f"there is no stream {format_name(pattern)}", query.text, span, hint=hint)
+        found |= selected
+    return name, _merged(list(found.values()))
 
 
 def _stream_left_out(query: ast.Query, catalog: Mapping[str, Schema]) -> QueryError:

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from query.scope import Scope
 
 
-def expand_stars(query: ast.Query, scope: Scope) -> tuple[ast.SelectItem, ...]:
+def named(query: ast.Query, scope: Scope) -> ast.Query:
+    """The query with a name for each column it selects, and none of those in other clauses; DISTINCT as groups."""
+    items = _expand_stars(query, scope)
+    names = _output_names(query, items, scope)
+    query = _distinct_as_groups(_without_aliases(query, items))
+    return replace(query, select=tuple(replace(one, alias=name) for one, name in zip(items, names, strict=True)))
+
+
+def _expand_stars(query: ast.Query, scope: Scope) -> tuple[ast.SelectItem, ...]:
     """The select items with every `*` replaced by the columns it stands for."""
     items: list[ast.SelectItem] = []
     for item in query.select:
@@ -35,16 +43,16 @@ def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.S
     names = scope.every_name()
     if names is None:
         hint = "name the columns to show"
-        raise QueryError(
-            "what columns another job's results have is not known before", query.text, star.span, hint=hint
-        )
+        is_table = query.join is not None and isinstance(query.join.source, ast.Table)
+        rows = "the rows of a table" if is_table else "another job's results"
+        raise QueryError(f"what columns {rows} have is not known before", query.text, star.span, hint=hint)
     if not names:
         hint = "name the columns to show"
         raise QueryError("no column of this stream is known yet", query.text, star.span, hint=hint)
     return [ast.SelectItem(ast.Column((name,), star.span), None, star.span) for name in names]
 
 
-def output_names(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> list[str]:
+def _output_names(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> list[str]:
     """The names of the result's columns; raises QueryError if two are the same."""
     names: dict[str, None] = {}
     for item in items:
@@ -65,7 +73,7 @@ def _output_name(item: ast.SelectItem, scope: Scope) -> str:
     return format_expression(item.expression)
 
 
-def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
+def _without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Query:
     """The query with names given by AS, and positions, replaced by what they stand for.
 
     That is so in GROUP BY, HAVING and ORDER BY. A name given with AS wins over a column of that name; in GROUP BY not
@@ -82,7 +90,7 @@ def without_aliases(query: ast.Query, items: Sequence[ast.SelectItem]) -> ast.Qu
     return replace(query, select=tuple(items), group_by=group_by, having=having, order_by=order_by)
 
 
-def distinct_as_groups(query: ast.Query) -> ast.Query:
+def _distinct_as_groups(query: ast.Query) -> ast.Query:
     """The query with SELECT DISTINCT as what it is: GROUP BY everything that is selected."""
     if not query.distinct:
         return query

@@ -27,6 +27,7 @@ _KEYWORDS = {
     "_LIMIT": "LIMIT",
     "_WINDOWING": "WINDOWING",
     "_TREES": "TREES",
+    "_UNION_ALL": "UNION ALL",
     "_AS": "AS",
     "_AND": "AND",
     "_OR": "OR",
@@ -60,7 +61,7 @@ _FOREIGN = {
     "OFFSET": "",
     "OVER": "",
     "RIGHT": "there are JOIN and LEFT JOIN",
-    "UNION": "",
+    "UNION": "there is UNION ALL, inside FROM (SELECT ... UNION ALL SELECT ...)",
     "USING": "write what has to be equal, as in ON web.product = b.product",
 }
 _FOREIGN_CHARACTERS = {"&": "AND", "|": "OR, or || between texts", "!": "NOT"}
@@ -132,7 +133,8 @@ class _Unexpected:
             hint = f"did you mean {guess}?" if guess else _continuation(self._accepted)
             return self._error(f"WINDOWING needs a unit of time, not {_shown(token)}", hint)
         if self._accepted == {"STRING"}:
-            return self._error("app() takes the name of a job in quotes", "as in app('top-products')")
+            hint = "as in app('top-products') or table('products')"
+            return self._error("app() and table() take a name in single quotes", hint)
         if token.upper() in _FOREIGN:
             return _foreign(self._text, token, self._span)
         if before in _FOREIGN:

@@ -107,7 +107,7 @@ class _Compiled:
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
         self._needed = [column.name for column in plan.event_columns]
-        values = _window_bounds(plan.window_ms)
+        values = window_bounds(plan.window_ms)
         for needed, (dtype, within) in zip(plan.event_columns, physical, strict=True):
             values[needed.name] = _within(column(needed.name, dtype, needed.type), within)
         translator = Translator(values, shared_calls(event_expressions(plan)))
@@ -171,7 +171,7 @@ def _stored_type(type_: str) -> str:
     return "integer" if type_ == "timestamp" else type_
 
 
-def _window_bounds(window_ms: int | None) -> dict[str, Value]:
+def window_bounds(window_ms: int | None) -> dict[str, Value]:
     """The bounds of the window an event's time falls into; windows are aligned to the Unix epoch."""
     time = pl.col("@time")
     values = {"@time": Value(time, "integer", simple=True)}

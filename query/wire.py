@@ -17,6 +17,7 @@ from query.expression import Call, Expression, Literal, Reference
 from query.functions import ConstantError
 from query.limits import (
     APP_NAME_MAX,
+    BRANCHES_OF_UNION_MAX,
     COLUMNS_MAX,
     DAY_MS,
     DEPTH_MAX,
@@ -37,10 +38,14 @@ from query.types import TypeMismatchError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WIRE_VERSION = 4
+WIRE_VERSION = 5
 """Plans of version 1, which say nothing of a limit of groups, have the default one."""
+WIRE_VERSION_OF_SOURCES = 5
+"""Of plans of several streams by name, of tables and of sub-queries with rows of their own."""
+WIRE_VERSION_OF_FUNCTIONS = 4
+"""Of plans without these: agents that do not know them still run the others."""
 WIRE_VERSION_OF_APPS = 3
-"""Of plans without functions, CASE and what came with them: agents that do not know those still run them."""
+"""Of plans without functions, CASE and what came with them either."""
 WIRE_VERSION_WITHOUT_APPS = 2
 """Of plans that need no other job's results either."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
@@ -64,17 +69,27 @@ class PlanError(Exception):
 class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The shape of a JOIN."""
 
-    app: _App
     alias: _Text
     outer: bool
     columns: Annotated[list[_Column], Meta(min_length=1, max_length=COLUMNS_MAX)]
     keys: Annotated[list[tuple[_Text, _Text]], Meta(min_length=1, max_length=KEYS_MAX)]
+    app: _App | None = None
+    table: _App | None = None
+
+
+class BranchMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a branch of a union."""
+
+    stream: _Text
+    columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
+    where: object
+    outputs: Annotated[list[object], Meta(max_length=COLUMNS_MAX)]
 
 
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
-    version: OneOf[1, 2, 3, 4]
+    version: OneOf[1, 2, 3, 4, 5]
     stream: _Text
     columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
     window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
@@ -93,6 +108,8 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] | None = None
     parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
     having: object = None
+    outer: object = None
+    branches: Annotated[list[BranchMessage], Meta(max_length=BRANCHES_OF_UNION_MAX)] = []
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
 
 
@@ -107,8 +124,11 @@ def read_message(data: object) -> PlanMessage:
     if message.app is not None:
         names.append(message.app)
     if (join := message.join) is not None:
-        names += [join.app, join.alias, *(name for pair in join.keys for name in pair)]
+        names += [join.app or join.table or "", join.alias, *(name for pair in join.keys for name in pair)]
         columns += join.columns
+    for branch in message.branches:
+        names.append(branch.stream)
+        columns += branch.columns
     names += [part for name, path, _ in columns for part in (name, *path)]
     for name in names:
         _check_text(name)
@@ -145,7 +165,7 @@ class ExpressionReader:
             case ["value", str(type_), value]:
                 return _read_value(type_, value)
             case [str(operator), *operands]:
-                if self._version < WIRE_VERSION and is_new(operator):
+                if self._version < WIRE_VERSION_OF_FUNCTIONS and is_new(operator):
                     raise PlanError(f"plans of version {self._version} have no {operator[:40]}")
                 self._regexes += is_regex(operator)
                 if self._regexes > 2 * REGEXES_MAX:

@@ -25,6 +25,7 @@ from agent.configuration.rules import (
     check_path,
     check_reachable,
     check_stream,
+    check_table,
     memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
@@ -42,6 +43,7 @@ PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RUL
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
+TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RULE: check_table})]
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
@@ -52,6 +54,11 @@ class _Stream(msgspec.Struct, forbid_unknown_fields=True):
     format: Literal["auto", "json", "combined", "csv", "tsv"] = "auto"
     time_field: FieldName | None = None
     read_from: Literal["end", "beginning"] = "end"
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    file: PathText
+    format: Literal["auto", "json", "csv", "tsv"] = "auto"
 
 
 class _Identity(msgspec.Struct, forbid_unknown_fields=True):
@@ -76,6 +83,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     job_memory: Memory = JOB_MEMORY
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
+    tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,15 @@ class StreamConfig:
     format: str
     time_field: str | None
     read_from: Literal["end", "beginning"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    """A look-up table of this agent; `path` is absolute."""
+
+    name: str
+    path: str
+    format: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,7 @@ class Config:
     log_level: str
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
+    tables: tuple[TableConfig, ...]
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
@@ -197,6 +215,7 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         log_level=file.log_level,
         identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
+        tables=tuple(TableConfig(name, str(base / one.file), one.format) for name, one in file.tables.items()),
         lines=lines,
     )
 

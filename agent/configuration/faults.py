@@ -81,6 +81,11 @@ def _value_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
     bare = _bare(kind)
     if isinstance(value, dict) and isinstance(bare, type) and issubclass(bare, msgspec.Struct):
         return struct_faults(value, bare, path)
+    if isinstance(value, dict) and get_origin(bare) is dict:
+        named, inner = get_args(bare)
+        faults = [fault for key in value for fault in _own_faults(key, named, (*path, key))]
+        faults += [fault for key, one in value.items() for fault in _value_faults(one, inner, (*path, key))]
+        return faults or _own_faults(value, kind, path)
     if isinstance(value, list) and get_origin(bare) is list:
         # One by one: msgspec tells of the first fault only.
         (inner,) = get_args(bare)

@@ -9,6 +9,7 @@ from overlay import parse_address
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
 """What each job may take unless something else is said."""
+_MEANT_IN_FROM = frozenset("*?,")
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
@@ -37,6 +38,14 @@ def check_stream(name: str) -> None:
     """The name of a stream, which queries can quote."""
     if name == "*":
         raise ValueError("* stands for every stream: give this one a name of its own")
+    if not _MEANT_IN_FROM.isdisjoint(name):
+        raise ValueError(f"{name!r}: *, ? and commas have a meaning in FROM, so no name has them")
+    if not name.isprintable():
+        raise ValueError(f"{name!r} has characters that cannot be shown")
+
+
+def check_table(name: str) -> None:
+    """The name of a look-up table, which queries quote."""
     if not name.isprintable():
         raise ValueError(f"{name!r} has characters that cannot be shown")
 

@@ -9,13 +9,14 @@ import msgspec
 import trio
 
 import query
-from agent.configuration.config import StreamConfig
+from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.audiences import Audiences, Client
 from agent.control.described import described_job
 from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, End, Expected
 from agent.control.server import Connection
 from agent.control.submissions import Submissions
+from agent.control.surveying import surveyed
 from agent.daemon.pump import Pump
 from agent.runtime.agent import Agent
 from agent.runtime.app_names import AmbiguousNameError, no_job
@@ -30,6 +31,7 @@ from agent.runtime.notices import (
     Notice,
     Published,
     StopAnswered,
+    StreamSurveyed,
     SubmitRefused,
     UpdateAnswered,
     UpdateRefused,
@@ -59,7 +61,7 @@ class ClientRequests:
 
     def __init__(
         self,
-        streams: tuple[StreamConfig, ...],
+        config: Config,
         pump: Pump,
         agent: Agent,
         *,
@@ -71,7 +73,7 @@ class ClientRequests:
         self._wall_ms = wall_ms
         self._status = status
         self._audiences = Audiences(_Core(pump, agent))
-        self._submissions = Submissions(streams, pump, agent, self._audiences, wall_ms)
+        self._submissions = Submissions(config.streams, config.tables, pump, agent, self._audiences, wall_ms)
         self._updates: dict[int, Expected] = {}
         self._stops: dict[int, list[Expected]] = {}
         self._numbers = itertools.count()
@@ -104,6 +106,8 @@ class ClientRequests:
                 connection.send(await self._log(request))
             case control.Describe():
                 connection.send(await self._submissions.describe(request.stream))
+            case control.Survey():
+                connection.send(await self._survey(request))
             case control.GetJobs():
                 connection.send(control.Jobs([described_job(listing) for listing in self._agent.jobs()]))
             case control.GetStatus():
@@ -129,7 +133,7 @@ class ClientRequests:
             case StopAnswered():
                 for expected in self._stops.get(notice.app_id, ()):
                     expected.resolve(notice)
-            case Answered() | AskRefused() | LogAnswered():
+            case Answered() | AskRefused() | LogAnswered() | StreamSurveyed():
                 if (asked := self._questions.get(notice.question)) is not None:
                     asked.resolve(notice)
 
@@ -224,6 +228,15 @@ class ClientRequests:
         finally:
             del self._questions[question]
         return expected.notice
+
+    async def _survey(self, request: control.Survey) -> control.Surveyed | control.Refused:
+        if not self._pump.node.is_active:
+            return control.Refused("unavailable", NOT_JOINED)
+        match await self._asked(lambda number, now: self._agent.surveys.ask(number, request.stream, now)):
+            case StreamSurveyed() as found:
+                return surveyed(request.stream, found)
+            case _:
+                return control.Refused("unavailable", NO_ANSWER)
 
     async def _ask(self, request: control.Ask) -> control.Answered | control.Refused:
         if not self._pump.node.is_active:

@@ -115,6 +115,12 @@ class Describe(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_field
     stream: Name
 
 
+class Survey(msgspec.Struct, frozen=True, tag="survey", forbid_unknown_fields=True):
+    """Tell the columns that all agents have seen in a stream; in several, see FROM."""
+
+    stream: Name
+
+
 class GetJobs(msgspec.Struct, frozen=True, tag="jobs", forbid_unknown_fields=True):
     """List the fleet's jobs."""
 
@@ -124,7 +130,8 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
 
 
 Request = (
-    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | GetLog | GetJobs | GetStatus
+    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | Survey | GetLog
+    | GetJobs | GetStatus
 )  # fmt: skip
 
 
@@ -185,6 +192,29 @@ class Described(msgspec.Struct, frozen=True, tag="described"):
     stream: str
     columns: dict[str, str]
     open: bool
+
+
+class SurveyedColumn(msgspec.Struct, frozen=True):
+    """A column as so many `agents` have seen it: a type they agree on, else any, and one of its values."""
+
+    name: str
+    type: str
+    agents: int
+    example: str
+
+
+class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
+    """The columns of a stream on the `agents` that have it, of so many that were `asked`; `silent` have not answered.
+
+    `open`: events may have other columns too.
+    """
+
+    stream: str
+    columns: list[SurveyedColumn]
+    open: bool
+    agents: int
+    asked: int
+    silent: int
 
 
 class Analysed(msgspec.Struct, frozen=True, tag="analysed"):
@@ -327,6 +357,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 Answer = (
-    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Updated | Stopped | Answered | Log
-    | Jobs | Status
+    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Surveyed | Updated | Stopped | Answered
+    | Log | Jobs | Status
 )  # fmt: skip

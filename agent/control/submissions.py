@@ -9,13 +9,13 @@ import msgspec
 import trio
 
 import query as ql
-from agent.configuration.config import StreamConfig
+from agent.configuration.config import StreamConfig, TableConfig
 from agent.control import messages as control
 from agent.control.audiences import Audiences, Client
 from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, End, Expected
+from agent.control.known_here import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.server import Connection
 from agent.daemon.pump import Pump
-from agent.feeding.stream_schema import stream_schema
 from agent.runtime.agent import Agent
 from agent.runtime.bundle import Bundle
 from agent.runtime.messages import Submit, Update
@@ -36,12 +36,14 @@ class Submissions:
     def __init__(
         self,
         streams: tuple[StreamConfig, ...],
+        tables: tuple[TableConfig, ...],
         pump: Pump,
         agent: Agent,
         audiences: Audiences,
         wall_ms: Callable[[], int],
     ) -> None:
         self._streams = streams
+        self._tables = tables
         self._pump = pump
         self._agent = agent
         self._audiences = audiences
@@ -128,7 +130,7 @@ class Submissions:
         if stream is None:
             has = ", ".join(one.name for one in self._streams) or "none"
             return control.Refused("usage", f"this agent has no stream {name}; its streams: {has}")
-        schema = await trio.to_thread.run_sync(_schema, stream, abandon_on_cancel=True)
+        schema = await trio.to_thread.run_sync(schema_of_stream, stream, abandon_on_cancel=True)
         return control.Described(name, dict(schema.columns), schema.open)
 
     async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
@@ -159,15 +161,13 @@ class Submissions:
     def _analyse(self, request: control.Query | control.UpdateJob | control.Analyse) -> tuple[ql.Query, ql.Plan]:
         """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
         parsed = ql.parse(request.text)
-        catalog = {stream.name: _schema(stream) for stream in self._streams}
+        catalog = streams_known(parsed, self._streams)
         if isinstance(request, control.Analyse) and request.mapped:
-            catalog = dict.fromkeys(catalog, ql.Schema({}, open=True))
-        named = parsed.source.name if isinstance(parsed.source, ql.Stream) else None
-        if named is not None and named not in catalog and (named != "*" or not catalog):
-            catalog[named] = ql.Schema({}, open=True)
+            catalog = dict.fromkeys(catalog, ANYTHING)
+        tables = tables_known(parsed, self._tables, {stream.name: catalog[stream.name] for stream in self._streams})
         if isinstance(request, control.Analyse):
             parsed = ql.with_apps(parsed, request.apps)
-        plan = ql.analyze(parsed, catalog, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
+        plan = ql.analyze(parsed, catalog, tables, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
         return parsed, plan
 
     async def _submit(self, job: Submit, client: Client) -> control.Refused | None:
@@ -205,11 +205,6 @@ class Submissions:
         expected.resolve(notice)
         if expected.is_abandoned and isinstance(notice, Accepted):
             self._pump.do(lambda now: self._agent.stop(app_id, now))
-
-
-def _schema(stream: StreamConfig) -> ql.Schema:
-    """Blocks: looks into files."""
-    return stream_schema(stream.paths, stream.format, stream.time_field)
 
 
 def _bundle(data: bytes) -> Bundle | control.Refused:

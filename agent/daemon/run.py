@@ -21,6 +21,7 @@ from agent.control import messages as control_messages
 from agent.control.client_requests import ClientRequests
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
+from agent.control.surveying import StreamWitness
 from agent.creators.fleet_creators import FleetCreators
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
@@ -33,11 +34,12 @@ from agent.daemon.seeds import Seeds
 from agent.daemon.shown_files import ShownFiles
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
+from agent.feeding.table_files import TableFiles
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.processes import Processes
 from agent.runtime.agent import Agent
 from agent.runtime.feeds_wanted import StreamOptions
-from agent.runtime.notices import Notice, Shown
+from agent.runtime.notices import Notice, Shown, StreamAsked
 from agent.runtime.spill_room import SpillRoom
 from overlay import (
     CreatorTrust,
@@ -126,7 +128,9 @@ class Daemon:
         self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillRoom(config.job_memory_bytes, spill_directory, self._warnings.warn)
-        self._agent = agent = Agent(config.name, node, options, room=self._room)
+        self._agent = agent = Agent(
+            config.name, node, options, room=self._room, tables=[table.name for table in config.tables]
+        )
         self._shown = shown
         self._programs = Processes(program, ProgramLimits(), self._told)
         self._pump = Pump(
@@ -141,7 +145,7 @@ class Daemon:
         )
         agent.on_peer_gone = self._say_gone
         agent.on_epochs = self._note_epochs
-        agent.on_unjoinable = lambda app, why: log.warn("no other result is joined with", app=app, why=why)
+        agent.on_unjoinable = lambda app, why: log.warn("not joined with", rows=app, why=why)
         self._transport = Transport(
             identity,
             config.listen,
@@ -153,9 +157,11 @@ class Daemon:
         )
         agent.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
-        self._requests = ClientRequests(config.streams, self._pump, agent, wall_ms=wall_ms, status=self._status)
+        self._witness = StreamWitness(config.streams, self._pump, agent)
+        self._requests = ClientRequests(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
+        self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int]) -> int:
@@ -175,6 +181,8 @@ class Daemon:
                 nursery.start_soon(self._necessary, name, part)
             nursery.start_soon(self._again_and_again, "control socket", self._control.serve)
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
+            nursery.start_soon(self._again_and_again, "tables", self._tables.run)
+            nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
@@ -205,6 +213,8 @@ class Daemon:
     def _notice(self, notice: Notice) -> None:
         if isinstance(notice, Shown):
             self._show(notice)
+        elif isinstance(notice, StreamAsked):
+            self._witness.ask(notice)
         else:
             self._requests.notice(notice)
 

@@ -10,7 +10,7 @@ acknowledges it → Snapshots flow up the tree → the master replicates, publis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
@@ -45,6 +45,8 @@ from agent.runtime.stages import Stages
 from agent.runtime.status import AgentStatus, JobListing, listing, part_status
 from agent.runtime.subscriptions import Subscriptions
 from agent.runtime.succession import Succession
+from agent.runtime.surveys import Surveys
+from agent.runtime.tables import Tables
 from overlay import (
     ChildAdded,
     ChildRemoved,
@@ -53,6 +55,7 @@ from overlay import (
     Event,
     Id,
     MessageReceived,
+    MulticastAcknowledged,
     MulticastReceived,
     Node,
     ParentChanged,
@@ -76,7 +79,7 @@ class Agent:
     """One agent. `streams` are the names of the streams it has events of, and where live jobs begin to read them.
 
     `replicas` is how many agents hold the descriptor of each job whose master is here. What jobs count stays in memory,
-    or goes to disk where there is a `room` for that.
+    or goes to disk where there is a `room` for that. `tables` are the names of those that will be brought.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Agent:
         *,
         replicas: int = REPLICAS,
         room: SpillRoom | None = None,
+        tables: Collection[str] = (),
     ) -> None:
         self.name = name
         self.node = node
@@ -111,7 +115,8 @@ class Agent:
         self._questions = Questions(post, self._announcements, self._notices)
         self._readings = AppReadings(post, self._announcements, self._parts)
         self.on_unjoinable: Callable[[str, str], None] | None = None
-        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self._say_unjoinable)
+        self.tables = Tables(tables, self._say_unjoinable)
+        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self.tables, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
         self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
         self._stages = Stages(self._offices, self._announcements, self._subscriptions)
@@ -120,17 +125,11 @@ class Agent:
             self._subscriptions,
         )  # fmt: skip
         self._departure = Departure(self._parts, self._offices, self._succession, post)
+        self.surveys = Surveys(node.peer, post, self._notices)
         self._dispatch = Dispatch(
-            self._parts,
-            self._installations,
-            self._offices,
-            self._succession,
-            self._followings,
-            self._requests,
-            self._announcements,
-            self._acts,
-            self._readings,
-        )
+            self._parts, self._installations, self._offices, self._succession, self._followings, self._requests,
+            self._announcements, self._acts, self._readings, self.surveys,
+        )  # fmt: skip
 
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
@@ -231,6 +230,10 @@ class Agent:
         """A bounded feed has been read to its end."""
         self._parts.end_of_feed(key, now, wall_ms)
 
+    def look_up(self, now: float) -> None:
+        """Gives jobs what they join events with, as far as it is there; a timer does so too."""
+        self._lookups.tick(self._parts, now)
+
     def work(self, now: float, wall_ms: int) -> bool:
         """Seals one run, or passes on what is new, if there is any; whether there is more to do at once."""
         if not self.has_work:
@@ -271,7 +274,7 @@ class Agent:
 
     def _is_busy(self) -> bool:
         jobs = len(self._parts) or self._offices.held or self._succession.jobs or self._followings.jobs
-        waits = not (self._requests.is_empty and self._questions.is_empty)
+        waits = not (self._requests.is_empty and self._questions.is_empty and self.surveys.is_empty)
         return bool(jobs) or waits or self._departure.has_begun
 
     def handle_timer(self, now: float, wall_ms: int) -> None:
@@ -293,7 +296,8 @@ class Agent:
             self._followings.drop_new(app_id)
         self._followings.tick(now)
         self._questions.tick(now)
-        self._lookups.tick(self._parts, now)
+        self.surveys.tick(now)
+        self.look_up(now)
         self._readings.tick(now, wall_ms)
         for app_id in self._announcements.silent(now):
             self._parts.drop(app_id, now)
@@ -345,6 +349,8 @@ class Agent:
                 self._parts.child_added(group, child, now)
             case ChildRemoved(group=group, child=child):
                 self._parts.child_removed(group, child, now)
+            case MulticastAcknowledged():
+                self.surveys.acknowledged(event)
             case ParentChanged(group=group):
                 self._parts.parent_changed(group, now)
             case PeerFailed(peer=peer) | PeerLeft(peer=peer):
@@ -366,16 +372,9 @@ class Agent:
     def refused(self) -> int:
         """Messages that were no messages, unexpected, or from the wrong sender."""
         parts = (
-            self._dispatch,
-            self._parts,
-            self._installations,
-            self._offices,
-            self._succession,
-            self._followings,
-            self._questions,
-            self._readings,
-            self._lookups,
-        )
+            self._dispatch, self._parts, self._installations, self._offices, self._succession, self._followings,
+            self._questions, self._readings, self._lookups,
+        )  # fmt: skip
         return sum(part.refused for part in (*parts, *self._parts))
 
     def master(self, app_id: int) -> Master | None:

@@ -45,6 +45,8 @@ from agent.runtime.post import FLEET_GROUP
 from agent.runtime.program_messages import AskLog, Broken, Letter, Told, Unable, Word
 from agent.runtime.requests import Requests
 from agent.runtime.succession import Succession
+from agent.runtime.survey_messages import LookAt, Seen
+from agent.runtime.surveys import Surveys
 from agent.runtime.version_messages import Begin, Prepared, Propose, Withdraw
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
 
@@ -62,6 +64,7 @@ class Dispatch:
     announcements: Announcements
     acts: Acts
     readings: AppReadings
+    surveys: Surveys
     refused: int = 0
 
     def receive(
@@ -107,6 +110,8 @@ class Dispatch:
                 return self.announced(message, now)
             case Bulletin() if group == FLEET_GROUP:
                 return sum(self.announced(announce, now) for announce in message.jobs) == len(message.jobs)
+            case LookAt() if group == FLEET_GROUP:
+                return self.surveys.hear(message, None)
             case Stopped() if group == FLEET_GROUP:
                 return self._stopped(message, now)
             case Commit() if group == message.app_id:
@@ -157,6 +162,8 @@ class Dispatch:
             case StopAnswer():
                 self.requests.stopped(message)
                 return True
+            case Seen():
+                return self.surveys.hear(message, sender)
             case Updated():
                 if not self.requests.updated(message):
                     self.offices.updated(message)

@@ -5,7 +5,8 @@ The same cores as in production; only the network is a queue and the clock stand
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from agent.parsing import Parsed, SourceColumn
 from agent.runtime.agent import Agent
@@ -15,20 +16,29 @@ from agent.runtime.mastership import SETTLE_S
 from agent.runtime.messages import Submit
 from agent.runtime.result import Result
 from agent.runtime.spill_room import SpillRoom
+from agent.runtime.tables import Table
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
 """Timer rounds a fleet may take to join before that counts as a failure."""
+NO_TABLES: Mapping[str, Table] = MappingProxyType({})
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
 
 class EmbeddedFleet:
     """`size` agents that all have the given streams, joined and ready. It runs one job at a time, whose workers count
-    in memory, or in a `room`.
+    in memory, or in a `room`. Jobs may join with the `tables`.
     """
 
-    def __init__(self, size: int, streams: Sequence[str], random: RandomSource, room: SpillRoom | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        streams: Sequence[str],
+        random: RandomSource,
+        room: SpillRoom | None = None,
+        tables: Mapping[str, Table] = NO_TABLES,
+    ) -> None:
         self._network = MemoryNetwork()
         self._now = 0.0
         self._agents: list[Agent] = []
@@ -41,6 +51,8 @@ class EmbeddedFleet:
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
             agent.on_result(self._results.append)
+            for table, rows in tables.items():
+                agent.tables.hold(table, rows)
             self._agents.append(agent)
             if number == 0:
                 node.start(self._network.now)
@@ -62,6 +74,8 @@ class EmbeddedFleet:
         master = self._find_master(job.app_id)
         assert len(master.roster) == len(self), "every embedded agent has every stream"
         assert master.everyone_runs()
+        for agent in self._agents:
+            agent.look_up(self._network.now)
         # Who is here is here: the master need not wait for others to enrol.
         self._network.deliver_all(self._network.now + SETTLE_S)
         return master

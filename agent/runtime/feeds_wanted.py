@@ -7,7 +7,7 @@ comes twice, under two names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -94,34 +94,34 @@ def renamed(events: pl.DataFrame, names: Sequence[tuple[str, str]]) -> pl.DataFr
 
 def feeds_of_job(
     app_id: int,
-    columns: Iterable[SourceColumn],
+    columns: Callable[[str], Iterable[SourceColumn]],
     streams: Mapping[str, StreamOptions],
     shared: Iterable[Feed],
     *,
     bounded: bool,
 ) -> list[Feed]:
-    """The feeds a job wants of its streams; `shared` are those of this agent's other jobs."""
-    columns, shared = tuple(columns), tuple(shared)
+    """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs."""
+    shared = tuple(shared)
     feeds = []
     for stream, options in streams.items():
         shares = not bounded and options.read_from == "end"
         start: Start = "beginning" if bounded else options.read_from
         feed = Feed(stream, None if shares else app_id, start, bounded, ())
-        feeds.append(replace(feed, columns=placed(columns, columns_of_feed(feed.key, shared))))
+        feeds.append(replace(feed, columns=placed(columns(stream), columns_of_feed(feed.key, shared))))
     return feeds
 
 
 def feeds_of_worker(
     message: Enrolled,
     app: str | None,
-    columns: Iterable[SourceColumn],
+    columns: Callable[[str], Iterable[SourceColumn]],
     streams: Mapping[str, StreamOptions],
     shared: Iterable[Feed],
 ) -> list[Feed]:
     """The feeds of an agent that is to work on a job: of its streams, or of the `app` whose results the job reads."""
     job = message.job
     if app is not None:
-        return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns, ()), app)]
+        return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns(job.stream), ()), app)]
     if message.begins > FIRST_PANE and not job.bounded:
         # What is out already is out: whoever comes now reads what comes now.
         streams = dict.fromkeys(streams, StreamOptions("end"))

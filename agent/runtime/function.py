@@ -16,7 +16,9 @@ import polars as pl
 
 import cbt
 import query
+from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.bundle import Bundle
+from agent.runtime.finished import Finished
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.spill_room import SpillRoom
@@ -59,6 +61,8 @@ class JobFunction:
         self.range: Range = (plan.window_ms, since_ms, until_ms)
         self._events = query.EventStage(plan)
         self._results = query.ResultStage(plan)
+        self._branches = query.BranchesStage(plan) if plan.branches else None
+        self._outer = None if plan.outer is None else JobFunction(plan.outer)
         self._other = query.OtherStage(plan)
         # Also where too many groups are an error: agents stay small until the master has said so.
         self._limit = GroupLimit(plan.max_groups, "other")
@@ -74,6 +78,8 @@ class JobFunction:
         if bundle is None:
             return cls(read, since_ms, until_ms)
         contents = bundle.contents
+        if contents.source and read.branches:
+            raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
         if contents.drives and read.window_ms is not None:
             raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
         if contents.drives and read.apps:
@@ -91,7 +97,7 @@ class JobFunction:
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        for shown in ("version", "beyond_groups", "trees", *of_groups):
+        for shown in ("version", "beyond_groups", "trees", "outer", *of_groups):
             plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
 
@@ -103,7 +109,7 @@ class JobFunction:
     @property
     def is_shareable(self) -> bool:
         """Whether what it counts depends on nothing but the events of its feeds."""
-        return self.code is None and not self.plan.apps
+        return self.code is None and not self.plan.reads_rows
 
     @property
     def _layout(self) -> cbt.Layout | None:
@@ -147,6 +153,15 @@ class JobFunction:
         if until_ms is not None:
             conditions.append(pl.col("@time") < until_ms)
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+
+    def columns_of(self, stream: str) -> list[SourceColumn]:
+        """What has to be read of the events of a stream, or of the app it reads."""
+        columns = self.plan.columns if self._branches is None else self._branches.columns(stream)
+        return [SourceColumn(column.name, column.path, column.type) for column in columns]
+
+    def read(self, stream: str, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """Events of a stream, with these columns, as what the plan takes for events."""
+        return (events,) if self._branches is None else self._branches.apply(stream, events)
 
     @property
     def is_ready(self) -> bool:
@@ -256,6 +271,27 @@ class JobFunction:
         every = JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
+
+    def finished(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, Finished]:
+        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others."""
+        limited = self.limited(state)
+        found = {}
+        for pane, rows in self.windows(state, panes).items():
+            met = limited.get(pane, {})
+            taken = 0 if self.aggregates else len(rows)
+            error = query.relative_error(self.plan, met)
+            own = Finished(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane)
+        return found
+
+    def _over(self, below: Finished, pane: int) -> Finished:
+        """The same with the rows of a sub-query as events. O(rows · columns)."""
+        columns = self.columns_of(self.plan.stream)
+        values = {column.field: list(below.rows.column(column.field)) for column in columns}
+        store = self.new_store()
+        for events in parsed_rows([pane] * len(below.rows), columns, values).frames:
+            store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
+        return self.finished(self.gather(list(store.flush())), [pane])[pane].below(below)
 
     def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""

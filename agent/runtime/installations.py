@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -96,7 +97,7 @@ class Installations:
         """What a new worker has to read."""
         assert part.versions is not None
         about = part.program.about if part.program is not None else None
-        columns, app = columns_read(part.versions, about), part.versions.newest.function.plan.app
+        columns, app = partial(columns_read, part.versions, about), part.versions.newest.function.plan.app
         streams = self._parts.streams_of(message.job.stream)
         return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
 

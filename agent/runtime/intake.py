@@ -168,7 +168,8 @@ class Intake:
         names = {}
         for key, feed in self.feeds.items():
             yielded = {(column.path, column.type): column.name for column in feed.columns}
-            needed = ((yielded[column.path, column.type], column.name) for column in columns_of(function))
+            columns = function.columns_of(feed.stream)
+            needed = ((yielded[column.path, column.type], column.name) for column in columns)
             names[key] = tuple(sorted(needed))
         return names
 
@@ -176,7 +177,7 @@ class Intake:
         others = self._wanted.all()
         for key, feed in self.feeds.items():
             taken = merged_columns((feed.columns, columns_of_feed(key, others)))
-            wanted = placed(columns_of(function), taken)
+            wanted = placed(function.columns_of(feed.stream), taken)
             self.feeds[key] = replace(feed, columns=merged_columns((feed.columns, wanted)))
         self._want_feeds()
 
@@ -247,8 +248,9 @@ class Intake:
 
     def _drop_columns(self) -> None:
         """Wants nothing read that only versions before needed."""
-        needed = {(column.path, column.type) for function in self.functions() for column in columns_of(function)}
         for key, feed in self.feeds.items():
+            columns = [column for function in self.functions() for column in function.columns_of(feed.stream)]
+            needed = {(column.path, column.type) for column in columns}
             kept = tuple(column for column in feed.columns if (column.path, column.type) in needed)
             self.feeds[key] = replace(feed, columns=kept)
         self._want_feeds()

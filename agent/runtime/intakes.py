@@ -10,7 +10,7 @@ from agent.runtime.driven_intake import DrivenIntake
 from agent.runtime.driven_mapped_intake import DrivenMappedIntake
 from agent.runtime.feeds_wanted import Feed, WantedFeeds, merged_columns
 from agent.runtime.held_paos import HeldPaos
-from agent.runtime.intake import Intake, columns_of
+from agent.runtime.intake import Intake
 from agent.runtime.mapped_intake import MappedIntake, Send
 from agent.runtime.messages import Enrolled
 from agent.runtime.operators import Operators
@@ -38,8 +38,8 @@ def new_intake(
     return Intake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)
 
 
-def columns_read(versions: Versions, about: About | None) -> tuple[SourceColumn, ...]:
-    """What a job wants of its events: what its queries read, or what its code maps."""
+def columns_read(versions: Versions, about: About | None, stream: str) -> tuple[SourceColumn, ...]:
+    """What a job wants of the events of a stream: what its queries read, or what its code maps."""
     if about is not None and about.maps:
         return tuple(SourceColumn(name, tuple(name.split(".")), type_) for name, type_ in about.reads.items())
-    return merged_columns(columns_of(one.function) for one in versions)
+    return merged_columns(one.function.columns_of(stream) for one in versions)

@@ -60,8 +60,8 @@ class JobPart:
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
-        self.reads_results = False
-        """Whether a version of it, in force or prepared, needs results of other jobs."""
+        self.reads_rows = False
+        """Whether a version of it, in force or prepared, needs rows of other jobs' results, or of a table."""
         self._handed_in: Epoch | None = None
         self._is_live = False
         self._looks_at = 0.0
@@ -149,7 +149,7 @@ class JobPart:
         if message.version in (self._proposed, self.version):
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
-        self.reads_results |= bool(function.plan.apps)
+        self.reads_rows |= function.plan.reads_rows
         if self.intake is not None:
             self.intake.prepare(function)
 
@@ -204,7 +204,7 @@ class JobPart:
         """These are in force, and what waited for them is taken."""
         assert self.versions is not None
         self.versions.change_to(versions)
-        self.reads_results = any(one.function.plan.apps for one in self.versions)
+        self.reads_rows = any(one.function.plan.reads_rows for one in self.versions)
         if self.intake is not None:
             self.intake.change_to(self.versions)
         if self._proposed is not None and self._proposed <= self.version:

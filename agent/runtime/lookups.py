@@ -22,6 +22,7 @@ from agent.runtime.notices import Answered, AskRefused, Notice
 from agent.runtime.panes import END
 from agent.runtime.post import Post
 from agent.runtime.questions import Questions
+from agent.runtime.tables import Tables
 from overlay import Id, Responded
 
 SPREAD_S = 0.5
@@ -57,18 +58,26 @@ class _Table:
 
 
 class Lookups:
-    """Of one agent. `node_id` gives it its moment; `warn` is told when a job cannot be joined any more, and why."""
+    """Of one agent, which has these `tables`. `node_id` gives it its moment; `warn` is told when a job cannot be joined
+    any more, and why.
+    """
 
     def __init__(
-        self, node_id: int, post: Post, announcements: Announcements, warn: Callable[[str, str], None]
+        self,
+        node_id: int,
+        post: Post,
+        announcements: Announcements,
+        tables: Tables,
+        warn: Callable[[str, str], None],
     ) -> None:
         self._node_id = node_id
         self._announcements = announcements
+        self._tables_here = tables
         self._warn = warn
         self._notices: list[Notice] = []
         self._questions = Questions(post, announcements, self._notices)
         self._tables: dict[str, _Table] = {}
-        self._lookups: list[Lookup] = []
+        self._lookups: dict[Lookup, str] = {}
         self._numbers = 0
 
     @property
@@ -77,10 +86,12 @@ class Lookups:
 
     def tick(self, parts: Iterable[JobPart], now: float) -> None:
         """Asks what is to be asked for the workers of these, and gives them what has come."""
-        intakes = [part.intake for part in parts if part.reads_results and isinstance(part.intake, Intake)]
+        intakes = [part.intake for part in parts if part.reads_rows and isinstance(part.intake, Intake)]
         functions = [function for intake in intakes for function in intake.functions()]
-        self._lookups = [function.lookup for function in functions if function.lookup is not None]
-        wanted = {lookup.app for lookup in self._lookups}
+        every = [function.lookup for function in functions if function.lookup is not None]
+        self._tables_here.give(every)
+        self._lookups = {lookup: lookup.app for lookup in every if lookup.app is not None}
+        wanted = set(self._lookups.values())
         self._tables = {name: table for name, table in self._tables.items() if name in wanted}
         for name in wanted:
             self._look_after(name, now)
@@ -135,11 +146,11 @@ class Lookups:
             if isinstance(notice, Answered):
                 table.json = notice.results[-1][1] if notice.results else None
                 table.revision += 1
-        for lookup in self._lookups:
-            if lookup.app in self._tables:
-                self._give(lookup, self._tables[lookup.app], now)
+        for lookup, app in self._lookups.items():
+            if app in self._tables:
+                self._give(lookup, app, self._tables[app], now)
 
-    def _give(self, lookup: Lookup, table: _Table, now: float) -> None:
+    def _give(self, lookup: Lookup, app: str, table: _Table, now: float) -> None:
         if lookup.revision < table.revision:
             lookup.revision = table.revision
             lookup.is_settled, was_refused = True, lookup.is_refused
@@ -147,6 +158,6 @@ class Lookups:
                 lookup.hold(table.json)
             except ResultError as error:
                 if not was_refused:
-                    self._warn(lookup.app, str(error))
+                    self._warn(app, str(error))
         lookup.is_settled |= now - table.wanted_since > PATIENCE_S
         lookup.lacks |= table.behind_since is not None and now - table.behind_since > STALE_S

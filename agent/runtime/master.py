@@ -10,6 +10,7 @@ import polars as pl
 import query
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
+from agent.runtime.finished import Finished
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.other_groups import OtherGroups
@@ -151,10 +152,9 @@ class Master:
         if untimed and counted:
             newest = max(counted)
             counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
-        limited = function.limited(run.state)
-        rows = function.windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         results = {
-            pane: self._result(pane, rows[pane], others.get(pane), limited.get(pane, {}), counted[pane], run, version)
+            pane: self._result(pane, finished[pane], others.get(pane), counted[pane], run, version)
             for pane in sorted(counted)
         }
         self.roster.forget_left(self.frontier)
@@ -176,14 +176,12 @@ class Master:
     def _result(
         self,
         pane: int,
-        rows: query.Rows,
+        finished: Finished,
         other: OtherGroups | None,
-        limited: dict[str, int],
         counted: Counts,
         run: Run,
         version: InForce,
     ) -> Result:
-        plan = version.function.plan
         size, drives = version.function.plan.window_ms, version.function.drives
         expected = self.roster.expected(pane)
         missing, present = expected & ~run.contributors, expected & run.contributors
@@ -191,7 +189,7 @@ class Master:
             app=self.job.name,
             window_start=query.format_timestamp(pane) if size else None,
             window_end=query.format_timestamp(pane + (size or 0)) if size or drives else None,
-            rows=rows,
+            rows=finished.rows,
             contributors=present.bit_count(),
             expected=expected.bit_count(),
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
@@ -201,10 +199,10 @@ class Master:
             late=counted.late,
             malformed=counted.malformed,
             coerced=counted.coerced,
-            dropped=counted.dropped + (0 if version.function.aggregates else max(0, counted.matched - len(rows))),
+            dropped=counted.dropped + max(0, counted.matched - finished.taken),
             other=other,
-            limited={version.function.texts[name]: groups for name, groups in limited.items()},
-            error=query.relative_error(plan, limited),
+            limited=finished.limited,
+            error=finished.error,
             version=version.version.number,
             epoch=self.epoch.counter,
         )

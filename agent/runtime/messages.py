@@ -16,6 +16,7 @@ from agent.runtime.epochs import Epoch
 from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.panes import COUNTS_BYTES
 from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
+from agent.runtime.survey_messages import LookAt, Seen
 from agent.runtime.version_messages import Begin, Prepared, Propose, VersionList, Withdraw
 from overlay import Codec, Id, Peer
 
@@ -379,5 +380,6 @@ CODEC: Codec[Message] = Codec(
     Submit | Submitted | Announce | Bulletin | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
     | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
     | Ask | Answer | AskLog | Log | Letter | LetterAnswer | Word | Told | Unable | Broken
+    | LookAt | Seen
     | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
 )  # fmt: skip

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent.runtime.program_messages import Line
+from agent.runtime.survey_messages import Seen
+from overlay import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,24 @@ class AskRefused:
     unavailable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class StreamAsked:
+    """An agent wants to know what a stream holds here: `Surveys.tell` answers."""
+
+    asker: Peer
+    question: int
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSurveyed:
+    """What agents have answered to a question about a stream; so many `silent` ones have not."""
+
+    question: int
+    answers: tuple[Seen, ...]
+    silent: int
+
+
 Notice = (
     Accepted
     | SubmitRefused
@@ -151,4 +171,6 @@ Notice = (
     | LogAnswered
     | Answered
     | AskRefused
+    | StreamAsked
+    | StreamSurveyed
 )

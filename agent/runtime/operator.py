@@ -164,7 +164,8 @@ class Operator:
             return
         self.unseen.discard(key)
         self.seen_ms = max(self.seen_ms, newest)
-        self.put(renamed(events, names))
+        for part in self.function.read(key[0], renamed(events, names)):
+            self.put(part)
 
     def lacks(self, newest: int) -> None:
         """Was not given events up to this time (epoch ms)."""

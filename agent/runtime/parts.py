@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+import query
 from agent.parsing import Parsed
 from agent.runtime import part_code
 from agent.runtime.announcements import JOBS_MAX, SILENCE_S, Announcements
@@ -26,7 +27,6 @@ from agent.runtime.trees import Trees
 from agent.runtime.uplink import Pace
 from overlay import Id, Node, Peer
 
-EVERY_STREAM = "*"
 PARTS_AT_ONCE = 4
 """So many jobs pass on what is new, until others have their turn with the processor."""
 
@@ -172,8 +172,8 @@ class Parts:
             self._post.send(part.master_peer, enrol, now)
 
     def streams_of(self, stream: str) -> dict[str, StreamOptions]:
-        """The agent's streams that a job on a stream, or on all, reads."""
-        return {name: options for name, options in self._streams.items() if stream in (EVERY_STREAM, name)}
+        """The agent's streams that a job reads: `stream` is one, or several by patterns (see `query.streams`)."""
+        return {name: options for name, options in self._streams.items() if query.selects(stream, name)}
 
     # What masters say.
 

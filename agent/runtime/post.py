@@ -49,6 +49,10 @@ class Post:
         if (payload := self._payload(message)) is not None:
             self._node.multicast(group, payload, now)
 
+    def multicast_acknowledged(self, group: int, message: Message, timeout_s: float, now: float) -> int:
+        """To every member of a group; its number in the `MulticastAcknowledged` that follows. It has to be small."""
+        return self._node.multicast(group, CODEC.encode(message), now, acknowledged=True, timeout_s=timeout_s)
+
     def _payload(self, message: Message) -> bytes | None:
         payload = CODEC.encode(message)
         if len(payload) > PAYLOAD_BYTES_MAX:

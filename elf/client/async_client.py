@@ -32,6 +32,8 @@ from agent.control.messages import (
     Status,
     Stop,
     Submit,
+    Survey,
+    Surveyed,
     UpdateBundle,
     Updated,
     UpdateJob,
@@ -153,6 +155,12 @@ class AsyncClient:
         """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
         answer = await self._ask(Describe(stream))
         assert isinstance(answer, Described), "the protocol lets nothing else pass"
+        return answer
+
+    async def survey(self, stream: str) -> Surveyed:
+        """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
+        answer = await self._ask(Survey(stream))
+        assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
         return answer
 
     async def jobs(self) -> list[Job]:

@@ -33,6 +33,8 @@ from agent.control.messages import (
     Status,
     Stop,
     Submit,
+    Survey,
+    Surveyed,
     UpdateBundle,
     Updated,
     UpdateJob,
@@ -158,6 +160,12 @@ class SyncClient:
         """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
         answer = self._ask(Describe(stream))
         assert isinstance(answer, Described), "the protocol lets nothing else pass"
+        return answer
+
+    def survey(self, stream: str) -> Surveyed:
+        """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
+        answer = self._ask(Survey(stream))
+        assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
         return answer
 
     def jobs(self) -> list[Job]:

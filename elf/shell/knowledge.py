@@ -29,7 +29,7 @@ class Knowledge:
         return self._names(("jobs",), lambda: self._answerer.jobs().names)
 
     def columns(self, stream: str) -> Sequence[str]:
-        return self._names(("columns", stream), lambda: self._answerer.describe(stream).names)
+        return self._names(("columns", stream), lambda: self._answerer.columns(stream))
 
     def _names(self, key: tuple[str, ...], ask: Callable[[], Sequence[str]]) -> Sequence[str]:
         now = self._clock()

@@ -22,4 +22,8 @@ def only_needed_columns(plan: Plan) -> Plan:
     if join is not None:
         used |= {name for pair in join.keys for name in pair}
         join = replace(join, columns=tuple(column for column in join.columns if column.name in used))
-    return replace(plan, columns=tuple(column for column in plan.columns if column.name in used), join=join)
+    kept = [place for place, column in enumerate(plan.columns) if column.name in used]
+    branches = tuple(
+        replace(branch, outputs=tuple(branch.outputs[place] for place in kept)) for branch in plan.branches
+    )
+    return replace(plan, columns=tuple(plan.columns[place] for place in kept), join=join, branches=branches)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.configuration.config import Config, ConfigError, _File, _Identity, _Stream, load_config
+from agent.configuration.config import Config, ConfigError, _File, _Identity, _Stream, _Table, load_config
 
 GOOD = """\
 fleet = "shop"
@@ -95,10 +95,29 @@ def test_the_example_is_a_good_file() -> None:
 def test_the_documentation_has_every_key() -> None:
     text = (Path(__file__).parents[2] / "docs" / "running-agents.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
-    tops = {field.name for field in msgspec.structs.fields(_File)} - {"identity", "streams"}
+    tops = {field.name for field in msgspec.structs.fields(_File)} - {"identity", "streams", "tables"}
     inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
     inner |= {f"streams.{field.name}" for field in msgspec.structs.fields(_Stream)}
+    inner |= {f"tables.{field.name}" for field in msgspec.structs.fields(_Table)}
     assert documented >= tops | inner
+
+
+def test_tables_are_files_by_name(tmp_path: Path) -> None:
+    table = '[tables.products]\nfile = "products.csv"\n'
+    (found,) = loaded(tmp_path, GOOD + table).tables
+    assert (found.name, found.path, found.format) == ("products", str(tmp_path / "products.csv"), "auto")
+    assert faults(tmp_path, GOOD + table.replace("file", "fiel")) == [
+        ":15: tables.products.file: is missing",
+        ":16: tables.products.fiel: unknown key (did you mean file?)",
+    ]
+    assert faults(tmp_path, GOOD + table + 'format = "combined"\n') == [
+        ":17: tables.products.format: 'combined' is none of auto, json, csv, tsv"
+    ]
+
+
+def test_names_of_streams_are_no_patterns(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, GOOD.replace('"web"', '"web-*"'))
+    assert fault == ":13: streams[0].name: 'web-*': *, ? and commas have a meaning in FROM, so no name has them"
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, acknowledged, 
 
 from agent.control.messages import (
     Accepted,
-    Describe,
-    Described,
     Ended,
     GetJobs,
     Job,
@@ -26,6 +24,9 @@ from agent.control.messages import (
     Refused,
     Stop,
     Stopped,
+    Survey,
+    Surveyed,
+    SurveyedColumn,
 )
 
 FIRST = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product"
@@ -41,9 +42,10 @@ def answer(conversation: Conversation) -> None:
             conversation.send(ACCEPTED)
         case Query():
             conversation.send(ACCEPTED, acknowledged(2, 2), window(1000), Ended("finished"))
-        case Describe(stream="web"):
-            conversation.send(Described("web", {"product": "any", "clicks": "integer"}, True))
-        case Describe(stream=stream):
+        case Survey(stream="web"):
+            columns = [SurveyedColumn("clicks", "integer", 2, "7"), SurveyedColumn("product", "any", 1, "")]
+            conversation.send(Surveyed("web", columns, True, 2, 5, 1))
+        case Survey(stream=stream):
             conversation.send(Refused("usage", f"this agent has no stream {stream}; its streams: web"))
         case GetJobs():
             conversation.send(Jobs([Job("shop", "00", "web", FIRST, "agent-1", 1, 1, 2, 2, False, None)]))
@@ -135,12 +137,13 @@ def test_what_makes_no_sense_is_refused_without_an_agent(arguments: tuple[str, .
 def test_columns_jobs_and_functions_are_listed_in_every_form(agent: ScriptedAgent) -> None:
     described = ask("query", "--output", "json", "DESCRIBE web", socket=agent.path)
     assert [json.loads(line) for line in described.out.splitlines()] == [
-        {"column": "clicks", "type": "integer"}, {"column": "product", "type": "any"},
-    ]  # fmt: skip
-    assert "events may have others too" in described.err
+        {"column": "clicks", "type": "integer", "agents": 2, "example": "7"},
+        {"column": "product", "type": "any", "agents": 1, "example": None},
+    ]
+    assert "2 of 5 agents have web; 1 have not answered; events may have other columns too" in described.err
     assert (
         ask("query", "--output", "csv", "DESCRIBE web", socket=agent.path).out
-        == "column,type\nclicks,integer\nproduct,any\n"
+        == "column,type,agents,example\nclicks,integer,2,7\nproduct,any,1,\n"
     )
     jobs = ask("query", "show jobs", socket=agent.path)
     assert jobs.out == ask("jobs", socket=agent.path).out

@@ -14,9 +14,11 @@ ARRIVAL_MS = 1_700_000_000_000
 
 def local_rows(query, tables, agents, folder):
     """What a fleet of so many agents in this process answers; rows are dealt to as many files."""
-    sources = [Source(name, written(name, table, agents, folder)) for name, table in tables.items()]
+    streams = {name: table for name, table in tables.items() if table.lookup is None}
+    sources = [Source(name, written(name, table, agents, folder)) for name, table in streams.items()]
+    lookups = {name: looked_up(name, table, folder) for name, table in tables.items() if table.lookup}
     time_field = next((table.time for table in tables.values() if table.time), None)
-    options = LocalOptions(ARRIVAL_MS, agents=agents, source_format="json", time_field=time_field)
+    options = LocalOptions(ARRIVAL_MS, agents=agents, source_format="json", time_field=time_field, tables=lookups)
     run = LocalRun(query, sources, options)
     return [[row[name] for name in run.columns] for result in run.results() for row in result.rows]
 
@@ -27,6 +29,19 @@ def written(name, table, count, folder):
     for number, path in enumerate(paths):
         path.write_text("".join(event + "\n" for event in events[number::count]), encoding="utf-8")
     return tuple(map(str, paths))
+
+
+def looked_up(name, table, folder):
+    path = folder / f"{name}.{table.lookup}"
+    if table.lookup == "csv":
+        lines = [
+            ",".join(table.columns),
+            *(",".join("" if one is None else str(one) for one in row) for row in table.rows),
+        ]
+    else:
+        lines = [json.dumps(event) for event in table.events()]
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
 
 
 def duckdb_rows(query, tables):

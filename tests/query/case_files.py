@@ -26,11 +26,15 @@ _CASE_FIELDS = {"name", "tables", "query", "expected", "duckdb", "ordered", "not
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a stream holds. `columns`: name to one of TYPES. `time`: the column with the events' times, if any has."""
+    """What a stream holds. `columns`: name to one of TYPES. `time`: the column with the events' times, if any has.
+
+    `lookup`: it is no stream but a table to join with, a file of this format.
+    """
 
     columns: dict[str, str]
     rows: list[list[Any]]
     time: str | None = None
+    lookup: str | None = None
 
     def events(self) -> list[dict[str, Any]]:
         """The rows as JSON objects; NULL is a field that is not there."""

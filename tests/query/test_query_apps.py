@@ -50,7 +50,7 @@ def test_words_of_joins_can_still_be_names():
     assert query.source == ast.Stream("app")
     assert format_query(query) == text
     joined = parse("SELECT a FROM join LEFT JOIN app('app') AS on ON join.left = on.inner")
-    assert (joined.source, joined.join.app) == (ast.Stream("join"), ast.App("app", "on"))
+    assert (joined.source, joined.join.source) == (ast.Stream("join"), ast.App("app", "on"))
 
 
 def test_a_plan_names_the_jobs_it_reads():
@@ -92,15 +92,15 @@ def test_with_windows_the_bounds_of_rows_go_by_a_name():
 
 MISTAKES = {
     "SELECT path FROM app(top)": """
-line 1, column 22: app() takes the name of a job in quotes
+line 1, column 22: app() and table() take a name in single quotes
   SELECT path FROM app(top)
                        ^^^
-as in app('top-products')""",
+as in app('top-products') or table('products')""",
     "SELECT path FROM aps('top')": """
 line 1, column 18: there is no aps() to read
   SELECT path FROM aps('top')
                    ^^^
-the results of another job are app('its name')""",
+the results of another job are app('its name'), a file of rows is table('its name')""",
     "SELECT path FROM app('')": """
 line 1, column 22: the name of a job to read has 1 to 248 characters
   SELECT path FROM app('')
@@ -119,7 +119,7 @@ expected ON or AS; another name is given with AS, as in AS b""",
 line 1, column 27: a stream cannot be joined
   SELECT path FROM web JOIN shop ON path = shop.path
                             ^^^^
-JOIN takes the results of a job, as in JOIN app('shop')""",
+JOIN takes the results of a job, as in JOIN app('shop'), or rows of a file, as table('shop')""",
     "SELECT path FROM web RIGHT JOIN app('b') ON path = b.path": """
 line 1, column 22: ELF QL has no RIGHT
   SELECT path FROM web RIGHT JOIN app('b') ON path = b.path
@@ -156,7 +156,7 @@ line 1, column 39: both of these are columns of what FROM names: ON compares one
                                         ^^^^^^^^^^^^^^^
 as in ON web.product = b.product AND web.store = b.store""",
     "SELECT path FROM web JOIN app('b') ON b.a = b.path": """
-line 1, column 39: both of these are columns of the joined app: ON compares one of each side
+line 1, column 39: both of these are columns of the joined rows: ON compares one of each side
   SELECT path FROM web JOIN app('b') ON b.a = b.path
                                         ^^^^^^^^^^^^
 as in ON web.product = b.product AND web.store = b.store""",
@@ -245,7 +245,7 @@ def test_agents_that_know_no_joins_can_run_plans_without_any():
     "change",
     [
         {"version": 2},
-        {"version": 5},
+        {"version": 6},
         {"app": ""},
         {"app": "x" * 249},
         {"app": "other"},

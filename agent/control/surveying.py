@@ -1,0 +1,78 @@
+"""Columns of a stream all over the fleet: what this agent answers others, and what it makes of their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import trio
+
+import query
+from agent.configuration.config import StreamConfig
+from agent.control import messages as control
+from agent.daemon.pump import Pump
+from agent.feeding.stream_sample import merged, sample
+from agent.runtime.agent import Agent
+from agent.runtime.notices import StreamAsked, StreamSurveyed
+from agent.runtime.post import FLEET_GROUP
+from agent.runtime.survey_messages import COLUMNS_MAX, Seen, SeenColumn
+
+WAITING_MAX = 16
+"""Questions that wait until those before them are answered; more are left without an answer."""
+
+
+class StreamWitness:
+    """Tells those who ask what this agent's files show."""
+
+    def __init__(self, streams: Iterable[StreamConfig], pump: Pump, agent: Agent) -> None:
+        self._streams = tuple(streams)
+        self._pump = pump
+        self._agent = agent
+        self._asked, self._questions = trio.open_memory_channel[StreamAsked](WAITING_MAX)
+
+    def ask(self, asked: StreamAsked) -> None:
+        """Somebody wants to know; too many at once get no answer."""
+        try:
+            self._asked.send_nowait(asked)
+        except trio.WouldBlock:
+            return
+
+    async def run(self) -> None:
+        """Answers one after the other until it is cancelled."""
+        async for asked in self._questions:
+            seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
+            self._pump.do(partial(self._agent.surveys.tell, asked, seen))
+
+    def _seen(self, asked: StreamAsked) -> Seen:
+        streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
+        samples = [sample(stream) for stream in streams]
+        columns = _united(column for found, _ in samples for column in found)
+        is_open = any(is_open for _, is_open in samples)
+        return Seen(FLEET_GROUP, asked.question, bool(streams), columns[:COLUMNS_MAX], is_open)
+
+
+def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:
+    """What all have answered, for people."""
+    having = [answer for answer in found.answers if answer.has_stream]
+    asked = len(found.answers) + found.silent
+    if not having:
+        answered = f"none of the {len(found.answers)} agents that have answered has it"
+        silent = f"; {found.silent} have not" if found.silent else ""
+        return control.Refused("usage", f"there is no stream {stream}: {answered}{silent}")
+    by_name: dict[str, list[SeenColumn]] = {}
+    for answer in having:
+        for column in answer.columns:
+            if column.name in by_name or len(by_name) < COLUMNS_MAX:
+                by_name.setdefault(column.name, []).append(column)
+    columns = []
+    for name, seen in sorted(by_name.items()):
+        whole = merged(seen)
+        columns.append(control.SurveyedColumn(name, whole.type, len(seen), whole.example))
+    return control.Surveyed(stream, columns, any(answer.open for answer in having), len(having), asked, found.silent)
+
+
+def _united(columns: Iterable[SeenColumn]) -> list[SeenColumn]:
+    by_name: dict[str, list[SeenColumn]] = {}
+    for column in columns:
+        by_name.setdefault(column.name, []).append(column)
+    return [merged(seen) for seen in by_name.values()]

@@ -1,0 +1,86 @@
+"""What the files of a stream show of its columns: types and an example of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import polars as pl
+
+from agent.configuration.config import StreamConfig
+from agent.parsing import Format, SourceColumn, parser, schema, sniff
+from agent.runtime.survey_messages import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, SeenColumn
+from agent.sources import Block, Origin, Source, SourceError
+from agent.sources.finding import find_files
+
+FILES_MAX = 4
+"""Those that were changed last."""
+HEAD_BYTES = 64 << 10
+_TYPES: dict[pl.DataType, ColumnType] = {
+    pl.Int64(): "integer",
+    pl.Float64(): "number",
+    pl.String(): "string",
+    pl.Boolean(): "boolean",
+}
+
+
+def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
+    """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
+    files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
+    found: dict[str, SeenColumn] = {}
+    is_open = False
+    for file in files[:FILES_MAX]:
+        try:
+            head = Source(file.path).head(HEAD_BYTES)
+            form = sniff(head, file.path, stream.format, stream.time_field)
+        except SourceError:
+            continue
+        is_open |= schema(form)[1]
+        for column in _columns(form, head, file.path):
+            before = found.get(column.name)
+            found[column.name] = column if before is None else merged((before, column))
+    return list(found.values())[:COLUMNS_MAX], is_open or not found
+
+
+def merged(columns: Iterable[SeenColumn]) -> SeenColumn:
+    """One column as several have seen it: a type they agree on, and an example of one of them."""
+    every = list(columns)
+    types = {column.type for column in every}
+    kind: ColumnType = "any"
+    if len(types) == 1:
+        kind = every[0].type
+    elif types == {"integer", "number"}:
+        kind = "number"
+    return SeenColumn(every[0].name, kind, next((column.example for column in every if column.example), ""))
+
+
+def _columns(form: Format, head: bytes, path: str) -> Iterator[SeenColumn]:
+    declared, _ = schema(form)
+    wanted = [
+        SourceColumn(f"c{number}", (name,) if form.kind in ("csv", "tsv") else tuple(name.split(".")), "any")
+        for number, name in enumerate(declared)
+    ]
+    frames = parser(form, wanted).parse(Block(head, Origin(path, 0), 0), 0).frames
+    for column, (name, kind) in zip(wanted, declared.items(), strict=True):
+        values = [frame[column.name].drop_nulls() for frame in frames]
+        values = [one for one in values if one.len()]
+        yield SeenColumn(name[:255], _type(kind, values), _example(values))
+
+
+def _type(declared: str, values: list[pl.Series]) -> ColumnType:
+    """That of the values, where the format does not say it."""
+    if declared != "any":
+        known: ColumnType = msgspec.convert(declared, ColumnType)
+        return known
+    types = {_TYPES.get(one.dtype, "any") for one in values}
+    if types == {"integer", "number"}:
+        return "number"
+    return types.pop() if len(types) == 1 else "any"
+
+
+def _example(values: list[pl.Series]) -> str:
+    if not values:
+        return ""
+    value = values[0][0]
+    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return text if len(text) <= EXAMPLE_CHARACTERS_MAX else f"{text[: EXAMPLE_CHARACTERS_MAX - 1]}…"

@@ -1,0 +1,117 @@
+"""Look-up tables: small files of rows, read whole, and again whenever they change."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+
+import trio
+
+import query
+from agent.configuration.config import TableConfig
+from agent.parsing import parser, schema, sniff
+from agent.parsing.formats import Format
+from agent.runtime.tables import Table, Tables
+from agent.sources import BLOCK_BYTES, Block, Source, SourceError
+
+POLL_S = 1.0
+"""How often files are looked at."""
+
+_LOG = logging.getLogger("elf.agent")
+_State = tuple[int, int, int, int] | None
+"""Device, inode, size and time of the last change of a file; None: it is not there."""
+
+
+def read_table(path: str, kind: str = "auto") -> Table:
+    """The rows of a file. Blocks. Raises SourceError for a file that is too large, or has a line that is no row."""
+    head = Source(path).head()
+    sniffed = sniff(head, path, kind)
+    if sniffed.kind == "combined":
+        raise SourceError(path, "holds log lines: a table is JSON lines, CSV or TSV")
+    form = Format(sniffed.kind, None, sniffed.header)
+    blocks = _blocks(path, form)
+    reader = parser(form, ())
+    read = [reader.parse(block, 0) for block in blocks]
+    if broken := sum(one.malformed for one in read) + sum(block.overlong for block in blocks):
+        raise SourceError(path, f"{broken:,} of its lines are no rows")
+    rows = sum(frame.height for one in read for frame in one.frames)
+    if rows > query.TABLE_ROWS_MAX:
+        raise SourceError(path, f"has {rows:,} rows: a table may have {query.TABLE_ROWS_MAX:,}")
+    return Table(form, blocks)
+
+
+def table_schema(table: Table) -> query.Schema:
+    """What is known of its columns: their names, where a header tells them."""
+    columns, is_open = schema(table.form)
+    return query.Schema(dict.fromkeys(columns, "any"), is_open)
+
+
+def _blocks(path: str, form: Format) -> tuple[Block, ...]:
+    blocks, size = [], 0
+    for block in Source(path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=form.kind == "csv"):
+        size += len(block.data)
+        if size > query.TABLE_BYTES_MAX:
+            raise SourceError(path, f"is larger than {query.TABLE_BYTES_MAX >> 20} MiB, which a table may have")
+        blocks.append(block)
+    return tuple(blocks)
+
+
+class TableFiles:
+    """Keeps the agent's tables as their files are; `pump` is called whenever it was given one.
+
+    A file is read when it looks the same in two polls, and again if it has changed meanwhile: one that is written in
+    place should not be seen half. Only renaming a new file over the old one makes that certain.
+    """
+
+    def __init__(
+        self,
+        held: Tables,
+        tables: Iterable[TableConfig],
+        *,
+        pump: Callable[[], None],
+    ) -> None:
+        self._held = held
+        self._tables = tuple(tables)
+        self._pump = pump
+        self._read: dict[str, _State] = {}
+        self._seen: dict[str, _State] = {}
+
+    async def run(self) -> None:
+        """Reads until it is cancelled; without tables there is nothing to do."""
+        while self._tables:
+            await self.look()
+            await trio.sleep(POLL_S)
+
+    async def look(self) -> None:
+        """Looks at each file once, and reads what is to be read."""
+        for table in self._tables:
+            await self._look_at(table)
+
+    async def _look_at(self, table: TableConfig) -> None:
+        state = _state(table.path)
+        is_first = table.name not in self._seen
+        is_settled = is_first or state == self._seen[table.name]
+        self._seen[table.name] = state
+        if not is_settled or (not is_first and state == self._read.get(table.name)):
+            return
+        self._read[table.name] = state
+        try:
+            found = await trio.to_thread.run_sync(read_table, table.path, table.format)
+        except SourceError as error:
+            _LOG.warning("table", extra={"fields": {"table": table.name, "fault": str(error)}})
+            found = None
+        if state is not None and _state(table.path) != state:
+            del self._read[table.name]
+            if not is_first:
+                return
+        self._held.hold(table.name, found)
+        self._pump()
+
+
+def _state(path: str) -> _State:
+    try:
+        status = os.stat(path)  # noqa: PTH116 (every second: a Path takes thrice as long)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,79 @@
+"""A parsed query to a plan, with the plans of its sub-queries that have rows of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from query import ast
+from query.analysis import Analysis
+from query.errors import QueryError
+from query.limits import GROUPS_DEFAULT, STREAMS_CHARACTERS_MAX
+from query.scope import Known, Scope, joined_source, sources_of
+from query.subqueries import resolved, rows_of
+from query.unions import Union
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from query.plan import Plan
+    from query.types import Schema
+    from query.wire import BeyondGroups
+
+
+def analyze(
+    query: ast.Query,
+    catalog: Mapping[str, Schema],
+    tables: Mapping[str, Schema] = MappingProxyType({}),
+    *,
+    max_groups: int = GROUPS_DEFAULT,
+    beyond_groups: BeyondGroups = "other",
+) -> Plan:
+    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
+
+    `tables`: what is known of the rows of look-up tables; of others it is nothing.
+
+    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
+
+    >>> from query import Schema, parse
+    >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
+    (Column(name='hits', path=('hits',), type='number'),)
+    """
+    known = Known(catalog, tables)
+    plan = _planned(resolved(query, known), known)
+    if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
+        hint = 'a pattern names several, as in FROM "web-*"'
+        message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
+        raise QueryError(message, query.text, query.source.span, hint=hint)
+    return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
+
+
+def _planned(query: ast.Query, known: Known) -> Plan:
+    """The plan of a resolved query."""
+    windowed = query.window is not None
+    if isinstance(query.source, ast.Subquery):
+        return _staged(query, query.source, known)
+    sources = sources_of(query, known)
+    stream = sources[0].shown if isinstance(query.source, ast.App) else sources[0].name
+    return Analysis(query, stream, Scope(sources, query.text, windowed=windowed)).plan()
+
+
+def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
+    """The plan of the sub-query, with what is computed over its rows, or over the events of its branches."""
+    if len(source.branches) > 1:
+        return _united(query, source, known)
+    (inner,) = source.branches
+    below = _planned(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
+    rows = rows_of(source, {output.name: output.type for output in below.shown.output})
+    scope = Scope((rows,), query.text, windowed=query.window is not None)
+    outer = Analysis(replace(query, trees=None), below.stream, scope, over_rows=True).plan()
+    return below.with_outer(outer)
+
+
+def _united(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
+    union = Union(source, known)
+    rows = rows_of(source, union.columns())
+    sources = (rows,) if query.join is None else (rows, joined_source(query, rows, known))
+    scope = Scope(sources, query.text, windowed=query.window is not None)
+    return union.plan(Analysis(query, "", scope).plan())

@@ -1,0 +1,65 @@
+"""Which streams a query reads: one by its name, or several by patterns.
+
+What FROM names becomes one text, which plans and jobs carry: names and patterns one after the other, with ", " between
+them. In a pattern `*` stands for any characters and `?` for one. Names of streams have none of these and no comma
+(`agent.toml` refuses them), so that the text means one thing only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SPECIAL = frozenset("*?,")
+"""Characters that the name of a stream cannot have."""
+_BETWEEN = ", "
+
+
+def selection(names: Iterable[str]) -> str:
+    """The text for these names and patterns, each once."""
+    return _BETWEEN.join(dict.fromkeys(names))
+
+
+def patterns(text: str) -> tuple[str, ...]:
+    """The names and patterns in such a text.
+
+    >>> patterns("web, api-*")
+    ('web', 'api-*')
+    """
+    return tuple(text.split(_BETWEEN))
+
+
+@lru_cache(maxsize=1_024)
+def selects(text: str, name: str) -> bool:
+    """Whether a stream of this name is among those that the text stands for. O(length of text · length of name).
+
+    >>> selects("web, api-*", "api-eu"), selects("web", "web-2"), selects("*", "web")
+    (True, False, True)
+    """
+    return any(_matches(pattern, name) for pattern in patterns(text))
+
+
+def is_pattern(text: str) -> bool:
+    """Whether it may stand for several streams."""
+    return not SPECIAL.isdisjoint(text)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Each star takes as little as it can, and only the last one ever has to take more."""
+    place = at = 0
+    star, taken = -1, 0
+    while at < len(name):
+        if place < len(pattern) and pattern[place] == "*":
+            star, taken = place, at
+            place += 1
+        elif place < len(pattern) and pattern[place] in ("?", name[at]):
+            place, at = place + 1, at + 1
+        elif star >= 0:
+            taken += 1
+            place, at = star + 1, taken
+        else:
+            return False
+    return set(pattern[place:]) <= {"*"}

@@ -1,0 +1,114 @@
+"""Several streams, sub-queries, unions and look-up tables in fleets, and what a fleet says of a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from memory_fleet import Fleet
+
+from agent import Feed, StreamOptions
+from agent.feeding.table_files import read_table
+from agent.parsing import Parsed
+from agent.runtime.notices import StreamAsked, StreamSurveyed
+from agent.runtime.post import FLEET_GROUP
+from agent.runtime.survey_messages import Seen, SeenColumn
+from agent.runtime.surveys import DEADLINE_S
+
+STREAMS = {"web-a": StreamOptions(), "web-b": StreamOptions(), "api": StreamOptions()}
+
+
+def block(feed: Feed, products: str) -> Parsed:
+    """Events with the columns that a feed wants: all of them hold the product."""
+    columns = {one.name: pl.Series(list(products)) for one in feed.columns}
+    return Parsed((pl.DataFrame({"@time": pl.Series([0] * len(products), dtype=pl.Int64), **columns}),), 0)
+
+
+def answer(fleet: Fleet, **products: str) -> list[dict[str, Any]]:
+    """The rows of a job over what each agent has in its streams."""
+    for agent in fleet.agents:
+        for feed in agent.feeds():
+            text = products[feed.stream.replace("-", "_")]
+            agent.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
+    (result,) = fleet.finish()
+    assert result.contributors == result.expected
+    return list(result.rows)
+
+
+def test_agents_read_the_streams_that_fit() -> None:
+    fleet = Fleet(2, streams=STREAMS)
+    fleet.add("other", streams={"api": StreamOptions()})
+    fleet.submit('SELECT product, COUNT(*) AS n FROM "web-*" GROUP BY product')
+    assert answer(fleet, web_a="xy", web_b="xx") == [{"product": "x", "n": 6}, {"product": "y", "n": 2}]
+    assert fleet.results[0].expected == 2, "an agent without such a stream is none of the job's"
+
+
+def test_the_master_computes_over_the_groups_of_all() -> None:
+    fleet = Fleet(3, streams=STREAMS)
+    fleet.submit(
+        "SELECT MAX(n) AS most, COUNT(*) AS groups FROM (SELECT product, COUNT(*) AS n FROM api GROUP BY product)"
+    )
+    assert answer(fleet, api="xxy") == [{"most": 6, "groups": 2}]
+
+
+def test_what_is_left_out_above_a_sub_query_is_said() -> None:
+    fleet = Fleet(2, streams=STREAMS)
+    fleet.submit("SELECT COLLECT(product, 1) AS some FROM (SELECT product, COUNT(*) AS n FROM api GROUP BY product)")
+    answer(fleet, api="xxy")
+    assert fleet.results[0].limited == {"COLLECT(product, 1)": 1}
+    assert fleet.results[0].dropped == 0
+
+
+def test_each_stream_of_a_union_is_read_in_its_own_way() -> None:
+    fleet = Fleet(2, streams=STREAMS)
+    fleet.submit(
+        "SELECT what, COUNT(*) AS n FROM (SELECT LOWER(page) AS what FROM \"web-*\" WHERE page <> 'Y' "
+        "UNION ALL SELECT call FROM api) AS u GROUP BY what"
+    )
+    wanted = {feed.stream: [column.field for column in feed.columns] for feed in fleet.agents[0].feeds()}
+    assert wanted == {"web-a": ["page"], "web-b": ["page"], "api": ["call"]}
+    assert answer(fleet, web_a="XY", web_b="X", api="xz") == [{"what": "x", "n": 6}, {"what": "z", "n": 2}]
+
+
+def test_an_agent_without_the_table_is_named(tmp_path: Path) -> None:
+    (tmp_path / "titles.csv").write_text("id,title\nx,An x\n")
+    fleet = Fleet(2, streams=STREAMS)
+    fleet.agents[0].tables.hold("titles", read_table(str(tmp_path / "titles.csv")))
+    fleet.submit(
+        "SELECT t.title, COUNT(*) AS n FROM api LEFT JOIN table('titles') AS t ON api.id = t.id GROUP BY t.title"
+    )
+    fleet.wait_long(1.0)
+    assert answer(fleet, api="xy") == [{"title": "An x", "n": 1}, {"title": None, "n": 3}]
+    assert fleet.results[0].partial == ["agent-1"]
+
+
+def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
+    """What agent-0 hears of a stream; so many agents, of those after it, say nothing."""
+    fleet.agents[0].surveys.ask(7, "web", fleet.now)
+    told: list[StreamSurveyed] = []
+    for _ in range(round(2 * DEADLINE_S / 0.25)):
+        fleet.settle()
+        for number, agent in enumerate(fleet.agents):
+            for notice in agent.notices():
+                if isinstance(notice, StreamAsked) and not 0 < number <= silent:
+                    seen = Seen(
+                        FLEET_GROUP, notice.question, number % 2 == 0, [SeenColumn("a", "integer", "1")], open=False
+                    )
+                    agent.surveys.tell(notice, seen, fleet.now)
+                elif isinstance(notice, StreamSurveyed):
+                    told.append(notice)
+        fleet.wait(0.25)
+    (found,) = told
+    return found
+
+
+def test_all_agents_say_what_a_stream_holds() -> None:
+    found = survey(Fleet(5))
+    assert (found.question, len(found.answers), found.silent) == (7, 5, 0)
+    assert sum(one.has_stream for one in found.answers) == 3
+
+
+def test_who_does_not_answer_is_counted() -> None:
+    found = survey(Fleet(5), silent=2)
+    assert (len(found.answers), found.silent) == (3, 2)
