@@ -121,16 +121,9 @@ class Agent:
         )  # fmt: skip
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
-            self._parts,
-            self._installations,
-            self._offices,
-            self._succession,
-            self._followings,
-            self._requests,
-            self._announcements,
-            self._acts,
-            self._readings,
-        )
+            self._parts, self._installations, self._offices, self._succession, self._followings, self._requests,
+            self._announcements, self._acts, self._readings,
+        )  # fmt: skip
 
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
