@@ -362,10 +362,9 @@ class Parts:
 
     def sealed_upto(self) -> int | None:
         """How far the job has sealed whose turn it is; None when nothing can be sealed or passed on now."""
-        operator = self._operators.turn()
-        if operator is None:
-            return FIRST_PANE if self._operators.has_news else None
-        return operator.frontier
+        if (operator := self._operators.turn()) is not None:
+            return operator.frontier
+        return FIRST_PANE if self._operators.has_news else None
 
     def seal_next(self, now: float) -> None:
         """Passes on what some jobs have new; where none has, seals one run of the operator whose turn it is first."""
