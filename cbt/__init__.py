@@ -10,12 +10,13 @@ from cbt.snapshots import SnapshotError
 from cbt.spill_files import SpillError
 from cbt.tree import CompressedBufferTree, TreeStatistics
 from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
-from cbt.windows import pane_of
+from cbt.windows import Consolidator, Window, WindowSize, pane_of
 
 __all__ = [
     "Aggregate",
     "ColumnFunction",
     "CompressedBufferTree",
+    "Consolidator",
     "FrameError",
     "Key",
     "Layout",
@@ -27,6 +28,8 @@ __all__ = [
     "UserDefinedError",
     "UserFunctions",
     "ValueFunction",
+    "Window",
+    "WindowSize",
     "canonical_json",
     "decode_frame",
     "encode_frame",

@@ -209,11 +209,30 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """`WINDOWING amount unit`; the unit is in capitals and plural."""
+class Duration:
+    """`amount unit`; the unit is in capitals and plural."""
 
     amount: int
     unit: str
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """`size [EVERY slide]`; without a slide windows follow each other."""
+
+    size: Duration
+    slide: Duration | None = None
+    span: Span = field(default=Span(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`WINDOWING sizes [GRACE grace]`, or `WINDOWING SESSION gap [GRACE grace]`: then there are no sizes."""
+
+    sizes: tuple[WindowSize, ...]
+    gap: Duration | None = None
+    grace: Duration | None = None
     span: Span = field(default=Span(), compare=False)
 
 
@@ -235,6 +254,9 @@ class Query:
     limit_span: Span = field(default=Span(), compare=False)
     trees: int | None = None
     trees_span: Span = field(default=Span(), compare=False)
+    changes: bool = False
+    """Whether it has EMIT CHANGES."""
+    emit_span: Span = field(default=Span(), compare=False)
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:

@@ -15,6 +15,7 @@ from query.functions import FUNCTIONS
 from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.printer import format_expression, format_name, format_source
 from query.timestamps import format_timestamp
+from query.window_text import publishing_steps, windows_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def explain(plan: Plan) -> Explanation:
         columns=tuple((column.name, column.type) for column in plan.event_columns),
         keys=keys,
         aggregates=aggregates,
-        window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
+        window=windows_text(plan.windowing),
         agent=(
             _reading_step(plan),
             *_join_steps(plan, events),
@@ -87,7 +87,7 @@ def explain(plan: Plan) -> Explanation:
             *([] if plan.having is None else [f"keep groups HAVING {groups(plan.having)}"]),
             *([f"ORDER BY {', '.join(order)}"] if order else []),
             *([f"LIMIT {plan.limit}"] if plan.limit is not None else []),
-            "publish each window" if plan.window_ms else "publish one result",
+            *publishing_steps(plan.windowing),
         ),
     )
 
@@ -169,12 +169,6 @@ def _outputs(plan: Plan, spelled: _Spelling) -> list[str]:
 
 def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def _duration(milliseconds: int) -> str:
-    """In the largest unit that leaves no fraction: 90 s, 5 min."""
-    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
-    return f"{milliseconds // size} {unit}"
 
 
 def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:

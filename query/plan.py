@@ -7,7 +7,7 @@ A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
@@ -17,16 +17,20 @@ from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
 from query.printer import format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
+from query.windows import Windowing, WindowSize
 from query.wire import (
     FIRST_AGGREGATES,
     WIRE_VERSION,
     WIRE_VERSION_OF_APPS,
+    WIRE_VERSION_OF_FUNCTIONS,
     WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
     PlanError,
     PlanMessage,
+    encode_windowing,
     read_message,
+    read_windowing,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +128,7 @@ class PlanJoin:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything.
+    """A query ready to run. `stream` is "*" for all; `windowing` None means one window over everything.
 
     `app`: the name of the job whose results are its events; `stream` is what people write for it then.
 
@@ -136,7 +140,7 @@ class Plan:
 
     stream: str
     columns: tuple[Column, ...]
-    window_ms: int | None
+    windowing: Windowing | None
     kind: str
     where: Expression | None
     keys: tuple[PlanKey, ...]
@@ -151,6 +155,20 @@ class Plan:
     join: PlanJoin | None = None
     stated_trees: int | None = None
     having: Expression | None = None
+
+    @property
+    def window_ms(self) -> int | None:
+        """The length of its windows, of the longest if there are several sizes; None where there are no windows."""
+        return None if self.windowing is None else self.windowing.size_ms
+
+    @property
+    def pane_ms(self) -> int | None:
+        """The length of the panes that its windows are made of."""
+        return None if self.windowing is None else self.windowing.pane_ms
+
+    def of_size(self, size_ms: int) -> Plan:
+        """The same for windows of one size alone, as far as it concerns those that are finished."""
+        return replace(self, windowing=Windowing((WindowSize(size_ms, size_ms),)))
 
     @property
     def trees(self) -> int:
@@ -187,7 +205,7 @@ class Plan:
             "version": self._version(),
             "stream": self.stream,
             "columns": _encode_columns(self.columns),
-            "window_ms": self.window_ms,
+            "window_ms": self.pane_ms,
             "kind": self.kind,
             "where": None if self.where is None else encode_expression(self.where),
             "keys": [[key.name, encode_expression(key.expression)] for key in self.keys],
@@ -199,6 +217,8 @@ class Plan:
             "max_groups": self.max_groups,
             "beyond_groups": self.beyond_groups,
         }
+        if (windows := encode_windowing(self.windowing)) is not None:
+            plan["windows"] = windows
         if self.stated_trees is not None:
             plan["trees"] = self.stated_trees
         if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
@@ -226,8 +246,10 @@ class Plan:
             expressions += [part.expression for part in parts]
         new = self.having is not None or any(key.nulls_first for key in self.order)
         new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
-        if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
+        if encode_windowing(self.windowing) is not None:
             return WIRE_VERSION
+        if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
+            return WIRE_VERSION_OF_FUNCTIONS
         return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
     @staticmethod
@@ -251,15 +273,18 @@ class _PlanReader:
     def __init__(self, message: PlanMessage) -> None:
         self._message = message
         self._expressions = ExpressionReader(message.version)
+        self._windowing = read_windowing(message)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
     def plan(self) -> Plan:
         message = self._message
         columns, join = _columns(message.columns), self._join()
         every = columns if join is None else (*columns, *join.columns)
-        events = self._window | {column.name: column.type for column in every}
+        of_events = self._window if self._windowing is not None and self._windowing.is_tumbling else {}
+        events = of_events | {column.name: column.type for column in every}
         _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
-        _require(len(events.keys() - self._window) == len(every), "two columns have one name")
+        _require(len(events.keys() - of_events) == len(every), "two columns have one name")
+        _require(not self._window or not events.keys() - of_events & set(WINDOW_BOUNDS), "a column is named as a bound")
         _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
         keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
         arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
@@ -278,7 +303,7 @@ class _PlanReader:
         plan = Plan(
             stream=message.stream,
             columns=columns,
-            window_ms=message.window_ms,
+            windowing=self._windowing,
             kind=message.kind,
             where=where,
             keys=keys,

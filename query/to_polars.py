@@ -85,7 +85,8 @@ class _Compiled:
     """A plan's part on events for frames with certain physical columns."""
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
-        values = _window_bounds(plan.window_ms)
+        is_told = plan.windowing is not None and plan.windowing.is_tumbling
+        values = _window_bounds(plan.window_ms if is_told else None)
         for needed, (dtype, small) in zip(plan.event_columns, physical, strict=True):
             value = column(needed.name, dtype, needed.type)
             values[needed.name] = replace(value, low=-_SMALL_MAX, high=_SMALL_MAX) if small else value

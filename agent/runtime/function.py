@@ -19,6 +19,7 @@ import query
 from agent.runtime.bundle import Bundle
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
+from agent.runtime.panes import END, FIRST_PANE, closed_ms
 from agent.runtime.spill_room import SpillRoom
 from cbt import partitions
 from cbt.group_limit import GroupLimit, is_other
@@ -29,7 +30,7 @@ DRIVEN_STRAGGLER_S = 10.0
 """The same where the job's code cuts the panes."""
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
-"""The length of its windows, and the times from and until which it takes events, all in ms."""
+"""The length of its panes, and the times from and until which it takes events, all in ms."""
 
 
 class JobFunction:
@@ -52,18 +53,19 @@ class JobFunction:
         self.plan = plan
         self.code = code
         self.drives = drives
-        self.pane_ms = 1 if drives else plan.window_ms
+        self.pane_ms = 1 if drives else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
         self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
         self.lookup = None if plan.join is None else Lookup(plan, plan.join)
-        self.range: Range = (plan.window_ms, since_ms, until_ms)
+        self.range: Range = (plan.pane_ms, since_ms, until_ms)
+        self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
+        """Whether each of its windows is one pane."""
         self._events = query.EventStage(plan)
-        self._results = query.ResultStage(plan)
-        self._other = query.OtherStage(plan)
+        self._stages: dict[int | None, tuple[query.ResultStage, query.OtherStage]] = {}
         # Also where too many groups are an error: agents stay small until the master has said so.
         self._limit = GroupLimit(plan.max_groups, "other")
         self._empty_store = self.new_store()
-        self._pane = cbt.pane_of(pl.col("@time"), plan.window_ms)
+        self._pane = cbt.pane_of(pl.col("@time"), plan.pane_ms)
 
     @classmethod
     def from_wire(
@@ -91,9 +93,25 @@ class JobFunction:
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        for shown in ("version", "beyond_groups", "trees", *of_groups):
+        for shown in ("version", "beyond_groups", "trees", "windows", *of_groups):
             plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
+
+    def kept_after(self, frontier: int) -> int:
+        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
+            return frontier
+        ended = closed_ms(frontier, windowing.pane_ms) + 1
+        starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
+        return min(frontier, *(start - 1 for start in starts))
+
+    def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
+        """What shows windows of a size."""
+        if size_ms not in self._stages:
+            plan = self.plan if size_ms is None else self.plan.of_size(size_ms)
+            self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
+        return self._stages[size_ms]
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -219,8 +237,8 @@ class JobFunction:
         most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
         return isinstance(most, int) and most <= groups_max
 
-    def others(self, state: pl.DataFrame) -> dict[int, OtherGroups]:
-        """What lies beyond the limit of groups, by window, where anything does. O(n)."""
+    def others(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
+        """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
         layout = self._layout
         if layout is None or state.is_empty():
             return {}
@@ -230,7 +248,7 @@ class JobFunction:
         others = layout.combine([others])
         values: dict[int, dict[str, Any]] = {}
         for part in layout.alike(others):
-            values |= self._other.values(layout.lower(part))
+            values |= self._stage(size_ms or self.plan.pane_ms)[1].values(layout.lower(part))
         crowded = state.filter(pl.col("pane").is_in(others["pane"].implode())).partition_by("pane")
         return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
 
@@ -257,17 +275,21 @@ class JobFunction:
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
-    def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
-        """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
+    def windows(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, query.Rows]:
+        """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others.
+
+        `size_ms`: how long they are, None: a pane.
+        """
         store = self._empty_store
         if not panes:
             return {}
+        results, _ = self._stage(size_ms or self.plan.pane_ms)
         if isinstance(store, cbt.RowBuffer):
-            return self._results.windows(state, panes)
+            return results.windows(state, panes)
         layout = store.layout
         state = state.filter(~self._is_other) if layout.keys else state
         windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
-            windows |= self._results.windows(layout.lower(part), part["pane"].unique())
+            windows |= results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]
-        return windows | self._results.windows(layout.lower(layout.empty()), absent) if absent else windows
+        return windows | results.windows(layout.lower(layout.empty()), absent) if absent else windows

@@ -43,7 +43,7 @@ def test_plans_come_back_as_they_were_sent(plan):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 5},
+        {"version": 6},
         {"version": True},
         {"stream": 5},
         {"stream": "\ud800"},
