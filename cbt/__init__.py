@@ -10,9 +10,10 @@ from cbt.snapshots import SnapshotError
 from cbt.spill_files import SpillError
 from cbt.tree import CompressedBufferTree, TreeStatistics
 from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
-from cbt.windows import Consolidator, Window, WindowSize, pane_of
+from cbt.windows import SESSION_TIMES, Consolidator, OpenSessions, SessionLayout, Window, WindowSize, pane_of
 
 __all__ = [
+    "SESSION_TIMES",
     "Aggregate",
     "ColumnFunction",
     "CompressedBufferTree",
@@ -20,8 +21,10 @@ __all__ = [
     "FrameError",
     "Key",
     "Layout",
+    "OpenSessions",
     "Order",
     "RowBuffer",
+    "SessionLayout",
     "SnapshotError",
     "SpillError",
     "TreeStatistics",

@@ -21,7 +21,7 @@ from query.scope import Scope, sources_of
 from query.select import distinct_as_groups, expand_stars, output_names, without_aliases
 from query.timestamps import parse_timestamp
 from query.types import BRANCHES_MAX, TypeMismatchError
-from query.window_clause import check_bounds, windowing_of
+from query.window_clause import check_windows, windowing_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,7 @@ class _Analysis:
         columns, joined = self._typed_columns(joined=False), self._typed_columns(joined=True)
         self._columns = {column.name: column for column in (*columns, *joined)}
         grouped = bool(query.group_by) or query.having is not None or any(map(ast.has_call, ast.expressions(query)))
-        check_bounds(query, self._scope, windowing, grouped=grouped)
+        check_windows(query, self._scope, windowing, grouped=grouped)
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
         outputs = [translate(item.expression) for item in self._select]

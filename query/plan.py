@@ -372,6 +372,8 @@ class _PlanReader:
     ) -> None:
         wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
         _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
+        if self._windowing is not None and self._windowing.session is not None:
+            _require(not wide and self._message.kind == "aggregate", "its sessions are no groups, or have sets")
         names = [key.name for key in keys]
         names += [argument.name for argument in arguments]
         names += [aggregate.name for aggregate in aggregates]

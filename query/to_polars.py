@@ -108,7 +108,8 @@ class _Compiled:
             yield self._stored(key.expression).alias(key.name)
         for argument in plan.arguments:
             yield self._stored(argument.expression).alias(argument.name)
-        if any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
+        has_sessions = plan.windowing is not None and plan.windowing.session is not None
+        if has_sessions or any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
             yield pl.col("@time").alias("time")
 
     def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from query import ast
+from query.aggregate_calls import aggregate_of
 from query.errors import QueryError
 from query.limits import DAY_MS
 from query.windows import Windowing, WindowsError, WindowSize, session
@@ -52,10 +53,13 @@ def _ms(duration: ast.Duration) -> int:
     return duration.amount * _UNIT_MS[duration.unit]
 
 
-def check_bounds(query: ast.Query, scope: Scope, windowing: Windowing | None, *, grouped: bool) -> None:
-    """Raises QueryError where an event's own window is asked for, and events are in several or in none yet."""
+def check_windows(query: ast.Query, scope: Scope, windowing: Windowing | None, *, grouped: bool) -> None:
+    """Raises QueryError where an event's own window is asked for, and events are in several or in none yet; or for
+    what sessions cannot have."""
     if windowing is None or windowing.is_tumbling:
         return
+    if windowing.session is not None:
+        _check_session(query, grouped=grouped)
     keys = [key for key in query.group_by if not isinstance(key, ast.Column)]
     for expression in ast.expressions(query):
         inside = not grouped or any(expression is key for key in keys)
@@ -64,6 +68,26 @@ def check_bounds(query: ast.Query, scope: Scope, windowing: Windowing | None, *,
             hint = f"{name} of the rows of a query that groups is there: it is that of the group's window"
             message = f"{name} is not known of a single event here: these windows overlap, or follow from other events"
             raise QueryError(message, query.text, bound.span, hint=hint)
+
+
+def _check_session(query: ast.Query, *, grouped: bool) -> None:
+    assert query.window is not None
+    if not grouped:
+        hint = "as in SELECT user, COUNT(*) FROM web GROUP BY user WINDOWING SESSION 30 MINUTES"
+        raise QueryError("sessions are of groups", query.text, query.window.span, hint=hint)
+    for call in _calls(query):
+        if aggregate_of(call, query.text).wide:
+            message = f"{call.function} keeps many values of a group: a session cannot have it"
+            raise QueryError(message, query.text, call.span)
+
+
+def _calls(query: ast.Query) -> Iterator[ast.Call]:
+    pending = list(ast.expressions(query))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        pending += ast.children(node)
 
 
 def _of_events(node: ast.Expression | ast.Star, scope: Scope, *, inside: bool) -> Iterator[ast.Column]:

@@ -93,7 +93,8 @@ class JobFunction:
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        for shown in ("version", "beyond_groups", "trees", "windows", *of_groups):
+        of_windows = ("windows",) if self.sessions is None else ()
+        for shown in ("version", "beyond_groups", "trees", *of_windows, *of_groups):
             plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
 
@@ -103,6 +104,8 @@ class JobFunction:
         if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
             return frontier
         ended = closed_ms(frontier, windowing.pane_ms) + 1
+        if (session := windowing.session) is not None:
+            return min(frontier, ended - session.max_ms - session.gap_ms - 1)
         starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
         return min(frontier, *(start - 1 for start in starts))
 
@@ -139,6 +142,32 @@ class JobFunction:
         store = self._empty_store
         return store.layout.schema if isinstance(store, cbt.CompressedBufferTree) else store.schema
 
+    @cached_property
+    def sessions(self) -> cbt.SessionLayout | None:
+        """The layout of its sessions, if it has any."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.session is None:
+            return None
+        session = windowing.session
+        return cbt.SessionLayout(
+            [cbt.Key(*key) for key in self._events.keys()],  # noqa: SIM118 - not a dict
+            [cbt.Aggregate(*aggregate) for aggregate in self._events.aggregates()],
+            gap_ms=session.gap_ms,
+            max_ms=session.max_ms,
+            pane_ms=windowing.pane_ms,
+        )
+
+    def session_rows(self, sessions: pl.DataFrame) -> query.Rows:
+        """The finished rows of sessions that come together, in order."""
+        assert self.sessions is not None
+        results, _ = self._stage(None)
+        return results.windows(self.sessions.lower(sessions).with_columns(pane=pl.lit(0, dtype=pl.Int64)), [0])[0]
+
+    @property
+    def refuses_others(self) -> bool:
+        """Whether more groups than it keeps are an error: of all others together there is no session."""
+        return self.plan.beyond_groups == "error" or self.sessions is not None
+
     def new_store(self, room: SpillRoom | None = None) -> PaneStore:
         """An empty store for the job's open panes, which goes to disk where there is no room for groups in memory.
 
@@ -147,6 +176,7 @@ class JobFunction:
         keys = [cbt.Key(*key) for key in self._events.keys()]  # noqa: SIM118 - not a dict
         if self.aggregates:
             aggregates = [cbt.Aggregate(*a) for a in self._events.aggregates()]
+            aggregates += [] if self.sessions is None else cbt.SESSION_TIMES
             if room is None:
                 return cbt.CompressedBufferTree(keys, aggregates)
             return cbt.CompressedBufferTree(

@@ -151,7 +151,7 @@ class Master:
         version = self.versions.at(run.upto)
         function = version.function
         others = function.others(run.state)
-        if others and function.plan.beyond_groups == "error":
+        if others and function.refuses_others:
             crowded = min(others)
             self.failure = _too_many_groups(function.plan, crowded, others[crowded])
             run = run.within(run.after, crowded - 1)
@@ -201,15 +201,18 @@ class Master:
             if window.pane <= self._out:
                 continue  # the master before has published it
             start, size_ms = window.start_ms, window.size_ms
-            other = function.others(state, size_ms).get(start)
-            if other is not None and function.plan.beyond_groups == "error":
+            other = None if function.sessions is not None else function.others(state, size_ms).get(start)
+            if other is not None and function.refuses_others:
                 self.failure = _too_many_groups(function.plan, start, other)
             if self._open.is_too_large:
                 self.failure = TOO_LARGE
             if self.failure is not None:
                 break
-            rows = function.windows(state, [start], size_ms)[start]
-            limited = function.limited(state).get(start, {})
+            if function.sessions is not None:
+                rows, limited = function.session_rows(state), {}
+            else:
+                rows = function.windows(state, [start], size_ms)[start]
+                limited = function.limited(state).get(start, {})
             results[window.position] = self._result(window, rows, other, limited, version)
         return results
 
@@ -285,7 +288,9 @@ def _too_many_groups(plan: query.Plan, pane: int, other: OtherGroups) -> str:
     size, most = plan.window_ms, plan.max_groups
     window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
     more = f"about {other.about} groups more" if other.about else "more groups"
+    has_sessions = plan.windowing is not None and plan.windowing.session is not None
+    as_one = "" if has_sessions else ", or let all others be one group with --beyond-groups other"
     return (
         f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
-        "coarser columns, or let all others be one group with --beyond-groups other"
+        f"coarser columns{as_one}"
     )

@@ -16,6 +16,7 @@ from agent.runtime.function import JobFunction
 from agent.runtime.growing_windows import GrowingWindows, Grown
 from agent.runtime.pane_ledger import PaneLedger
 from agent.runtime.panes import END, Run, closed_ms
+from agent.runtime.session_windows import SessionWindows
 from cbt import Consolidator, Window, WindowSize
 
 BYTES_MAX = 2 << 30
@@ -56,11 +57,13 @@ class OpenWindows:
         self._pane_ms = windowing.pane_ms
         self._starts = starts
         self._ledger = PaneLedger()
-        self._windows = (
-            GrowingWindows(function.combine, sizes, self._pane_ms)
-            if windowing.changes
-            else _Consolidated(function, sizes, self._pane_ms)
-        )
+        self._windows: GrowingWindows | SessionWindows | _Consolidated
+        if function.sessions is not None:
+            self._windows = SessionWindows(function.sessions)
+        elif windowing.changes:
+            self._windows = GrowingWindows(function.combine, sizes, self._pane_ms)
+        else:
+            self._windows = _Consolidated(function, sizes, self._pane_ms)
         self._last = (0, 0)
         self._taken = 0
         self.is_too_large = False
