@@ -158,7 +158,7 @@ class LocalRun:
             return None
         bounded = (self._options.since_ms, self._options.until_ms) != (None, None)
         nothing = "no events between --since and --until" if bounded else "no events"
-        return f"no window: {nothing}, {self.master.totals['malformed']:,} malformed lines"
+        return f"no window: {nothing}, {self.master.totals.malformed:,} malformed lines"
 
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
         """Parses in threads, since decoding and columnar work can overlap; events go in one after the other."""

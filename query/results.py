@@ -39,7 +39,8 @@ class ResultStage:
 
         `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0,
         a0 ...), of sessions also `session.start` and `session.end`, or for a rows plan for each order and selected
-        column (o0, c0 ...). `panes` are the windows to answer for: those without a row in the frame are there as well, for an aggregate without keys with one row.
+        column (o0, c0 ...). `panes` are the windows to answer for: those without a row in the frame are there as well,
+        for an aggregate without keys with one row.
         """
         panes = set(panes)
         if self._plan.kind == "rows":

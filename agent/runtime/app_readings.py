@@ -80,7 +80,8 @@ class AppReadings:
 
     def tick(self, now: float, wall_ms: int) -> None:
         """Begins and ends to read, and asks again where it is time."""
-        intakes = {part.app_id: part.intake for part in self._parts if isinstance(part.intake, Intake)}
+        parts = [part for part in self._parts if part.reads_results]
+        intakes = {part.app_id: part.intake for part in parts if isinstance(part.intake, Intake)}
         wanted = {app_id: intake for app_id, intake in intakes.items() if intake.app_feed is not None}
         for reader, reading in list(self._readings.items()):
             if wanted.get(reader) is not reading.intake:

@@ -9,6 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from agent.runtime.function import JobFunction, Range
+from agent.runtime.panes import Counted, Counts
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,11 @@ class Batch:
         return oldest if isinstance(oldest, int) else None
 
     @cached_property
-    def counters(self) -> pl.DataFrame:
+    def counted(self) -> Counted:
         """How many events there are in each pane, and how many of their values did not fit."""
         coerced = pl.col("@coerced").sum() if "@coerced" in self.events.columns else pl.lit(0)
-        return self.events.group_by("pane").agg(pl.len().alias("events"), coerced.alias("coerced"))
+        by_pane = self.events.group_by("pane").agg(pl.len(), coerced.alias("coerced"))
+        return {pane: Counts(events, coerced=coerced) for pane, events, coerced in by_pane.iter_rows()}
 
     def after(self, pane: int) -> Batch:
         """Without events up to a pane."""

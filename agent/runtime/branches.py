@@ -170,4 +170,4 @@ class Branches:
     @property
     def is_confirmed(self) -> bool:
         """Whether parents have everything."""
-        return all(branch.uplink.is_confirmed for branch in self._branches)
+        return not any(len(branch.uplink) and not branch.uplink.is_confirmed for branch in self._branches)

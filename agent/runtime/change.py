@@ -84,9 +84,14 @@ class Changes:
 
     @property
     def proposed(self) -> int:
-        """The version that is being prepared; 0 if there is none."""
+        """The version that is being prepared, or that replicas do not hold yet; 0 if there is none."""
         change = self._change
-        return change.number if change is not None and change.stage is _Stage.PREPARING else 0
+        return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
+
+    def begun(self) -> list[Version]:
+        """The versions in force that agents may know of: what a successor of the master would know too."""
+        versions, change = self.master.versions.all(), self._change
+        return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
 
     def update(self, sender: Peer, update: Update, now: float) -> None:
         """Somebody wants another function."""

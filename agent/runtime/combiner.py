@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agent.runtime.panes import FIRST_PANE, Run, add_counters, runs_upto
+from agent.runtime.panes import FIRST_PANE, Counted, Run, add_counted, runs_upto
 
 Combine = Callable[[list[pl.DataFrame], int], pl.DataFrame]
 """Merges the states of a run that ends with this pane."""
@@ -153,9 +153,9 @@ class Combiner:
         for (contributors, partial, _), group in groupby(cuts, key=self._kind):
             alike = list(group)
             parts = [run.within(span.after, span.upto) for span, chosen in alike for run in chosen]
-            state, counters = self._merge(parts, alike[-1][0].upto)
+            state, counted = self._merge(parts, alike[-1][0].upto)
             after, upto = alike[0][0].after, alike[-1][0].upto
-            runs.append(Run(after, upto, contributors, state, counters, partial, self.trees[0]))
+            runs.append(Run(after, upto, contributors, state, counted, partial, self.trees[0]))
         for source, waiting in list(self._waiting.items()):
             self._waiting[source] = _beyond(limit, waiting)
             if source not in self._progress and not self._waiting[source]:
@@ -225,10 +225,10 @@ class Combiner:
             after = upto
         return cuts
 
-    def _merge(self, parts: list[Run], upto: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _merge(self, parts: list[Run], upto: int) -> tuple[pl.DataFrame, Counted]:
         if len(parts) == 1:
-            return parts[0].state, parts[0].counters
-        return self.combine([part.state for part in parts], upto), add_counters(part.counters for part in parts)
+            return parts[0].state, parts[0].counted
+        return self.combine([part.state for part in parts], upto), add_counted(part.counted for part in parts)
 
 
 def _disjoint(runs: list[Run]) -> tuple[list[Run], int]:

@@ -20,7 +20,7 @@ from agent.runtime.guarded_store import GuardedStore
 from agent.runtime.held_paos import HELD_MAX, Held, HeldPaos
 from agent.runtime.intake import columns_of
 from agent.runtime.operators import Operators
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.panes import END, FIRST_PANE, Counts, Run
 from agent.runtime.versions import Versions
 from agent.runtime.watermark import FUTURE_MS, believed
 from agent.runtime.worker import KEPT_BYTES_MAX, SELF
@@ -58,7 +58,7 @@ class DrivenIntake:
         self._wanted = wanted
         self._function = versions.newest.function
         self._store = GuardedStore(self._function, operators.room)
-        self._counters: list[pl.DataFrame] = []
+        self._counts = Counts()
         self._malformed = 0
         self._lacking: set[Key] = set()
         self._lacks_some = False
@@ -98,7 +98,7 @@ class DrivenIntake:
         if versions.newest.function is not self._function:
             self._function = versions.newest.function
             self._store = GuardedStore(self._function, self._operators.room)
-            self._counters = []
+            self._counts = Counts()
 
     # What the feeds bring.
 
@@ -143,9 +143,7 @@ class DrivenIntake:
         return selected.height
 
     def _count(self, events: int, matched: int, coerced: int = 0) -> None:
-        self._counters.append(count(pane=[0], events=[events], coerced=[coerced], matched=[matched]))
-        if len(self._counters) > 256:
-            self._counters = [add_counters(self._counters)]
+        self._counts = self._counts.plus(Counts(events, matched, coerced=coerced))
 
     def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
         """Gathers rows of the job's own code."""
@@ -168,15 +166,15 @@ class DrivenIntake:
     def flush(self, token: int) -> None:
         """Holds all that is gathered. O(n log n) in its groups."""
         frames = [frame for frame in self._store.flush() if frame is not None]
-        counters = add_counters([*self._counters, count(pane=[0], malformed=[self._malformed])])
+        counted = {0: self._counts.plus(Counts(malformed=self._malformed))}
         is_partial = self._lacks_some or bool(self._lacking)
         self._waiting = self._waiting or []
-        self._held.hold(token, Held(self._function, self._function.gather(frames), counters, is_partial))
+        self._held.hold(token, Held(self._function, self._function.gather(frames), counted, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
         self._store.empty()
-        self._counters, self._malformed, self._lacks_some = [], 0, False
+        self._counts, self._malformed, self._lacks_some = Counts(), 0, False
 
     def send(self, token: int, pane: int, wall_ms: int) -> str | None:
         """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""
@@ -189,10 +187,9 @@ class DrivenIntake:
             return "send_to: these PAOs are of the version before"
         if sum(run.state.estimated_size() for run in self._sealed) > KEPT_BYTES_MAX:
             return "send_to: too much was sent that the master has not committed yet"
-        state, counters = (
-            frame.with_columns(pl.lit(pane, pl.Int64).alias("pane")) for frame in (held.state, held.counters)
-        )
-        run = Run(self.frontier, pane, SELF, state, counters, SELF if held.is_partial else 0)
+        state = held.state.with_columns(pl.lit(pane, pl.Int64).alias("pane"))
+        (counts,) = held.counted.values()
+        run = Run(self.frontier, pane, SELF, state, {pane: counts}, SELF if held.is_partial else 0)
         self._sealed.append(run)
         self._fresh.append(run)
         self.frontier = pane

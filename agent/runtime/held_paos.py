@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from agent.runtime.function import JobFunction
+from agent.runtime.panes import Counted
 
 HELD_MAX = 16
 """Of more, those that were held first are let go."""
@@ -19,7 +20,7 @@ class Held(NamedTuple):
 
     function: JobFunction
     state: pl.DataFrame
-    counters: pl.DataFrame
+    counted: Counted
     is_partial: bool = False
 
 

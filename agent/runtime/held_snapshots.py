@@ -19,7 +19,7 @@ class HeldSnapshots:
 
     def hold(self, child: int, snapshot: Snapshot) -> bool:
         """Keeps a snapshot; False where there is no room for it."""
-        size = len(snapshot.state) + len(snapshot.counters)
+        size = snapshot.size
         if len(self._held) >= HELD_MAX or self._bytes + size > HELD_BYTES_MAX:
             return False
         self._held.append((child, snapshot))

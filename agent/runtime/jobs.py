@@ -60,6 +60,8 @@ class JobPart:
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
+        self.reads_results = False
+        """Whether a version of it, in force or prepared, needs results of other jobs."""
         self._handed_in: Epoch | None = None
         self._is_live = False
         self._looks_at = 0.0
@@ -147,6 +149,7 @@ class JobPart:
         if message.version in (self._proposed, self.version):
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
+        self.reads_results |= bool(function.plan.apps)
         if self.intake is not None:
             self.intake.prepare(function)
 
@@ -173,9 +176,9 @@ class JobPart:
         if self._proposed == version:
             self._withdraw()
 
-    def withdraw_unless(self, version: int) -> None:
-        """The master prepares this one, or none: the word that another one was withdrawn got lost."""
-        if self._proposed is not None and self._proposed not in (version, self.version):
+    def withdraw_unless(self, *versions: int) -> None:
+        """The master prepares or has begun these: the word that another one was withdrawn got lost."""
+        if self._proposed is not None and self._proposed not in (*versions, self.version):
             self._withdraw()
 
     def _withdraw(self) -> None:
@@ -201,6 +204,7 @@ class JobPart:
         """These are in force, and what waited for them is taken."""
         assert self.versions is not None
         self.versions.change_to(versions)
+        self.reads_results = any(one.function.plan.apps for one in self.versions)
         if self.intake is not None:
             self.intake.change_to(self.versions)
         if self._proposed is not None and self._proposed <= self.version:
@@ -303,7 +307,7 @@ class JobPart:
         assert self.versions is not None
         listens = self.program is not None and self.program.listens
         if listens and run.contributors and (run.state.height or not run.tree):
-            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counters))
+            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counted))
 
     def _is_of_tree(self, message: Snapshot) -> bool:
         """Whether the job has such a tree, and what its root says has come to the master."""
@@ -351,7 +355,7 @@ class JobPart:
 
         Looks once a second.
         """
-        if not self.is_installed or self.versions is None or not self._is_live or now < self._looks_at:
+        if now < self._looks_at or not self.is_installed or self.versions is None or not self._is_live:
             return False
         self._looks_at = now + LOOK_S
         longest_ms = max(one.function.pane_ms or END for one in self.versions)

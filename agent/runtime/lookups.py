@@ -77,7 +77,7 @@ class Lookups:
 
     def tick(self, parts: Iterable[JobPart], now: float) -> None:
         """Asks what is to be asked for the workers of these, and gives them what has come."""
-        intakes = [part.intake for part in parts if isinstance(part.intake, Intake)]
+        intakes = [part.intake for part in parts if part.reads_results and isinstance(part.intake, Intake)]
         functions = [function for intake in intakes for function in intake.functions()]
         self._lookups = [function.lookup for function in functions if function.lookup is not None]
         wanted = {lookup.app for lookup in self._lookups}

@@ -14,7 +14,7 @@ from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.open_windows import BYTES_MAX, MadeWindow, OpenWindows
 from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import COUNTERS, END, FIRST_PANE, Run
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
 from agent.runtime.version_messages import Version
@@ -27,7 +27,7 @@ TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shor
 class Master:
     """Lives on the agent whose id is closest to the appId; turns combined runs into results.
 
-    `totals` sums the counters of everything published. Raises `query.PlanError` for a job whose plan is not one.
+    `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
     def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
@@ -43,7 +43,7 @@ class Master:
             window_of(self.versions.newest.function)
         self.roster = Roster()
         self.frontier = FIRST_PANE
-        self.totals: dict[str, int] = dict.fromkeys(COUNTERS, 0)
+        self.totals = Counts()
         self.given_up = 0
         """Agents that no pane waits for."""
         self.failure: str | None = None
@@ -157,15 +157,16 @@ class Master:
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
-        counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
-        for pane, row in counted.items():
-            for name in COUNTERS if pane > self._out else ():
-                self.totals[name] += row[name]
+        counted = dict(run.counted)
+        for pane, counts in counted.items():
+            if pane > self._out:
+                self.totals = self.totals.plus(counts)
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
-            counted.setdefault(0, dict.fromkeys(COUNTERS, 0))
+            counted.setdefault(0, Counts())
         if untimed and counted:
-            counted[max(counted)]["malformed"] += untimed["malformed"]
+            newest = max(counted)
+            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
         if function.is_of_panes:
             results = self._of_panes(run, version, counted, others)
         else:
@@ -175,7 +176,7 @@ class Master:
         return results
 
     def _of_panes(
-        self, run: Run, version: InForce, counted: dict[int, dict[str, int]], others: dict[int, OtherGroups]
+        self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
     ) -> dict[int, Result]:
         """Windows that are a pane each, all at once."""
         function = version.function
@@ -190,7 +191,7 @@ class Master:
             results[pane] = self._result(window, rows[pane], others.get(pane), limited.get(pane, {}), version)
         return results
 
-    def _of_several(self, run: Run, version: InForce, counted: dict[int, dict[str, int]]) -> dict[int, Result]:
+    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, Result]:
         """Windows of several panes, that the run completes or changes."""
         function = version.function
         if self._open is None or self._open.function is not function:
@@ -225,7 +226,7 @@ class Master:
         master.roster = Roster.of(members, replica.next_number)
         master.frontier, master._out = master.versions.kept_after(replica.frontier), replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
-        master.totals.update(zip(COUNTERS, replica.totals, strict=False))
+        master.totals = Counts(*replica.totals)
         return master
 
     def _result(
@@ -249,11 +250,11 @@ class Master:
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
             partial=self.roster.names(window.partial)[:NAMES_MAX],
             leaped=0,
-            events=counted["events"],
-            late=counted["late"],
-            malformed=counted["malformed"],
-            coerced=counted["coerced"],
-            dropped=counted["dropped"] + (0 if version.function.aggregates else max(0, counted["matched"] - len(rows))),
+            events=counted.events,
+            late=counted.late,
+            malformed=counted.malformed,
+            coerced=counted.coerced,
+            dropped=counted.dropped + (0 if version.function.aggregates else max(0, counted.matched - len(rows))),
             other=other,
             limited={version.function.texts[name]: groups for name, groups in limited.items()},
             error=query.relative_error(plan, limited),

@@ -10,7 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from agent.programs.calls import Published
+from agent.runtime.announcing import Announcing
 from agent.runtime.change import Changes
 from agent.runtime.combiner import Span
 from agent.runtime.followers import Followers
@@ -19,7 +22,6 @@ from agent.runtime.jobs import JobPart
 from agent.runtime.master import Master
 from agent.runtime.message import Reason
 from agent.runtime.messages import (
-    Announce,
     Answer,
     Ask,
     Commit,
@@ -43,8 +45,6 @@ from agent.runtime.result_log import ResultLog
 from agent.runtime.version_messages import Prepared
 from overlay import Node, Peer
 
-ANNOUNCE_S = 3.0
-FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
 """In between them, the first ones: trees are being mended when a master takes over."""
 SETTLE_S = 1.0
 """Bounded input may be read to its end before everyone has enrolled: no window goes out earlier than this."""
@@ -110,8 +110,6 @@ class Mastership:
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
-        self._announced = 0
-        self._announce_at = now
         self._hand_over_at = now
         self._attempts = 0
         self._silent_until = now
@@ -119,6 +117,7 @@ class Mastership:
         self.changes = Changes(
             master, post, self._give, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
         )
+        self.announcing = Announcing(master, self.changes, self.followers, node.peer, name, now)
         self._outcomes: deque[_Outcome] = deque()
         self.log = JobLog()
 
@@ -129,7 +128,7 @@ class Mastership:
         enrolled = self.master.enrol(sender.node_id, message.agent, works=message.works, before=message.number)
         if enrolled is None:
             return False
-        self._post.send(sender, enrolled, now)
+        self._post.send(sender, msgspec.structs.replace(enrolled, versions=self.changes.begun()), now)
         self.followers.acknowledge(now)
         return True
 
@@ -278,44 +277,6 @@ class Mastership:
     def has_lingered(self, now: float) -> bool:
         """Whether the job is over and has been for long."""
         return self.ended is not None and now - self._ended_at > LINGER_S
-
-    def is_to_announce(self, now: float, ahead_s: float = 0.0) -> bool:
-        """Whether the job is to be announced now; or soon, where the fleet has been told of it often enough."""
-        return now >= self._announce_at - (ahead_s if self._announced >= len(FIRST_ANNOUNCEMENTS_S) else 0.0)
-
-    def announce(self, now: float) -> Announce:
-        """What the fleet is told of the job now, and then again."""
-        pauses = FIRST_ANNOUNCEMENTS_S
-        # Masters of different jobs should not speak in the same instant: what they wait depends on the job.
-        jitter = 0.9 + 0.2 * (hash((self._app_id, self._announced)) % 1000) / 1000
-        self._announced += 1
-        pause = pauses[self._announced] if self._announced < len(pauses) else ANNOUNCE_S
-        self._announce_at = now + pause * jitter
-        return self.announcement()
-
-    def announcement(self) -> Announce:
-        master, job = self.master, self.master.job
-        bundle = master.versions.newest.version.bundle
-        return Announce(
-            app_id=self._app_id,
-            epoch=master.epoch,
-            master=self._node.peer,
-            master_name=self._name,
-            name=job.name,
-            stream=job.stream,
-            text=master.text,
-            bounded=job.bounded,
-            version=master.version,
-            frontier=self.followers.frontier,
-            agents=master.ready.bit_count(),
-            expected=master.roster.present().bit_count(),
-            proposed=self.changes.proposed,
-            creator=master.creator,
-            counter=bundle.seal.counter if bundle is not None else 0,
-            mandate=bundle.digest(self._app_id) if bundle is not None else b"",
-            part_of=master.part_of,
-            trees=master.trees,
-        )
 
     # Results.
 

@@ -14,6 +14,7 @@ import query
 from agent.runtime.bundle import Bundle, Seal
 from agent.runtime.epochs import Epoch
 from agent.runtime.message import Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.panes import COUNTS_BYTES
 from agent.runtime.program_messages import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
 from agent.runtime.version_messages import Begin, Prepared, Propose, VersionList, Withdraw
 from overlay import Codec, Id, Peer
@@ -27,6 +28,11 @@ LAGGARDS_MAX = 20
 BULLETIN_MAX = 64
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
 """0 is the tree whose root is the master."""
+
+
+PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
+"""A pane and its `Counts`, to be checked."""
+PANES_COUNTED_MAX = 1 << 20
 
 
 class Submit(Message, frozen=True, tag=True):
@@ -152,11 +158,16 @@ class Snapshot(Message, frozen=True, tag=True):
     upto: Time
     contributors: Bitmap
     state: bytes
-    counters: bytes
+    counted: Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)]
     partial: Bitmap = b""
     again: bool = False
     tree: Tree = 0
     of_root: bool = False
+
+    @property
+    def size(self) -> int:
+        """About so many bytes."""
+        return len(self.state) + COUNTS_BYTES * len(self.counted)
 
 
 class Received(Message, frozen=True, tag=True):
@@ -200,7 +211,7 @@ class Replica(Message, frozen=True, tag=True):
     members: Annotated[list[MemberEntry], msgspec.Meta(max_length=4096)]
     next_number: Count
     frontier: Time
-    totals: Annotated[list[Count], msgspec.Meta(max_length=16)]
+    totals: Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
     given_up: Bitmap
     results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
     versions: VersionList

@@ -138,7 +138,7 @@ class Offices:
         office.on_result = self.on_result
         self._offices[master.job.app_id] = office
         self._logs.pop(master.job.app_id, None)
-        announcement = office.announcement()
+        announcement = office.announcing.announcement()
         self._announcements.hear(announcement, now)
         self._parts.hear(announcement, now)
         self._announce(now)
@@ -179,12 +179,12 @@ class Offices:
     def _announce(self, now: float) -> None:
         """Tells the fleet of the jobs whose masters are here, of those together whose time has come or is near."""
         living = [office for office in self._offices.values() if office.ended is None]
-        if not any(office.is_to_announce(now) for office in living):
+        if not any(office.announcing.is_due(now) for office in living):
             return
         jobs: list[Announce] = []
         for office in living:
-            if office.is_to_announce(now, TOGETHER_S):
-                jobs.append(office.announce(now))
+            if office.announcing.is_due(now, TOGETHER_S):
+                jobs.append(office.announcing.next(now))
                 if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BULLETIN_CHARACTERS:
                     self._publish(jobs, now)
                     jobs = []

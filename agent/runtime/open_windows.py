@@ -7,7 +7,7 @@ again to the next master, which makes the same windows of them. Who has gone sin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -15,7 +15,7 @@ import polars as pl
 from agent.runtime.function import JobFunction
 from agent.runtime.growing_windows import GrowingWindows, Grown
 from agent.runtime.pane_ledger import PaneLedger
-from agent.runtime.panes import END, Run, closed_ms
+from agent.runtime.panes import END, Counted, Counts, Run, closed_ms
 from agent.runtime.session_windows import SessionWindows
 from cbt import Consolidator, Window, WindowSize
 
@@ -35,7 +35,7 @@ class MadeWindow:
     position: int
     start_ms: int
     size_ms: int | None
-    counted: Mapping[str, int]
+    counted: Counts
     expected: int
     contributors: int
     partial: int
@@ -69,9 +69,7 @@ class OpenWindows:
         self.is_too_large = False
         """Whether they take more memory than they may."""
 
-    def take(
-        self, run: Run, counted: Mapping[int, Mapping[str, int]], expected: Expected
-    ) -> Iterator[tuple[MadeWindow, pl.DataFrame]]:
+    def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[MadeWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state."""
         self._ledger.add(run, counted)
         for grown in self._grown(run, counted):

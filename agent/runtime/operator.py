@@ -12,6 +12,7 @@ the same events. They do if none of what was read before the younger one was the
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from agent.runtime.batches import Batch, Batches
 from agent.runtime.feeds_wanted import FeedKey, renamed
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, NO_COUNTERS, Run, add_counters, closed_ms, count
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import Watermark
 from agent.runtime.worker import SELF, Worker
@@ -32,8 +33,6 @@ ROWS_PER_BATCH = 1 << 16
 """Events that are filtered and aggregated at once."""
 WAITING_ROWS_MAX = 1 << 19
 """Events that wait for a sealing under way to end; past it the sealing is not cut in slices any more."""
-COUNTER_FRAMES_MAX = 256
-"""Counter frames gathered before they are summed."""
 
 Names = Mapping[FeedKey, tuple[tuple[str, str], ...]]
 """Of each feed the columns that are needed: as it names them, and as the function does."""
@@ -99,7 +98,10 @@ class Operator:
         self._grace_ms = grace_ms
         self._store = GuardedStore(function, room)
         self._batches = batches
-        self._counters: list[pl.DataFrame] = []
+        self._counted: Counted = {}
+        """Of panes that are not sealed for all."""
+        self._unsealed: deque[tuple[int, Counts]] = deque()
+        """Of those that are being sealed, in order."""
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
         self._lacking: set[int] = set()
@@ -147,10 +149,9 @@ class Operator:
         if upto > self._emptied_upto:
             self.insert_waiting()
             self._emptied_upto = upto
-            if self._counters:
+            if self._counted:
                 self._store.empty(upto=None if upto == END else upto)
-                counters = add_counters(self._counters).filter(pl.col("pane") > upto)
-                self._counters = [counters] if counters.height else []
+                self._counted = {pane: counts for pane, counts in self._counted.items() if pane > upto}
             self._lacking = {pane for pane in self._lacking if pane > upto}
 
     # Events.
@@ -208,17 +209,19 @@ class Operator:
             self._insert_batch(self._still_open(batch))
 
     def _insert_batch(self, batch: Batch) -> None:
-        self._count(batch.counters)
+        self._count(batch.counted)
         if self.function.lacks_rows:
-            self._lacking.update(batch.counters["pane"])
+            self._lacking.update(batch.counted)
         for events in self.function.joined(batch.events):
             selected = self.function.select(events)
             if selected.height:
                 self._store.insert(selected)
             if not self.function.aggregates:
-                self._count(selected.group_by("pane").agg(pl.len().alias("matched")))
+                matched = selected.group_by("pane").agg(pl.len()).iter_rows()
+                self._count({pane: Counts(matched=rows) for pane, rows in matched})
             if "@dropped" in events.columns:
-                self._count(events.group_by("pane").agg(pl.col("@dropped").sum().alias("dropped")))
+                dropped = events.group_by("pane").agg(pl.col("@dropped").sum()).iter_rows()
+                self._count({pane: Counts(dropped=rows) for pane, rows in dropped})
 
     def _still_open(self, batch: Batch) -> Batch:
         """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
@@ -231,17 +234,16 @@ class Operator:
             worker.count_late(passed)
         return batch.after(self.closed) if oldest <= self.closed else batch
 
-    def _count(self, by_pane: pl.DataFrame) -> None:
-        self._counters.append(count(**{name: by_pane[name] for name in by_pane.columns}))
-        if len(self._counters) >= COUNTER_FRAMES_MAX:
-            self._counters = [add_counters(self._counters)]
+    def _count(self, counted: Counted) -> None:
+        for pane, counts in counted.items():
+            known = self._counted.get(pane)
+            self._counted[pane] = counts if known is None else known.plus(counts)
 
     def newest_pane(self) -> int | None:
         """The newest pane that it has counted anything in and that is not sealed for all."""
         self.finish_sealing()
         self.insert_waiting()
-        newest = add_counters(self._counters)["pane"].max() if self._counters else None
-        return newest if isinstance(newest, int) else None
+        return max(self._counted, default=None)
 
     @property
     def memory_bytes(self) -> int:
@@ -326,42 +328,40 @@ class Operator:
         of a pane with too many groups no more than twice those that are kept."""
         for worker in self._takers:
             worker.begin_run(upto)
-        self._counters = [add_counters(self._counters)] if self._counters else []
-        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
-        counters = self._counters[0].filter(inside) if self._counters else NO_COUNTERS
+        self._unsealed = deque(sorted(one for one in self._counted.items() if self._sealed_upto < one[0] <= upto))
         lacks = self.pane_ms is not None and any(self._sealed_upto < pane <= upto for pane in self._lacking)
-        if not counters.height and not lacks:
-            yield self._run(upto, self.function.nothing, counters)
+        if not self._unsealed and not lacks:
+            yield self._run(upto, self.function.nothing)
             return
         if lacks or self._sealed_upto > self._emptied_upto:
-            yield from self._runs_by_pane(upto, counters)
+            yield from self._runs_by_pane(upto)
             return
         held: list[pl.DataFrame] = []
         for frame in self._store.flush(upto=None if upto == END else upto):
             if frame is None:
-                yield from self._runs_by_pane(upto, counters)
+                yield from self._runs_by_pane(upto)
                 return
             held.append(frame)
             newest = frame["pane"][-1]
             if _rows(held) > ROWS_PER_RUN and held[0]["pane"][0] < newest:
                 state = self.function.gather(held)
                 older = pl.col("pane") < newest
-                yield self._run(newest - 1, state.filter(older), counters)
+                yield self._run(newest - 1, state.filter(older))
                 held = [state.filter(~older)]
             held = self._folded(held)
-        yield self._run(upto, self.function.gather(held), counters)
+        yield self._run(upto, self.function.gather(held))
 
-    def _runs_by_pane(self, upto: int, counters: pl.DataFrame) -> Iterator[Run]:
+    def _runs_by_pane(self, upto: int) -> Iterator[Run]:
         """The same, a run a pane: only those that lack something, or where some of it cannot be read, say so, and what
         is kept for a worker that was blocked is read for no other."""
-        counted = set(counters["pane"])
+        counted = {pane for pane, _ in self._unsealed}
         lacking = {pane - before for pane in self._lacking for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))
         for pane in panes:
             state, is_whole = self._readable(pane) if pane in counted else (self.function.nothing, True)
             is_last = pane == panes[-1] and (pane not in lacking or self.pane_ms is None)
-            yield self._run(upto if is_last else pane, state, counters, is_partial=not is_whole)
-        yield self._run(upto, self.function.nothing, counters)
+            yield self._run(upto if is_last else pane, state, is_partial=not is_whole)
+        yield self._run(upto, self.function.nothing)
 
     def _readable(self, pane: int) -> tuple[pl.DataFrame, bool]:
         """What of a pane can be read, and whether that is all of it."""
@@ -376,12 +376,15 @@ class Operator:
         crowded = len(held) > 1 and _rows(held) > max(ROWS_PER_RUN, 2 * self.function.plan.max_groups)
         return [self.function.gather(held)] if crowded else held
 
-    def _run(self, upto: int, state: pl.DataFrame, counters: pl.DataFrame, *, is_partial: bool = False) -> Run:
-        inside = pl.col("pane").is_between(self._sealed_upto, upto, closed="right")
+    def _run(self, upto: int, state: pl.DataFrame, *, is_partial: bool = False) -> Run:
+        counted: Counted = {}
+        while self._unsealed and self._unsealed[0][0] <= upto:
+            pane, counts = self._unsealed.popleft()
+            counted[pane] = counts
         lost = closed_ms(self._sealed_upto, self.pane_ms) < self.lost_upto
         lacking = any(self._sealed_upto < pane <= upto for pane in self._lacking)
         partial = SELF if is_partial or self.is_partial or lost or lacking else 0
-        return Run(self._sealed_upto, upto, SELF, state, counters.filter(inside), partial)
+        return Run(self._sealed_upto, upto, SELF, state, counted, partial)
 
 
 def _rows(frames: list[pl.DataFrame]) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import add, sub
 from typing import NamedTuple
 
-from agent.runtime.panes import COUNTERS, Run
+from agent.runtime.panes import Counted, Counts, Run
 
 
 class Members(NamedTuple):
@@ -32,16 +32,14 @@ class PaneLedger:
 
     def __init__(self) -> None:
         self._panes: list[int] = []
-        self._sums: list[tuple[int, ...]] = [(0,) * len(COUNTERS)]
+        self._sums: list[tuple[int, ...]] = [tuple(Counts())]
         self._stretches: list[_Stretch] = []
 
-    def add(self, run: Run, counted: Mapping[int, Mapping[str, int]]) -> None:
+    def add(self, run: Run, counted: Counted) -> None:
         """The panes of the next run, and what was counted in those that anything was."""
         for pane in sorted(counted):
             self._panes.append(pane)
-            self._sums.append(
-                tuple(before + counted[pane][name] for before, name in zip(self._sums[-1], COUNTERS, strict=True))
-            )
+            self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
         last = self._stretches[-1] if self._stretches else None
         goes_on = last is not None and last.upto == run.after
         if last is not None and goes_on and (last.contributors, last.partial) == (run.contributors, run.partial):
@@ -49,11 +47,10 @@ class PaneLedger:
         else:
             self._stretches.append(_Stretch(run.after, run.upto, run.contributors, run.partial))
 
-    def counted(self, first: int, last: int) -> dict[str, int]:
+    def counted(self, first: int, last: int) -> Counts:
         """What was counted in the panes from one to another."""
         begin, end = bisect_left(self._panes, first), bisect_right(self._panes, last)
-        sums = zip(COUNTERS, self._sums[begin], self._sums[end], strict=True)
-        return {name: after - before for name, before, after in sums}
+        return Counts(*map(sub, self._sums[end], self._sums[begin]))
 
     def members(self, first: int, last: int) -> Members:
         """Who is in the panes from one to another. Panes that nothing is known of have nobody in them."""

@@ -101,7 +101,7 @@ class Parts:
             self.drop(part.app_id, now)
             return
         self._ask(part, now, behind=announce.version > part.version)
-        part.withdraw_unless(announce.proposed)
+        part.withdraw_unless(announce.proposed, announce.version)
         if part.number is not None and announce.agents < announce.expected:
             self._post.send(announce.master, part.ready_message(), now)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from agent.runtime import contributors
 from agent.runtime.master import Master
 from agent.runtime.messages import Replica, Replicated
-from agent.runtime.panes import COUNTERS, FIRST_PANE
+from agent.runtime.panes import FIRST_PANE
 from agent.runtime.post import Post
 from agent.runtime.result_log import ResultLog
 from overlay import Node, Peer, distance
@@ -98,7 +98,7 @@ class Replication:
             members=master.roster.entries(),
             next_number=master.roster.next_number,
             frontier=master.out,
-            totals=[master.totals[name] for name in COUNTERS],
+            totals=list(master.totals),
             given_up=contributors.to_bytes(master.given_up),
             results=self._results.to_give(upto),
             versions=master.versions.all(),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import polars as pl
-
 import cbt
 from agent.runtime import contributors
 from agent.runtime.epochs import Epoch
 from agent.runtime.messages import Snapshot
-from agent.runtime.panes import COUNTERS_SCHEMA, NO_COUNTERS, Run
+from agent.runtime.panes import Counts, Run
 from agent.runtime.versions import Versions
 from overlay import Id
 
@@ -23,7 +21,7 @@ SNAPSHOT_BYTES_MAX = 60 << 20
 def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
     """A run as a message."""
     message = _encoded(run, versions, app_id, epoch, again=again)
-    if len(message.state) + len(message.counters) > SNAPSHOT_BYTES_MAX:
+    if message.size > SNAPSHOT_BYTES_MAX:
         nothing = without_content(versions, run.after, run.upto, run.tree)
         return _encoded(nothing, versions, app_id, epoch, again=again)
     return message
@@ -39,7 +37,7 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: b
         run.upto,
         contributors.to_bytes(run.contributors),
         cbt.encode_frame(run.state) if run.state.height else in_force.function.nothing_encoded,
-        b"" if run.tree else cbt.encode_frame(run.counters),
+        [(pane, *counts) for pane, counts in run.counted.items()],
         contributors.to_bytes(run.partial),
         again,
         run.tree,
@@ -48,7 +46,7 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: b
 
 def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
     """What stands for a run that cannot be used: nobody's."""
-    return Run(after, upto, 0, versions.combine([], upto), NO_COUNTERS, tree=tree)
+    return Run(after, upto, 0, versions.combine([], upto), tree=tree)
 
 
 def in_trees(run: Run, versions: Versions, trees: int) -> list[Run]:
@@ -56,10 +54,8 @@ def in_trees(run: Run, versions: Versions, trees: int) -> list[Run]:
     if trees == 1:
         return [run]
     states = versions.at(run.upto).function.cut(run.state, trees)
-    counted = (run.counters, *([NO_COUNTERS] * (trees - 1)))
     return [
-        replace(run, tree=tree, state=state, counters=counters)
-        for tree, (state, counters) in enumerate(zip(states, counted, strict=True))
+        replace(run, tree=tree, state=state, counted={} if tree else run.counted) for tree, state in enumerate(states)
     ]
 
 
@@ -77,19 +73,12 @@ def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None)
         state = function.nothing
         if message.state != function.nothing_encoded:
             state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
-        counters = _counters_of(message)
     except cbt.FrameError:
         return None
     partial = contributors.from_bytes(message.partial)
-    run = Run(message.after, message.upto, members, state, counters, partial, message.tree)
+    counted = {pane: Counts(*counts) for pane, *counts in message.counted}
+    if len(counted) < len(message.counted) or (counted and message.tree):
+        return None  # a pane twice, or what goes up tree 0
+    run = Run(message.after, message.upto, members, state, counted, partial, message.tree)
     is_of_tree = function.is_in_tree(state, message.tree, trees)
     return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None
-
-
-def _counters_of(message: Snapshot) -> pl.DataFrame:
-    """Raises `cbt.FrameError`."""
-    if not message.tree:
-        return cbt.decode_frame(message.counters, COUNTERS_SCHEMA, bytes_max=FRAME_BYTES_MAX)
-    if message.counters:
-        raise cbt.FrameError("what was counted goes up tree 0")
-    return NO_COUNTERS

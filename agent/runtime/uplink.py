@@ -71,7 +71,7 @@ class Uplink:
         key = (snapshot.after, snapshot.upto, snapshot.contributors)
         if key in self._kept:
             return
-        size = len(snapshot.state) + len(snapshot.counters)
+        size = snapshot.size
         self._kept[key] = _Kept(snapshot, size)
         self._bytes += size
         while self._bytes > KEPT_BYTES_MAX // self._trees and len(self._kept) > 1:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.runtime.function import JobFunction
-from agent.runtime.panes import END, FIRST_PANE, NO_COUNTERS, Run, add_counters, closed_ms, count, runs_upto
+from agent.runtime.panes import COUNTS_BYTES, END, FIRST_PANE, Counts, Run, add_counted, closed_ms, runs_upto
 from overlay import Id
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Worker:
         self.operator.catch_up(self)
         if pane - 1 <= self.frontier:
             return
-        nothing = Run(self.frontier, pane - 1, 0, self.function.nothing, NO_COUNTERS)
+        nothing = Run(self.frontier, pane - 1, 0, self.function.nothing)
         self.first_pane = self._late_from = pane
         self._closed = pane - 1
         self._unexpected_before = unexpected_before
@@ -214,8 +214,8 @@ class Worker:
         run = run.within(self.frontier, upto)
         if self._counted is not None and self._counted[0] <= upto:
             pane, late, malformed = self._counted
-            extra = count(pane=[pane], late=[late], malformed=[malformed])
-            run = replace(run, counters=add_counters([run.counters, extra]))
+            extra = {pane: Counts(late=late, malformed=malformed)}
+            run = replace(run, counted=add_counted([run.counted, extra]))
             self._counted = None
         self._keep(run)
 
@@ -260,4 +260,4 @@ class Worker:
 
 
 def _bytes_of(run: Run) -> int:
-    return int(run.state.estimated_size() + run.counters.estimated_size())
+    return int(run.state.estimated_size()) + COUNTS_BYTES * len(run.counted)

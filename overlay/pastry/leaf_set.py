@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
 from itertools import pairwise
 
-from overlay.ids import ID_SPACE, clockwise, closer, closest
+from overlay.ids import ID_SPACE, clockwise, closer, closest, distance
 from overlay.peer import Peer
 
 LEAF_SET_SIZE = 16
@@ -57,6 +57,10 @@ class LeafSet:
         if spanned_ring:
             self.close_ring()
         return True
+
+    def nearest(self, count: int) -> tuple[Peer, ...]:
+        """Return the numerically nearest members, the nearest first."""
+        return self._nearest[:count]
 
     def close_ring(self) -> None:
         """Take the members for all there are, each half in want of some having them from the other."""
@@ -165,6 +169,10 @@ class LeafSet:
         """Rebuild what lookups read, which are far more frequent than changes."""
         self._members = {peer.node_id: peer for _, peer in self._predecessors}
         self._members.update((peer.node_id, peer) for _, peer in self._successors)
+        own_id = self._owner.node_id
+        self._nearest = tuple(
+            sorted(self._members.values(), key=lambda peer: (distance(own_id, peer.node_id), peer.node_id))
+        )
         self._everyone = {**self._members, self._owner.node_id: self._owner}
         self._ring = sorted(self._everyone)
         # The halves of a leaf set that knows the whole ring meet or overlap on the other side of it.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Set
 from heapq import nsmallest
 from itertools import chain
 
-from overlay.ids import clockwise, closest, distance
+from overlay.ids import clockwise, closest
 from overlay.pastry.candidates import Candidates
 from overlay.pastry.departed import Departed
 from overlay.pastry.leaf_set import LeafSet
@@ -83,8 +83,7 @@ class Tables:
 
     def neighbours(self, count: int) -> tuple[Peer, ...]:
         """Return the numerically nearest peers, the nearest first."""
-        own_id = self.peer.node_id
-        return tuple(sorted(self.leaf_set, key=lambda peer: (distance(own_id, peer.node_id), peer.node_id))[:count])
+        return self.leaf_set.nearest(count)
 
     def nearest(self, peers: Iterable[Peer], count: int) -> list[Peer]:
         """Return the nearest of some peers by round-trip time, those not measured after all others."""

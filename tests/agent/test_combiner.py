@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runtime.combiner import Combiner
-from agent.runtime.panes import END, FIRST_PANE, Run, add_counters, count
+from agent.runtime.panes import END, FIRST_PANE, Counts, Run, add_counted
 
 PANES = range(12)
 
@@ -22,7 +22,7 @@ def add_up(states: list[pl.DataFrame], _upto: int = 0) -> pl.DataFrame:
 def run_of(after: int, upto: int, contributors: int, amounts: dict[int, int]) -> Run:
     inside = {pane: n for pane, n in amounts.items() if after < pane <= upto}
     state = pl.DataFrame({"pane": inside.keys(), "n": inside.values()}, schema={"pane": pl.Int64, "n": pl.Int64})
-    return Run(after, upto, contributors, state, count(pane=state["pane"], events=state["n"]))
+    return Run(after, upto, contributors, state, {pane: Counts(n) for pane, n in inside.items()})
 
 
 def totals(runs: list[Run]) -> dict[int, int]:
@@ -65,8 +65,8 @@ def test_every_source_is_counted_once_in_every_pane(
     assert all(run.contributors == (1 << len(amounts)) - 1 for run in out)
     expected = {pane: sum(amount.get(pane, 0) for amount in amounts) for pane in PANES}
     assert totals(out) == {pane: n for pane, n in expected.items() if n}
-    counted = add_counters(run.counters for run in out)
-    assert dict(zip(counted["pane"], counted["events"], strict=True)) == totals(out)
+    counted = add_counted(run.counted for run in out)
+    assert {pane: counts.events for pane, counts in counted.items()} == totals(out)
 
 
 def test_nothing_leaves_before_every_source_is_there() -> None:

@@ -24,7 +24,7 @@ from agent.runtime.jobs import JobPart
 from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
 from agent.runtime.operators import Operators
 from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import COUNT_MAX, COUNTERS, COUNTERS_SCHEMA, END, FIRST_PANE, Run, add_counters
+from agent.runtime.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.post import FLEET_GROUP
 from agent.runtime.snapshots import run_of, snapshot_of
 from agent.runtime.uplink import Pace
@@ -87,7 +87,7 @@ class Root:
 
     def says(self, **fields: Any) -> int:
         """The child sends a run, of nothing but what is given; returns how many were refused."""
-        empty = {"state": pl.DataFrame(schema=self.schema), "counters": pl.DataFrame(schema=COUNTERS_SCHEMA)}
+        empty = {"state": pl.DataFrame(schema=self.schema), "counted": []}
         filled = {"after": FIRST_PANE, "upto": END, "contributors": b"\2"} | empty | fields
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
         before = self.part.refused
@@ -108,9 +108,13 @@ class Root:
         return [result for run in self.part.branches.completed() for result in self.master.publish(run).values()]
 
 
-def counters(panes: Sequence[int], **columns: Sequence[int | None]) -> pl.DataFrame:
-    zeros: dict[str, Sequence[int | None]] = {name: [0] * len(panes) for name in COUNTERS}
-    return pl.DataFrame({"pane": panes, **zeros, **columns}, schema=COUNTERS_SCHEMA)
+def counted(*panes: int, **counts: int) -> list[tuple[int, ...]]:
+    """As it travels: the same counts of each of these panes."""
+    return [(pane, *Counts(**counts)) for pane in panes]
+
+
+def any_counted(draw: st.DrawFn) -> list[tuple[int, ...]]:
+    return draw(st.lists(st.tuples(*[VALUES[pl.Int64]] * 7), max_size=4))
 
 
 def a_frame(draw: st.DrawFn, schema: pl.Schema, never_null: Sequence[str]) -> pl.DataFrame:
@@ -134,7 +138,7 @@ def test_no_run_harms_a_root(data: st.DataObject) -> None:
             upto=data.draw(st.sampled_from(ENDS)),
             contributors=data.draw(st.sampled_from((b"", b"\2", b"\2", b"\1", b"\3", b"\xff" * 8))),
             state=a_frame(data.draw, root.schema, ("pane", "hash")),
-            counters=a_frame(data.draw, COUNTERS_SCHEMA, ("pane",)),
+            counted=any_counted(data.draw),
             again=data.draw(st.booleans()),
             epoch=data.draw(st.sampled_from((EPOCH, EPOCH, EPOCH, EPOCH.next(CHILD), Epoch(4, 9, ROOT)))),
         )
@@ -151,12 +155,11 @@ def test_no_run_harms_a_root(data: st.DataObject) -> None:
 
 UNSOUND: dict[str, dict[str, Any]] = {
     "a frame that is none": {"state": b"not a frame"},
-    "counters of a pane outside": {"upto": 1000, "counters": counters([2000], events=[1])},
-    "counters of no pane of the job": {"counters": counters([7], events=[1])},
-    "negative counts": {"counters": counters([0], events=[-1])},
-    "absurd counts": {"counters": counters([0], events=[2**62])},
-    "NULL in counts": {"counters": counters([0], late=[None])},
-    "a pane twice": {"counters": counters([0, 0])},
+    "counters of a pane outside": {"upto": 1000, "counted": counted(2000, events=1)},
+    "counters of no pane of the job": {"counted": counted(7, events=1)},
+    "negative counts": {"counted": counted(0, events=-1)},
+    "absurd counts": {"counted": counted(0, events=2**62)},
+    "a pane twice": {"counted": counted(0, 0)},
     "contributors that nobody knows": {"contributors": b"\6"},
 }
 
@@ -167,7 +170,7 @@ def test_an_unsound_run_counts_for_nothing_and_nobody_waits_for_it(fields: dict[
     assert root.says(**fields) == 1
     first, second = root.finish()
     assert [(r.contributors, r.expected, r.missing) for r in (first, second)] == [(1, 2, ["child"])] * 2
-    assert (first.events, second.events, root.master.totals["malformed"]) == (1, 2, 1)
+    assert (first.events, second.events, root.master.totals.malformed) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(("groups", "refused"), [(3, 0), (4, 1)])
@@ -175,7 +178,7 @@ def test_a_run_may_have_the_groups_that_are_kept_and_other(groups: int, refused:
     root = Root(SQL[1], max_groups=2)
     layout = cbt.Layout([cbt.Key("k0", "any")], [cbt.Aggregate("a0", "count", None, "any")])
     state = layout.lift(pl.DataFrame({"pane": [0] * groups, "k0": [f"product-{n}" for n in range(groups)]}))
-    assert root.says(state=state, counters=counters([0], events=[groups])) == refused
+    assert root.says(state=state, counted=counted(0, events=groups)) == refused
     (result,) = root.finish()
     assert (len(result.rows), result.missing) == (2, ["child"] * refused)
 
@@ -185,14 +188,14 @@ def test_an_other_that_was_made_up_is_one() -> None:
     layout = cbt.Layout([cbt.Key("k0", "any")], [cbt.Aggregate("a0", "count", None, "any")])
     limit = GroupLimit(1, "other")
     (_, other) = limit.apply(layout, layout.lift(pl.DataFrame({"pane": [0] * 3, "k0": ["a", "b", "c"]}))).iter_slices(1)
-    assert root.says(state=pl.concat([other, other]), counters=counters([0], events=[4])) == 0
+    assert root.says(state=pl.concat([other, other]), counted=counted(0, events=4)) == 0
     (result,) = root.finish()
     assert (len(result.rows), result.other) == (2, OtherGroups(2, 1, None, {"n": 4}))
 
 
 def test_what_nobody_contributed_is_not_counted() -> None:
     root = Root()
-    root.says(contributors=b"", counters=counters([0, 3000], events=[9, 9]))
+    root.says(contributors=b"", counted=counted(0, 3000, events=9))
     assert [(r.events, r.missing) for r in root.finish()] == [(1, ["child"]), (2, ["child"])]
 
 
@@ -205,7 +208,7 @@ def test_a_repeated_or_backward_run_is_refused() -> None:
 @pytest.mark.parametrize("epoch", [Epoch(5, 0, ROOT), Epoch(5, 1, Id(0)), Epoch(4, 7, ROOT)])
 def test_another_masters_numbers_mean_other_agents(epoch: Epoch) -> None:
     root = Root()
-    assert root.says(epoch=epoch, counters=counters([0], events=[9])) == 1
+    assert root.says(epoch=epoch, counted=counted(0, events=9)) == 1
     assert {tuple(r.missing) for r in root.finish()} == {("child",)}
 
 
@@ -218,9 +221,9 @@ def test_snapshots_of_an_epoch_to_come_wait_for_it_in_limits(monkeypatch: pytest
 
 def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
     root = Root()
-    seven = counters([0], events=[7])
-    assert [root.says(upto=500, counters=seven), root.says(upto=500, counters=seven, again=True)] == [0, 0]
-    assert root.says(after=500, contributors=b"\3", counters=counters([1000], events=[7]), again=True) == 0
+    seven = counted(0, events=7)
+    assert [root.says(upto=500, counted=seven), root.says(upto=500, counted=seven, again=True)] == [0, 0]
+    assert root.says(after=500, contributors=b"\3", counted=counted(1000, events=7), again=True) == 0
     first, second = root.finish()
     assert (first.events, first.missing) == (8, [])
     assert (second.events, second.missing) == (7, []), "root and child together, or root alone, but not both"
@@ -230,7 +233,7 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("agent.runtime.combiner.LOOSE_MAX", 2)
     root = Root()
     for _ in range(5):
-        root.says(upto=500, counters=counters([0], events=[7]), again=True)
+        root.says(upto=500, counted=counted(0, events=7), again=True)
     assert root.part.branches.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
@@ -238,22 +241,19 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
 def test_a_window_of_everything_comes_out_once_however_runs_are_cut() -> None:
     root = Root(SQL[1])
     root.says(upto=100)
-    root.says(after=100, counters=counters([END], malformed=[2]))
+    root.says(after=100, counted=counted(END, malformed=2))
     (result,) = root.finish()
     assert (result.contributors, result.events) == (2, 3)
 
 
 def test_counts_stay_within_what_can_be_added() -> None:
-    summed = add_counters([counters([0], events=[COUNT_MAX])] * 4097)
-    assert summed["events"].to_list() == [COUNT_MAX]
+    assert add_counted([{0: Counts(COUNT_MAX)}] * 4097) == {0: Counts(COUNT_MAX)}
 
 
 def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.runtime.snapshots.SNAPSHOT_BYTES_MAX", 10)
     root = Root()
-    message = root.part._message(
-        Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), counters([0], events=[5]))
-    )
+    message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)}))
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)
 
 
@@ -261,7 +261,7 @@ def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_times_beyond_int64_are_no_message(field: str, value: int) -> None:
     fields = {"after": 0, "upto": 1, field: value}
-    message = Snapshot(APP, EPOCH, 1, contributors=b"", state=b"", counters=b"", **fields)
+    message = Snapshot(APP, EPOCH, 1, contributors=b"", state=b"", counted=[], **fields)
     with pytest.raises((WireError, OverflowError)):
         CODEC.decode(CODEC.encode(message))
 
@@ -301,7 +301,7 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     function, versions = function_of(root.part), root.part.versions
     assert versions is not None
     assert function.combine([]).schema == function.combine([function.nothing] * 2).schema == root.schema
-    idle = Run(FIRST_PANE, END, 2, function.nothing, counters([]))
+    idle = Run(FIRST_PANE, END, 2, function.nothing)
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
     assert message.state == cbt.encode_frame(function.nothing)
     read = run_of(message, versions, 1, None)

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_hostile_snapshots import APP, CHILD, ENDS, EPOCH, ROOT, SQL, Root, a_frame, counters
+from test_hostile_snapshots import APP, CHILD, ENDS, EPOCH, ROOT, SQL, Root, a_frame, any_counted, counted
 
 import cbt
 from agent import Agent, StreamOptions
 from agent.runtime.messages import CODEC, Announce, Snapshot
-from agent.runtime.panes import COUNTERS_SCHEMA, END, FIRST_PANE
+from agent.runtime.panes import END, FIRST_PANE
 from agent.runtime.post import FLEET_GROUP
 from cbt.group_limit import GroupLimit
 from cbt.partitions import partition_of
@@ -37,7 +37,7 @@ class Master(Root):
 
     def hears(self, tree: int, **fields: Any) -> int:
         """The root of a tree sends a run, of nothing but what is given; how many were refused."""
-        empty = {"state": pl.DataFrame(schema=self.schema), "counters": b""}
+        empty = {"state": pl.DataFrame(schema=self.schema), "counted": []}
         filled = {"after": FIRST_PANE, "upto": END, "contributors": b"\3", "of_root": True} | empty | fields
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
         before = self.part.refused
@@ -61,14 +61,14 @@ def groups(*trees: int) -> pl.DataFrame:
 
 def test_a_result_has_the_groups_of_every_tree() -> None:
     root = Master()
-    assert root.says(state=groups(0), counters=counters([0], events=[4])) == 0
+    assert root.says(state=groups(0), counted=counted(0, events=4)) == 0
     assert [root.hears(tree, state=groups(tree)) for tree in (1, 2)] == [0, 0]
     assert root.told() == [(2, [], [], 7, 3)]
 
 
 def test_who_is_in_some_trees_only_is_partial() -> None:
     root = Master()
-    root.says(counters=counters([0], events=[4]))
+    root.says(counted=counted(0, events=4))
     root.hears(1)
     root.hears(2, contributors=b"\1")
     (result,) = root.finish()
@@ -78,8 +78,7 @@ def test_who_is_in_some_trees_only_is_partial() -> None:
 UNSOUND: dict[str, dict[str, Any]] = {
     "a group of another range": {"state": groups(2)},
     "groups of two ranges": {"state": groups(1, 2)},
-    "counters": {"counters": counters([0], events=[5])},
-    "counters that are none": {"counters": b"x"},
+    "counts": {"counted": counted(0, events=5)},
     "a frame that is none": {"state": b"not a frame"},
     "contributors that nobody knows": {"contributors": b"\6"},
 }
@@ -88,7 +87,7 @@ UNSOUND: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("fields", UNSOUND.values(), ids=UNSOUND)
 def test_an_unsound_run_of_a_root_makes_all_partial_and_nobody_waits_for_it(fields: dict[str, Any]) -> None:
     root = Master()
-    root.says(counters=counters([0], events=[4]))
+    root.says(counted=counted(0, events=4))
     assert root.hears(1, **fields) == 1
     assert root.hears(2) == 0
     (result,) = root.finish()
@@ -99,16 +98,15 @@ def test_an_unsound_run_of_a_root_makes_all_partial_and_nobody_waits_for_it(fiel
 def test_a_child_says_in_each_tree_what_is_of_that_tree(tree: int) -> None:
     root = Master()
     other = (tree + 1) % TREES
-    empty = counters([]) if not tree else b""
-    assert root.says(tree=tree, state=groups(other), counters=empty) == 1
-    assert root.says(tree=tree, upto=END, state=groups(tree), counters=empty) == 1, "its agents are missing already"
+    assert root.says(tree=tree, state=groups(other)) == 1
+    assert root.says(tree=tree, upto=END, state=groups(tree)) == 1, "its agents are missing already"
 
 
 def test_any_tree_may_have_groups_beyond_its_limit() -> None:
     root = Master(max_groups=2)
     limited = GroupLimit(1, "other").apply(LAYOUT, LAYOUT.combine([groups(1), groups(0), groups(2)]))
     _, other = limited.iter_slices(1)
-    root.says(counters=counters([0], events=[4]))
+    root.says(counted=counted(0, events=4))
     assert [root.hears(1, state=other), root.hears(2, state=other)] == [0, 0]
     (result,) = root.finish()
     assert result.other is not None
@@ -125,7 +123,7 @@ def test_a_tree_that_the_job_does_not_have_is_refused(tree: int) -> None:
 
 
 def test_tree_0_has_no_root_but_the_master() -> None:
-    assert Master().hears(0, counters=counters([])) == 1
+    assert Master().hears(0) == 1
 
 
 @pytest.mark.parametrize("tree", [-1, 64])
@@ -137,7 +135,7 @@ def test_a_tree_beyond_all_limits_is_no_message(tree: int) -> None:
 
 def test_two_who_claim_to_be_the_root_count_nobody_twice() -> None:
     root = Master()
-    root.says(counters=counters([0], events=[4]))
+    root.says(counted=counted(0, events=4))
     assert root.hears(1, upto=0, contributors=b"\2", state=groups(1)) == 0
     assert root.hears(1, upto=0, contributors=b"\2", state=groups(1)) == 0
     assert root.hears(1, contributors=b"\1", state=groups(1)) == 0
@@ -162,7 +160,7 @@ def test_no_run_harms_a_master(data: st.DataObject) -> None:
             "state": data.draw(
                 st.sampled_from((groups(0), groups(1), groups(0, 2), a_frame(data.draw, root.schema, ("pane", "hash"))))
             ),
-            "counters": data.draw(st.sampled_from((b"", a_frame(data.draw, COUNTERS_SCHEMA, ("pane",))))),
+            "counted": any_counted(data.draw),
             "again": data.draw(st.booleans()),
         }
         root.hears(tree, **fields) if says == root.hears else root.says(tree=tree, **fields)

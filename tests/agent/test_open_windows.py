@@ -16,7 +16,7 @@ from agent.runtime import open_windows
 from agent.runtime.function import JobFunction
 from agent.runtime.open_windows import MadeWindow, OpenWindows
 from agent.runtime.pane_ledger import PaneLedger
-from agent.runtime.panes import END, FIRST_PANE, Run, count
+from agent.runtime.panes import END, FIRST_PANE, Counts, Run
 
 EVENTS = st.lists(st.tuples(st.integers(-50, 200), st.sampled_from("abc")), max_size=40)
 SIZES = st.lists(
@@ -39,16 +39,14 @@ def run_of(function: JobFunction, events: list[tuple[int, str]], after: int, upt
     frame = frame.filter(pl.col("pane").is_between(after, upto, closed="right"))
     store = function.new_store()
     store.insert(function.select(frame))
-    panes = frame["pane"].value_counts(name="events").sort("pane")
-    counters = count(pane=panes["pane"], events=panes["events"].cast(pl.Int64))
-    return Run(after, upto, agents, function.gather(list(store.flush())), counters)
+    counted = {pane: Counts(events=n) for pane, n in frame["pane"].value_counts(name="events").sort("pane").iter_rows()}
+    return Run(after, upto, agents, function.gather(list(store.flush())), counted)
 
 
 def taken(windows: OpenWindows, runs: list[Run]) -> list[tuple[MadeWindow, dict[str, int]]]:
     made = []
     for run in runs:
-        counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
-        for window, state in windows.take(run, counted, lambda _first, _last: 0b111):
+        for window, state in windows.take(run, run.counted, lambda _first, _last: 0b111):
             rows = windows.function.windows(state, [window.start_ms], window.size_ms)[window.start_ms]
             made.append((window, {row["product"]: row["n"] for row in rows}))
     return made
@@ -83,7 +81,7 @@ def test_windows_are_what_brute_force_says_however_panes_come(
     assert len(found) == len(made)
     positions = [window.position for window, _ in made]
     assert positions == sorted(set(positions))
-    assert all(window.counted["events"] == sum(rows.values()) for window, rows in made)
+    assert all(window.counted.events == sum(rows.values()) for window, rows in made)
 
 
 @settings(deadline=None, max_examples=8)
@@ -118,7 +116,7 @@ def test_who_is_in_some_panes_only_is_partial() -> None:
 def test_panes_that_nothing_is_known_of_have_nobody_in_them() -> None:
     ledger = PaneLedger()
     function = function_of("WINDOWING 4 SECONDS EVERY 2 SECONDS")
-    ledger.add(Run(2 * MS, 8 * MS, 0b11, function.nothing, count(pane=[])), {})
+    ledger.add(Run(2 * MS, 8 * MS, 0b11, function.nothing), {})
     assert ledger.members(0, 6 * MS) == (0b11, 0)
     assert ledger.members(4 * MS, 6 * MS) == (0b11, 0b11)
     ledger.forget(20 * MS)
@@ -157,8 +155,7 @@ def test_sessions_are_what_brute_force_says_however_panes_come(
     found, positions = [], []
     for after, upto in pairwise(bounds):
         run = run_of(function, events, after, upto)
-        counted = {row["pane"]: row for row in run.counters.iter_rows(named=True)}
-        for window, state in windows.take(run, counted, lambda _first, _last: 1):
+        for window, state in windows.take(run, run.counted, lambda _first, _last: 1):
             positions.append(window.position)
             times = state.select("session.start", "session.end").rows()
             assert min(start for start, _ in times) - window.start_ms in range(window.size_ms or 0)

@@ -117,7 +117,7 @@ def test_old_epochs_are_refused() -> None:
     crash_master(life)
     fleet.run(fleet.now + 15.0)
     windows, stranger = len(fleet.of(JOB)), fleet.random.choice(life.alive() or [life.follower])
-    for message in (Stopped(KEY, old, "stopped"), office.announcement()):
+    for message in (Stopped(KEY, old, "stopped"), office.announcing.announcement()):
         stranger.agent._offices._post.multicast(FLEET_GROUP, message, fleet.now)
     fleet.run(fleet.now + 10.0)
     assert len(fleet.of(JOB)) > windows + 2

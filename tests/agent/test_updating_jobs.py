@@ -97,6 +97,17 @@ def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {2}
 
 
+def test_everyone_hears_of_a_new_version_at_once() -> None:
+    """Whoever wants the next change has to know of this one, however seldom the job is announced by then."""
+    fleet = live()
+    for _ in range(25):
+        fleet.wait(0.5)
+        fleet.catch_up()
+    update(fleet, FEW)
+    assert isinstance(settle_update(fleet), UpdateAnswered)
+    assert {job.version for agent in fleet.agents for job in agent.jobs()} == {2}
+
+
 def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
     update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")

@@ -11,7 +11,7 @@ EPOCH = Epoch(1, 1, Id(1))
 
 
 def snapshot(upto: int, contributors: bytes = b"\x01", *, again: bool = False) -> Snapshot:
-    return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", b"counters", again=again)
+    return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", [], again=again)
 
 
 def sent_within(uplink: Uplink, seconds: float) -> list[Snapshot]:
