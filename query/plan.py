@@ -283,8 +283,9 @@ class _PlanReader:
         of_events = self._window if self._windowing is not None and self._windowing.is_tumbling else {}
         events = of_events | {column.name: column.type for column in every}
         _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
-        _require(len(events.keys() - of_events) == len(every), "two columns have one name")
-        _require(not self._window or not events.keys() - of_events & set(WINDOW_BOUNDS), "a column is named as a bound")
+        _require(
+            len({column.name for column in every} - self._window.keys()) == len(every), "two columns have one name"
+        )
         _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
         keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
         arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
