@@ -18,6 +18,7 @@ from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
 from query.vocabulary import functions, keywords
+from query.windows import tumbling
 from query.wire import BeyondGroups, PlanError
 
 __all__ = [
@@ -53,5 +54,6 @@ __all__ = [
     "output_names",
     "parse",
     "relative_error",
+    "tumbling",
     "with_apps",
 ]

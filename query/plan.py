@@ -7,7 +7,7 @@ A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `ord
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
@@ -17,7 +17,7 @@ from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
 from query.printer import format_source
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
-from query.windows import Windowing, WindowSize
+from query.windows import Windowing
 from query.wire import (
     FIRST_AGGREGATES,
     WIRE_VERSION,
@@ -165,10 +165,6 @@ class Plan:
     def pane_ms(self) -> int | None:
         """The length of the panes that its windows are made of."""
         return None if self.windowing is None else self.windowing.pane_ms
-
-    def of_size(self, size_ms: int) -> Plan:
-        """The same for windows of one size alone, as far as it concerns those that are finished."""
-        return replace(self, windowing=Windowing((WindowSize(size_ms, size_ms),)))
 
     @property
     def trees(self) -> int:

@@ -142,3 +142,8 @@ def _part(length_ms: int) -> int:
     """The length in up to PARTS_MAX equal parts of a second or more, or as a whole."""
     parts = (n for n in range(PARTS_MAX, 1, -1) if length_ms % n == 0 and length_ms // n >= _PART_MIN_MS)
     return length_ms // next(parts, 1)
+
+
+def tumbling(size_ms: int) -> Windowing:
+    """Windows of one size that follow each other."""
+    return Windowing((WindowSize(size_ms, size_ms),))

@@ -112,7 +112,7 @@ class JobFunction:
     def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
         """What shows windows of a size."""
         if size_ms not in self._stages:
-            plan = self.plan if size_ms is None else self.plan.of_size(size_ms)
+            plan = self.plan if size_ms is None else replace(self.plan, windowing=query.tumbling(size_ms))
             self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
         return self._stages[size_ms]
 
