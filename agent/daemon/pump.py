@@ -37,6 +37,8 @@ class Core(Protocol):
 
     def process_events(self, now: float, wall_ms: int) -> bool: ...
     def work(self, now: float, wall_ms: int) -> bool: ...
+    @property
+    def has_work(self) -> bool: ...
     def notices(self) -> list[Notice]: ...
     def orders(self) -> list[Order]: ...
     def next_timer(self) -> float | None: ...
@@ -155,7 +157,7 @@ class Pump:
     def _carry(self) -> None:
         now, wall_ms = trio.current_time(), self._wall_ms()
         self.core.process_events(now, wall_ms)
-        if self.core.work(now, wall_ms):
+        if self.core.has_work:
             self._work.set()
         for peer, data in self.node.messages_to_send():
             self._send(peer, data)
@@ -181,7 +183,7 @@ class Pump:
         while True:
             await self._work.wait()
             self._work = trio.Event()
-            self.settle()
+            self.do(lambda now: self.core.work(now, self._wall_ms()))
             await trio.lowlevel.checkpoint()
 
     def _handle_timers(self, now: float) -> None:

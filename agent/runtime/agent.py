@@ -121,16 +121,9 @@ class Agent:
         )  # fmt: skip
         self._departure = Departure(self._parts, self._offices, self._succession, post)
         self._dispatch = Dispatch(
-            self._parts,
-            self._installations,
-            self._offices,
-            self._succession,
-            self._followings,
-            self._requests,
-            self._announcements,
-            self._acts,
-            self._readings,
-        )
+            self._parts, self._installations, self._offices, self._succession, self._followings, self._requests,
+            self._announcements, self._acts, self._readings,
+        )  # fmt: skip
 
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
@@ -232,12 +225,17 @@ class Agent:
         self._parts.end_of_feed(key, now, wall_ms)
 
     def work(self, now: float, wall_ms: int) -> bool:
-        """Seals one run, if any can be sealed; whether there is more to do at once."""
-        if self._parts.sealed_upto() is None:
+        """Seals one run, or passes on what is new, if there is any; whether there is more to do at once."""
+        if not self.has_work:
             return False
         self._parts.seal_next(now)
         self._departure.step(now)
         self.process_events(now, wall_ms)
+        return self.has_work
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` would do anything."""
         return self._parts.sealed_upto() is not None
 
     def sealed_upto(self) -> int | None:

@@ -40,7 +40,7 @@ class Operators:
         self._newest: dict[FeedKey, int] = {}
         self._lacking: set[FeedKey] = set()
         self._sealing: dict[Operator, None] = {}
-        self._sealed: dict[Id, None] = {}
+        self._news: dict[Id, None] = {}
 
     def __iter__(self) -> Iterator[Operator]:
         return (operator for operators in self._alike.values() for operator in operators)
@@ -78,7 +78,7 @@ class Operators:
         return Worker(app_id, function, operator)
 
     def _tell(self, worker: Worker) -> None:
-        self._sealed[worker.app_id] = None
+        self.tell_of(worker.app_id)
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None
@@ -212,14 +212,18 @@ class Operators:
             for worker in tuple(operator.workers):
                 self.settle(worker)
 
-    def next_sealed(self) -> Id | None:
-        """A job that has something new sealed, each once; None when no other has."""
-        app_id = next(iter(self._sealed), None)
+    def tell_of(self, app_id: Id) -> None:
+        """A job has something new to pass on: sealed here, or from below in its trees."""
+        self._news[app_id] = None
+
+    def next_news(self) -> Id | None:
+        """A job that has something new to pass on, each once; None when no other has."""
+        app_id = next(iter(self._news), None)
         if app_id is not None:
-            del self._sealed[app_id]
+            del self._news[app_id]
         return app_id
 
     @property
-    def has_sealed(self) -> bool:
-        """Whether `next_sealed` would tell of a job."""
-        return bool(self._sealed)
+    def has_news(self) -> bool:
+        """Whether `next_news` would tell of a job."""
+        return bool(self._news)

@@ -27,8 +27,8 @@ from agent.runtime.uplink import Pace
 from overlay import Id, Node, Peer
 
 EVERY_STREAM = "*"
-PARTS_AT_ONCE = 16
-"""So many jobs send up what was sealed, until others have their turn with the processor."""
+PARTS_AT_ONCE = 4
+"""So many jobs pass on what is new, until others have their turn with the processor."""
 
 
 class Parts:
@@ -231,7 +231,8 @@ class Parts:
             if part.is_behind:
                 self._ask(part, now, behind=True)
             part_code.show_received(part, self._programs)
-            self.pass_on(part, now)
+            # Not at once: where many jobs' panes end together, peers would wait for a sign of life meanwhile.
+            self._operators.tell_of(part.app_id)
         return taken
 
     def _forward(self, app_id: Id, now: float) -> JobPart | None:
@@ -360,18 +361,17 @@ class Parts:
                 del self._awaiting[app_id]
 
     def sealed_upto(self) -> int | None:
-        """How far the job has sealed whose turn it is; None when nothing can be sealed or sent up now."""
-        operator = self._operators.turn()
-        if operator is None:
-            return FIRST_PANE if self._operators.has_sealed else None
-        return operator.frontier
+        """How far the job has sealed whose turn it is; None when nothing can be sealed or passed on now."""
+        if (operator := self._operators.turn()) is not None:
+            return operator.frontier
+        return FIRST_PANE if self._operators.has_news else None
 
     def seal_next(self, now: float) -> None:
-        """Seals one run of the operator whose turn it is, and sends up what some of its jobs have new."""
-        if not self._operators.has_sealed:
+        """Passes on what some jobs have new; where none has, seals one run of the operator whose turn it is first."""
+        if not self._operators.has_news:
             self._operators.seal_next()
         for _ in range(PARTS_AT_ONCE):
-            app_id = self._operators.next_sealed()
+            app_id = self._operators.next_news()
             if app_id is None:
                 break
             if (part := self._parts.get(app_id)) is not None:

@@ -23,8 +23,10 @@ from agent.runtime.result_log import ResultLog
 from overlay import Id, Node, Peer
 
 REPLICAS_MAX = 1024
-SILENCE_S = 5.0
-"""A master that does not announce its job for so long is not there."""
+SILENCE_S = 10.0
+"""A master that does not announce its job for so long is not there: three times in a row nothing came of it."""
+PASS_ON_S = 1.0
+"""A descriptor is passed on again after so long, then after twice as long: where all are short of time, no more so."""
 CANVASS_S = 0.5
 """So long a successor waits for a newer descriptor than its own."""
 FORGET_S = 60.0
@@ -38,7 +40,12 @@ class _Held:
     log: ResultLog
     heard_at: float
     doubted_at: float | None = None
-    passed_on_at: float = 0.0
+    pass_on_at: float = 0.0
+    pause_s: float = PASS_ON_S
+
+    def heard(self, now: float) -> None:
+        """Of its master."""
+        self.heard_at, self.doubted_at, self.pause_s = now, None, PASS_ON_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Succession:
             for pane, json in replica.results:
                 held.log.append(pane, json)
         if sender.node_id == replica.epoch.master:
-            held.heard_at, held.doubted_at = now, None
+            held.heard(now)
             self._failed.pop(sender.node_id, None)
             # Only the master that everyone knows may say so; one that was never announced is not in office.
             in_office = known is not None and known.epoch == replica.epoch
@@ -108,7 +115,7 @@ class Succession:
         """A master has announced its job."""
         held = self._held.get(app_id)
         if held is not None and epoch >= held.replica.epoch:
-            held.heard_at, held.doubted_at = now, None
+            held.heard(now)
             self._failed.pop(epoch.master, None)
 
     def excuse(self, seconds: float, now: float) -> None:
@@ -149,8 +156,8 @@ class Succession:
 
     def _pass_on(self, app_id: Id, held: _Held, now: float) -> None:
         nearest = self._node.closest(app_id)
-        if nearest.node_id != self._node.peer.node_id and now - held.passed_on_at >= 1.0:
-            held.passed_on_at = now
+        if nearest.node_id != self._node.peer.node_id and now >= held.pass_on_at:
+            held.pass_on_at, held.pause_s = now + held.pause_s, 2 * held.pause_s
             replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
             self._post.send(nearest, replica, now)
 

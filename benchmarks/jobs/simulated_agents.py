@@ -64,6 +64,7 @@ class SimulatedAgents:
         self._awaited: tuple[set[int], Callable[[Agent], bool]] = (set(), lambda _agent: True)
         self._slept_from: dict[str, float] = {}
         self._waiting = 0
+        self._working: set[str] = set()
         self._population = Population(seed, latency=UniformLatency(source, LINK_S, LINK_S))
         self._population.grow(size)
         self._simulator = self._population.simulator
@@ -104,6 +105,8 @@ class SimulatedAgents:
         self._began = time.process_time()
         action()
         agent.process_events(now, self.wall_ms)
+        if agent.has_work:
+            self._work_on(agent)
         took_s = time.process_time() - self._began + MESSAGE_S + (WAKE_S if wakes else 0.0)
         self.spent_s[agent.name] += took_s
         self._slept_from[agent.name] = now + took_s
@@ -134,6 +137,16 @@ class SimulatedAgents:
         for order in agent.orders():
             self.programs.carry_out(self._simulator, node, order, at, tell)
 
+    def _work_on(self, agent: Agent) -> None:
+        """A slice of what is to be done, after what has come meanwhile."""
+        if agent.name not in self._working:
+            self._working.add(agent.name)
+            self._give(agent, self._work)
+
+    def _work(self, agent: Agent) -> None:
+        self._working.discard(agent.name)
+        agent.work(self.now, self.wall_ms)
+
     @property
     def _moment(self) -> float:
         """The virtual time in the middle of a handling."""
@@ -154,8 +167,6 @@ class SimulatedAgents:
     def _read_on(self, agent: Agent) -> None:
         for feed in agent.feeds():
             agent.caught_up(feed.key, self.now, self.wall_ms)
-        while agent.work(self.now, self.wall_ms):
-            pass
 
     # Time.
 

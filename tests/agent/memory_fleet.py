@@ -74,6 +74,10 @@ class Fleet:
         while busy:
             self.network.deliver_all(self.now)
             busy = sum(agent.process_events(self.now, self.wall_ms) for agent in self.agents) > 0
+            for agent in self.agents:
+                while agent.has_work:
+                    agent.work(self.now, self.wall_ms)
+                    busy = True
 
     def wait(self, seconds: float) -> None:
         """Lets time pass, for the overlay too; agents' timers are handled at its end."""
@@ -127,10 +131,6 @@ class Fleet:
         self.work()
 
     def work(self) -> None:
-        for agent in self.agents:
-            while agent.sealed_upto() is not None:
-                agent.work(self.now, self.wall_ms)
-                self.settle()
         self.settle()
 
     def finish(self) -> list[Result]:

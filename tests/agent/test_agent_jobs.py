@@ -131,7 +131,7 @@ def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
     nobody = Peer(77, "nowhere")
     first, second = Version(1, FIRST_PANE, FIRST_PANE, plan.to_wire(), COUNT), Version(2, 0, 7, {"plan": "none"}, "")
     results = [(0, b"{}")]
-    replica = Replica(KEY, epoch, 7, job, Id(5), [], 0, END, [], b"", results, [first], take_over=1, leaving=True)
+    replica = Replica(KEY, epoch, 7, job, Id(5), [], 0, END, [0] * 6, b"", results, [first], take_over=1, leaving=True)
     return [
         job, Submit(KEY, "shop", "web", {}), Submitted(KEY, WALL_MS, None), Submitted(KEY, WALL_MS, "no"),
         Announce(KEY, epoch, nobody, "m", "shop", "web", COUNT, True, 1, FIRST_PANE, 0, 0),

@@ -65,7 +65,7 @@ def replica_of(number: int) -> Replica:
     plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
     job = Submit(Id(number), "shop", "web", plan.to_wire(), COUNT, bounded=False)
     epoch = Epoch(5, 1, Id(1000 + number))
-    return Replica(Id(number), epoch, 1, job, Id(7), [], 0, FIRST_PANE, [], b"", [], versions_of(job))
+    return Replica(Id(number), epoch, 1, job, Id(7), [], 0, FIRST_PANE, [0] * 6, b"", [], versions_of(job))
 
 
 def versions_of(job: Submit) -> list[Version]:
@@ -92,7 +92,7 @@ def test_a_master_that_was_never_announced_hands_nothing_over() -> None:
     def usurpation(n: int) -> Replica:
         job = msgspec.structs.replace(replica_of(0).job, app_id=KEY)
         epoch = Epoch(master.epoch.born_ms, 7, Id(1000 + n))
-        return Replica(KEY, epoch, 1, job, Id(7), [], 0, END, [], b"", [], versions_of(job), True, True)
+        return Replica(KEY, epoch, 1, job, Id(7), [], 0, END, [0] * 6, b"", [], versions_of(job), True, True)
 
     strangers(fleet, 3, usurpation, to=(number + 1) % 3)
     fleet.wait_long(3.0)

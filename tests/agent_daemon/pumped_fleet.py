@@ -19,6 +19,8 @@ UNKNOWN_HOST = "unknown."
 class IdleCore:
     """An agent's core that has no jobs."""
 
+    has_work = False
+
     def __init__(self, node: Node) -> None:
         self.node = node
         self.events: list[Event] = []

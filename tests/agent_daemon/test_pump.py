@@ -106,6 +106,10 @@ async def test_long_work_leaves_room_for_others() -> None:
 
         def work(self, _now: float, _wall_ms: int) -> bool:
             self.slices += 1
+            return self.has_work
+
+        @property
+        def has_work(self) -> bool:
             return self.slices < 100
 
     async with trio.open_nursery() as nursery:
