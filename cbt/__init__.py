@@ -10,23 +10,29 @@ from cbt.snapshots import SnapshotError
 from cbt.spill_files import SpillError
 from cbt.tree import CompressedBufferTree, TreeStatistics
 from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
-from cbt.windows import pane_of
+from cbt.windows import SESSION_TIMES, Consolidator, OpenSessions, SessionLayout, Window, WindowSize, pane_of
 
 __all__ = [
+    "SESSION_TIMES",
     "Aggregate",
     "ColumnFunction",
     "CompressedBufferTree",
+    "Consolidator",
     "FrameError",
     "Key",
     "Layout",
+    "OpenSessions",
     "Order",
     "RowBuffer",
+    "SessionLayout",
     "SnapshotError",
     "SpillError",
     "TreeStatistics",
     "UserDefinedError",
     "UserFunctions",
     "ValueFunction",
+    "Window",
+    "WindowSize",
     "canonical_json",
     "decode_frame",
     "encode_frame",

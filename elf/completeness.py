@@ -20,6 +20,8 @@ def completeness(result: Result) -> str:
     parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if result.dropped:
         parts.append(f"{result.dropped:,} more rows past the limit")
+    if not result.final:
+        parts.append("still open")
     if result.error is not None:
         parts.append(f"approximate, within {100 * result.error:.2g} %")
     return " · ".join(parts)

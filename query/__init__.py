@@ -22,6 +22,7 @@ from query.timestamps import format_timestamp
 from query.to_polars import EventStage
 from query.types import Schema
 from query.vocabulary import functions, keywords
+from query.windows import tumbling
 from query.wire import BeyondGroups, PlanError
 
 __all__ = [
@@ -68,5 +69,6 @@ __all__ = [
     "selects",
     "sources",
     "streams_read",
+    "tumbling",
     "with_apps",
 ]

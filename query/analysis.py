@@ -13,13 +13,15 @@ from query.expression import Call, Expression, Literal, Reference
 from query.functions import FUNCTIONS, ConstantError
 from query.inference import Inference
 from query.join_condition import join_keys
-from query.limits import DAY_MS, INTEGER_MAX, ROWS_MAX, TREES_MAX, WINDOW_DAYS_MAX, check_limits
+from query.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX, check_limits
 from query.operations import REGEXES_MAX, is_regex, operation
-from query.plan import Argument, Output, Plan, PlanAggregate, PlanKey, PlanOrder
+from query.plan import Plan
+from query.plan_parts import Argument, Output, PlanAggregate, PlanKey, PlanOrder
 from query.plan_sources import Column, PlanJoin
 from query.printer import format_expression
 from query.timestamps import parse_timestamp
 from query.types import BRANCHES_MAX, TypeMismatchError
+from query.window_clause import check_windows, windowing_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +38,6 @@ CASTS_TO = {
 }
 """The types of CAST, and the operators of plans that make them."""
 _KINDS = {"BIGINT": "number", "DOUBLE": "number", "BOOLEAN": "boolean", "TIMESTAMP": "time", "VARCHAR": "text"}
-_UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
 
 
 class Analysis:
@@ -70,12 +71,13 @@ class Analysis:
 
     def plan(self) -> Plan:
         query = self._query
-        window_ms = self._window_ms()
+        windowing = windowing_of(query)
         self._check_functions()
         self._infer()
         columns, joined = self._typed_columns(joined=False), self._typed_columns(joined=True)
         self._columns = {column.name: column for column in (*columns, *joined)}
         grouped = bool(query.group_by) or query.having is not None or any(map(ast.has_call, ast.expressions(query)))
+        check_windows(query, self._scope, windowing, grouped=grouped)
         self._keys = {key.expression: key for key in self._group_keys()}
         translate = self._over_groups if grouped else self._over_events
         outputs = [translate(item.expression) for item in query.select]
@@ -89,7 +91,7 @@ class Analysis:
         plan = Plan(
             stream=self._stream,
             columns=columns,
-            window_ms=window_ms,
+            windowing=windowing,
             kind="aggregate" if grouped else "rows",
             where=None if query.where is None else self._over_events(query.where),
             keys=tuple(self._keys.values()),
@@ -119,17 +121,6 @@ class Analysis:
         name, is_app = join.source.name, isinstance(join.source, ast.App)
         app, table = (name, None) if is_app else (None, name)
         return PlanJoin(app, join.source.qualifier, join.outer, columns, keys, table)
-
-    def _window_ms(self) -> int | None:
-        window = self._query.window
-        if window is None:
-            return None
-        size_ms = window.amount * _UNIT_MS[window.unit]
-        if size_ms == 0:
-            raise self._error("a window of zero length holds nothing", window.span, "as in WINDOWING 30 SECONDS")
-        if size_ms > WINDOW_DAYS_MAX * DAY_MS:
-            raise self._error(f"a window may be at most {WINDOW_DAYS_MAX:,} days long", window.span)
-        return size_ms
 
     def _limit(self, *, grouped: bool) -> int | None:
         limit = self._query.limit

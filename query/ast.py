@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from query.ast_windows import Window
 from query.errors import Span
 
 if TYPE_CHECKING:
@@ -238,15 +239,6 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """`WINDOWING amount unit`; the unit is in capitals and plural."""
-
-    amount: int
-    unit: str
-    span: Span = field(default=Span(), compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
     """A whole query. `text` is what it was parsed from, kept for the excerpts of later errors."""
 
@@ -264,6 +256,9 @@ class Query:
     limit_span: Span = field(default=Span(), compare=False)
     trees: int | None = None
     trees_span: Span = field(default=Span(), compare=False)
+    changes: bool = False
+    """Whether it has EMIT CHANGES."""
+    emit_span: Span = field(default=Span(), compare=False)
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:

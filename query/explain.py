@@ -18,17 +18,18 @@ from query.rewrite.expressions import event_expressions
 from query.sharing import shared_calls
 from query.timestamps import format_timestamp
 from query.where import cheap_and_costly
+from query.window_text import publishing_steps, windows_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from query.expression import Expression
-    from query.plan import Plan, PlanAggregate
+    from query.plan import Plan
+    from query.plan_parts import PlanAggregate
     from query.rewrite import Rule
 
 _CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
         columns=tuple((column.name, column.type) for column in plan.event_columns),
         keys=keys,
         aggregates=aggregates,
-        window=_duration(plan.window_ms) if plan.window_ms else "none: one result over everything",
+        window=windows_text(plan.windowing),
         agent=(
             *_reading_steps(plan),
             *_join_steps(plan, events),
@@ -94,7 +95,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
         master=(
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
-            "publish each window" if plan.window_ms else "publish one result",
+            *publishing_steps(plan.windowing),
         ),
         rules=tuple(rule.says for rule in rules),
     )
@@ -231,12 +232,6 @@ def _outputs(plan: Plan, spelled: _Spelling) -> list[str]:
 
 def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def _duration(milliseconds: int) -> str:
-    """In the largest unit that leaves no fraction: 90 s, 5 min."""
-    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
-    return f"{milliseconds // size} {unit}"
 
 
 def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.expression import Reference
-from query.plan import PlanOrder
+from query.plan_parts import PlanOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,8 @@ from query.results import ResultStage
 if TYPE_CHECKING:
     import polars as pl
 
-    from query.plan import Output, Plan
+    from query.plan import Plan
+    from query.plan_parts import Output
     from query.rows import Row
 
 

@@ -33,9 +33,9 @@ from query.ast import (
     Subquery,
     Table,
     Unary,
-    Window,
     within,
 )
+from query.ast_windows import Duration, Window, WindowSize
 from query.errors import QueryError, Span, listed, nearest, printable
 from query.functions import FUNCTIONS
 from query.limits import APP_NAME_MAX, BRANCHES_OF_UNION_MAX, DEPTH_MAX, QUERY_BYTES_MAX, SUBQUERIES_MAX, check_limits
@@ -147,13 +147,15 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return parts[0]
 
     def query(self, _: Meta, parts: list[Any]) -> Query:
-        distinct, select, read, where, group_by, having, order_by, limit, window, trees = parts
-        source, join = read or (None, None)
+        distinct, select, read, where, group_by, having, order_by, limit, window, emit, trees = parts
+        source, join, form = read or (None, None, None)
+        if form is not None and window is not None:
+            raise QueryError("a query has its windows once", self._text, window.span, hint="leave one of the two out")
         rows, limit_span = limit or (None, Span())
         count, trees_span = trees or (None, Span())
         return Query(
-            tuple(select), source, where, group_by or (), order_by or (), rows, window, join, distinct is not None,
-            having, self._text, limit_span, count, trees_span,
+            tuple(select), source, where, group_by or (), order_by or (), rows, window or form, join,
+            distinct is not None, having, self._text, limit_span, count, trees_span, *(emit or ()),
         )  # fmt: skip
 
     def items(self, _: Meta, parts: list[SelectItem]) -> list[SelectItem]:
@@ -166,15 +168,15 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         expression, alias = parts
         return SelectItem(expression, None if alias is None else _word(alias), _span(meta))
 
-    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App | Subquery, Join | None]:
-        source, *joins = parts
+    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App | Subquery, Join | None, Window | None]:
+        source, *joins, form = parts
         if len(joins) > 1:
             hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
             raise QueryError("a query has one JOIN at most", self._text, joins[1].span, hint=hint)
         if isinstance(source, Table):
             hint = "FROM a stream JOIN the table: its rows are no events"
             raise QueryError("a table can only be joined", self._text, source.span, hint=hint)
-        return source, joins[0] if joins else None
+        return source, joins[0] if joins else None, form
 
     def stream(self, meta: Meta, parts: list[Any]) -> Stream:
         names, alias = parts
@@ -243,9 +245,37 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def limit_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
         return _integer(parts[0]), _span(meta)
 
-    def window_clause(self, meta: Meta, parts: list[Token]) -> Window:
+    def windows(self, meta: Meta, parts: list[Any]) -> Window:
+        *sizes, grace = parts
+        return Window(tuple(sizes), None, grace, _span(meta))
+
+    def sessions(self, meta: Meta, parts: list[Any]) -> Window:
+        return Window((), parts[0], parts[1], _span(meta))
+
+    def tumbling(self, meta: Meta, parts: list[Any]) -> Window:
+        size, grace, _ = parts
+        return Window((WindowSize(size, None, size.span),), None, grace, _span(meta))
+
+    def hopping(self, meta: Meta, parts: list[Any]) -> Window:
+        size, slide, grace, _ = parts
+        return Window((WindowSize(size, slide, _span(meta)),), None, grace, _span(meta))
+
+    def session(self, meta: Meta, parts: list[Any]) -> Window:
+        gap, grace, _ = parts
+        return Window((), gap, grace, _span(meta))
+
+    def window_size(self, meta: Meta, parts: list[Any]) -> WindowSize:
+        return WindowSize(parts[0], parts[1], _span(meta))
+
+    def grace(self, _: Meta, parts: list[Duration]) -> Duration:
+        return parts[0]
+
+    def duration(self, meta: Meta, parts: list[Token]) -> Duration:
         amount, unit = parts
-        return Window(_integer(amount), unit.upper().rstrip("S") + "S", _span(meta))
+        return Duration(_integer(amount), unit.upper().rstrip("S") + "S", _span(meta))
+
+    def emit_clause(self, meta: Meta, parts: list[Token]) -> tuple[bool, Span]:
+        return parts[0].type == "CHANGES", _span(meta)
 
     def trees_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
         return _integer(parts[0]), _span(meta)

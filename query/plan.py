@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, Parameters, aggregate_type
+from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
 from query.ast import App
 from query.expression import encode_expression, operators
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
+from query.plan_parts import Argument, Output, PlanAggregate, PlanKey, PlanOrder
 from query.plan_sources import (
     Column,
     PlanBranch,
@@ -29,17 +30,20 @@ from query.plan_sources import (
 from query.printer import format_source
 from query.streams import is_pattern
 from query.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError
+from query.windows import Windowing
 from query.wire import (
     FIRST_AGGREGATES,
+    WIRE_VERSION,
     WIRE_VERSION_OF_APPS,
     WIRE_VERSION_OF_FUNCTIONS,
-    WIRE_VERSION_OF_SOURCES,
     WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
     PlanError,
     PlanMessage,
+    encode_windowing,
     read_message,
+    read_windowing,
 )
 
 if TYPE_CHECKING:
@@ -47,71 +51,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanKey:
-    """One GROUP BY expression under the name it has from the events to the result: k0, k1 ..."""
-
-    name: str
-    expression: Expression
-
-    @property
-    def type(self) -> str:
-        """The type of the key's values."""
-        return self.expression.type
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What one or more aggregates read of each event: x0, x1 ..."""
-
-    name: str
-    expression: Expression
-
-    @property
-    def type(self) -> str:
-        """The type of the argument's values."""
-        return self.expression.type
-
-
-@dataclass(frozen=True, slots=True)
-class PlanAggregate:
-    """An aggregate (a0, a1 ...): its function, a key of `query.aggregates.AGGREGATES` in small letters, and the name of
-    its argument.
-
-    `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
-    """
-
-    name: str
-    function: str
-    argument: str | None
-    type: str
-    parameters: Parameters = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of the result under the name people see."""
-
-    name: str
-    expression: Expression
-
-    @property
-    def type(self) -> str:
-        """The type of the column's values."""
-        return self.expression.type
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOrder:
-    """One key of ORDER BY; NULL is last either way unless it is to be first."""
-
-    expression: Expression
-    descending: bool
-    nulls_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """A query ready to run. `stream` is "*" for all; `window_ms` None means one window over everything.
+    """A query ready to run. `stream` is "*" for all; `windowing` None means one window over everything.
 
     `app`: the name of the job whose results are its events; `stream` is what people write for it then.
 
@@ -127,7 +68,7 @@ class Plan:
 
     stream: str
     columns: tuple[Column, ...]
-    window_ms: int | None
+    windowing: Windowing | None
     kind: str
     where: Expression | None
     keys: tuple[PlanKey, ...]
@@ -158,6 +99,16 @@ class Plan:
     def with_outer(self, plan: Plan) -> Plan:
         """The same with another plan over its rows."""
         return replace(self, outer=plan if self.outer is None else self.outer.with_outer(plan))
+
+    @property
+    def window_ms(self) -> int | None:
+        """The length of its windows, of the longest if there are several sizes; None where there are no windows."""
+        return None if self.windowing is None else self.windowing.size_ms
+
+    @property
+    def pane_ms(self) -> int | None:
+        """The length of the panes that its windows are made of."""
+        return None if self.windowing is None else self.windowing.pane_ms
 
     @property
     def trees(self) -> int:
@@ -194,7 +145,7 @@ class Plan:
             "version": self._version(),
             "stream": self.stream,
             "columns": encode_columns(self.columns),
-            "window_ms": self.window_ms,
+            "window_ms": self.pane_ms,
             "kind": self.kind,
             "where": None if self.where is None else encode_expression(self.where),
             "keys": [[key.name, encode_expression(key.expression)] for key in self.keys],
@@ -206,6 +157,8 @@ class Plan:
             "max_groups": self.max_groups,
             "beyond_groups": self.beyond_groups,
         }
+        if (windows := encode_windowing(self.windowing)) is not None:
+            plan["windows"] = windows
         if self.stated_trees is not None:
             plan["trees"] = self.stated_trees
         if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
@@ -228,8 +181,9 @@ class Plan:
         """The oldest version that has all it needs: agents that know no later one still run it."""
         from_table = self.join is not None and self.join.table is not None
         several = self.app is None and self.stream != "*" and is_pattern(self.stream)
-        if self.outer is not None or self.branches or from_table or several:
-            return WIRE_VERSION_OF_SOURCES
+        has_windows = encode_windowing(self.windowing) is not None
+        if self.outer is not None or self.branches or from_table or several or has_windows:
+            return WIRE_VERSION
         expressions = [] if self.where is None else [self.where]
         for parts in (self.keys, self.arguments, self.output, self.order):
             expressions += [part.expression for part in parts]
@@ -257,15 +211,19 @@ class _PlanReader:
         self._message = message
         self._depth = depth
         self._expressions = ExpressionReader(message.version)
+        self._windowing = read_windowing(message)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
     def plan(self) -> Plan:
         message = self._message
         columns, join = read_columns(message.columns), self._join()
         every = columns if join is None else (*columns, *join.columns)
-        events = self._window | {column.name: column.type for column in every}
+        of_events = self._window if self._windowing is not None and self._windowing.is_tumbling else {}
+        events = of_events | {column.name: column.type for column in every}
         _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
-        _require(len(events.keys() - self._window) == len(every), "two columns have one name")
+        _require(
+            len({column.name for column in every} - self._window.keys()) == len(every), "two columns have one name"
+        )
         _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
         keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
         arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
@@ -284,7 +242,7 @@ class _PlanReader:
         plan = Plan(
             stream=message.stream,
             columns=columns,
-            window_ms=message.window_ms,
+            windowing=self._windowing,
             kind=message.kind,
             where=where,
             keys=keys,
@@ -325,7 +283,7 @@ class _PlanReader:
 
     def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
         message = self._message
-        known = message.version >= WIRE_VERSION_OF_SOURCES and message.app is None
+        known = message.version >= WIRE_VERSION and message.app is None
         _require(known or not message.branches, "its version knows no unions")
         return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
 
@@ -333,7 +291,7 @@ class _PlanReader:
         """What is computed over the rows of this plan."""
         if self._message.outer is None:
             return None
-        _require(self._message.version >= WIRE_VERSION_OF_SOURCES, "its version knows no sub-queries")
+        _require(self._message.version >= WIRE_VERSION, "its version knows no sub-queries")
         _require(self._depth < SUBQUERIES_MAX, "its sub-queries nest too deeply")
         plan = _PlanReader(read_message(self._message.outer), self._depth + 1).plan()
         names = {(one.name,) for one in output}
@@ -369,6 +327,8 @@ class _PlanReader:
     ) -> None:
         wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
         _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
+        if self._windowing is not None and self._windowing.session is not None:
+            _require(not wide and self._message.kind == "aggregate", "its sessions are no groups, or have sets")
         names = [key.name for key in keys]
         names += [argument.name for argument in arguments]
         names += [aggregate.name for aggregate in aggregates]

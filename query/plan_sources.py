@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from query.expression import encode_expression
 from query.types import RESERVED_COLUMNS, family
-from query.wire import WIRE_VERSION_OF_APPS, WIRE_VERSION_OF_SOURCES, PlanError
+from query.wire import WIRE_VERSION, WIRE_VERSION_OF_APPS, PlanError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +78,7 @@ def encode_join(join: PlanJoin) -> dict[str, object]:
 def read_join(join: JoinMessage, types: Mapping[str, str], version: int) -> PlanJoin:
     """A JOIN with events of these columns, in a plan of a version; raises PlanError."""
     _require((join.app is None) != (join.table is None), "its JOIN names neither an app nor a table, or both")
-    oldest = WIRE_VERSION_OF_APPS if join.table is None else WIRE_VERSION_OF_SOURCES
+    oldest = WIRE_VERSION_OF_APPS if join.table is None else WIRE_VERSION
     _require(version >= oldest, "its version knows no such JOIN")
     own = {name: type_ for name, _, type_ in join.columns}
     for ours, theirs in join.keys:

@@ -63,6 +63,9 @@ def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
     """The plan of the sub-query, with what is computed over its rows, or over the events of its branches."""
     if len(source.branches) > 1:
         return _united(query, source, known)
+    if query.window is not None and query.window.gap is not None:
+        hint = "count sessions in a job of its own, and read its results with FROM app('its name')"
+        raise QueryError("SESSION is not made of rows of a sub-query", query.text, query.window.span, hint=hint)
     (inner,) = source.branches
     below = _planned(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})

@@ -29,6 +29,7 @@ from query.ast import (
     Table,
     Unary,
 )
+from query.ast_windows import Duration, Window, WindowSize
 from query.streams import patterns
 
 _KEYWORDS = (
@@ -65,7 +66,9 @@ def format_query(query: Query) -> str:
     if query.limit is not None:
         clauses.append(f"LIMIT {query.limit}")
     if query.window is not None:
-        clauses.append(f"WINDOWING {query.window.amount} {query.window.unit}")
+        clauses.append(format_window(query.window))
+    if query.changes:
+        clauses.append("EMIT CHANGES")
     if query.trees is not None:
         clauses.append(f"TREES {query.trees}")
     return " ".join(clauses)
@@ -101,6 +104,26 @@ def format_streams(name: str) -> str:
 def format_join(join: Join) -> str:
     """The JOIN clause."""
     return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.source)} ON {format_expression(join.on)}"
+
+
+def format_window(window: Window) -> str:
+    """The WINDOWING clause.
+
+    >>> format_window(Window((WindowSize(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
+    'WINDOWING 10 MINUTES EVERY 60 SECONDS'
+    """
+    sizes = ", ".join(map(_window_size, window.sizes))
+    session = "" if window.gap is None else f"SESSION {_duration(window.gap)}"
+    grace = "" if window.grace is None else f" GRACE {_duration(window.grace)}"
+    return f"WINDOWING {sizes}{session}{grace}"
+
+
+def _window_size(size: WindowSize) -> str:
+    return _duration(size.size) + ("" if size.slide is None else f" EVERY {_duration(size.slide)}")
+
+
+def _duration(duration: Duration) -> str:
+    return f"{duration.amount} {duration.unit}"
 
 
 def format_expression(expression: Expression | Star) -> str:

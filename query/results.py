@@ -10,7 +10,7 @@ from query.aggregates import AGGREGATES
 from query.canonical import kind_of, physical, text_sort_columns
 from query.expression import Call, Reference, references
 from query.ordering import directions, order_columns, row_order, sort_columns
-from query.plan import PlanOrder
+from query.plan_parts import PlanOrder
 from query.rows import Rows, Table
 from query.translation import Translator
 from query.values import NULL, Value, column
@@ -29,15 +29,18 @@ class ResultStage:
         self._plan = plan
         self._outputs = [(output.name, output.type) for output in plan.output]
         ties = (PlanOrder(Reference(key.name, key.type), False) for key in plan.keys)
-        self._order = row_order(plan) if plan.kind == "rows" else (*plan.order, *ties)
+        self._has_sessions = plan.windowing is not None and plan.windowing.session is not None
+        starts = [PlanOrder(Reference("window_start", "timestamp"), False)] if self._has_sessions else []
+        self._order = row_order(plan) if plan.kind == "rows" else (*plan.order, *ties, *starts)
         self._types = {reference.name: reference.type for reference in self._references()}
 
     def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, Rows]:
         """The rows of each window, by its start, in order and limited; O(n log n) in the frame's rows.
 
         `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0,
-        a0 ...), or for a rows plan for each order and selected column (o0, c0 ...). `panes` are the windows to
-        answer for: those without a row in the frame are there as well, for an aggregate without keys with one row.
+        a0 ...), of sessions also `session.start` and `session.end`, or for a rows plan for each order and selected
+        column (o0, c0 ...). `panes` are the windows to answer for: those without a row in the frame are there as well,
+        for an aggregate without keys with one row.
         """
         panes = set(panes)
         if self._plan.kind == "rows":
@@ -109,7 +112,7 @@ class ResultStage:
     def _evaluated(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort columns s0, s1 ... and output columns v0, v1 ...; doubles of a number are in v0.double."""
         texts = _text_columns(frame, self._types)
-        values = _bounds(self._plan.window_ms)
+        values = _session_bounds() if self._has_sessions else _bounds(self._plan.window_ms)
         for name, type_ in self._types.items():
             if f"={name}" in frame.columns:
                 values[name] = column(f"={name}", frame.schema[f"={name}"], type_)
@@ -152,6 +155,12 @@ def _output_columns(name: str, expression: Expression, texts: set[str], translat
     if value.kind == "double":
         return [pl.lit(None, dtype=pl.Int128).alias(name), value.expression.alias(f"{name}.double")]
     return [value.expression.cast(pl.Int128).alias(name), nothing.alias(f"{name}.double")]
+
+
+def _session_bounds() -> dict[str, Value]:
+    """The times of a session's first and last events."""
+    times = {"window_start": "session.start", "window_end": "session.end"}
+    return {name: Value(pl.col(time), "integer") for name, time in times.items()}
 
 
 def _bounds(window_ms: int | None) -> dict[str, Value]:

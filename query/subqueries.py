@@ -64,13 +64,14 @@ def names_of(query: ast.Query) -> list[str]:
 
 def _inside(branch: ast.Query, around: ast.Query) -> ast.Query:
     """A sub-query with the windows of the query around it."""
-    if branch.window is not None:
-        hint = "write WINDOWING once, at the end of the whole query"
-        raise QueryError("a sub-query has no windows of its own", branch.text, branch.window.span, hint=hint)
+    if branch.window is not None or branch.changes:
+        hint = "write WINDOWING and EMIT once, at the end of the whole query"
+        span = branch.emit_span if branch.window is None else branch.window.span
+        raise QueryError("a sub-query has no windows of its own", branch.text, span, hint=hint)
     if branch.trees is not None:
         hint = "write TREES once, at the end of the whole query"
         raise QueryError("a sub-query has no trees of its own", branch.text, branch.trees_span, hint=hint)
-    return replace(branch, window=around.window)
+    return replace(branch, window=around.window, changes=around.changes, emit_span=around.emit_span)
 
 
 class _Inlining:

@@ -26,6 +26,16 @@ _KEYWORDS = {
     "_BY": "BY",
     "_LIMIT": "LIMIT",
     "_WINDOWING": "WINDOWING",
+    "_WINDOW_TUMBLING": "WINDOW TUMBLING",
+    "_WINDOW_HOPPING": "WINDOW HOPPING",
+    "_WINDOW_SESSION": "WINDOW SESSION",
+    "_SIZE": "SIZE",
+    "_ADVANCE": "ADVANCE BY",
+    "_SESSION": "SESSION",
+    "_EVERY": "EVERY",
+    "_GRACE": "GRACE",
+    "CHANGES": "EMIT CHANGES",
+    "FINAL": "EMIT FINAL",
     "_TREES": "TREES",
     "_UNION_ALL": "UNION ALL",
     "_AS": "AS",
@@ -128,10 +138,12 @@ class _Unexpected:
             return self._error("TREES needs a whole number, as in TREES 4", "")
         if before == "WINDOWING":
             return self._error("WINDOWING needs a whole number, as in WINDOWING 30 SECONDS", "")
+        if self._accepted == {"INTEGER"} and before in ("EVERY", "SIZE", "GRACE", "SESSION"):
+            return self._error(f"{before} needs a length of time, as in {before} 30 SECONDS", "")
         if "UNIT" in self._accepted:
             guess = nearest(token, _UNITS)
             hint = f"did you mean {guess}?" if guess else _continuation(self._accepted)
-            return self._error(f"WINDOWING needs a unit of time, not {_shown(token)}", hint)
+            return self._error(f"a length of time needs a unit, not {_shown(token)}", hint)
         if self._accepted == {"STRING"}:
             hint = "as in app('top-products') or table('products')"
             return self._error("app() and table() take a name in single quotes", hint)

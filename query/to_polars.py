@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from query.expression import Expression
-    from query.plan import Plan, PlanOrder
+    from query.plan import Plan
+    from query.plan_parts import PlanOrder
 
 _COMPILED_MAX = 256
 # Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is
@@ -106,8 +107,9 @@ class _Compiled:
     """A plan's part on events for frames with certain physical columns."""
 
     def __init__(self, plan: Plan, order: Sequence[PlanOrder], physical: Sequence[_Physical]) -> None:
+        is_told = plan.windowing is not None and plan.windowing.is_tumbling
+        values = window_bounds(plan.window_ms if is_told else None)
         self._needed = [column.name for column in plan.event_columns]
-        values = window_bounds(plan.window_ms)
         for needed, (dtype, within) in zip(plan.event_columns, physical, strict=True):
             values[needed.name] = _within(column(needed.name, dtype, needed.type), within)
         translator = Translator(values, shared_calls(event_expressions(plan)))
@@ -126,7 +128,8 @@ class _Compiled:
             yield self._stored(key.expression).alias(key.name)
         for argument in plan.arguments:
             yield self._stored(argument.expression).alias(argument.name)
-        if any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
+        has_sessions = plan.windowing is not None and plan.windowing.session is not None
+        if has_sessions or any(AGGREGATES[one.function.upper()].timed for one in plan.aggregates):
             yield pl.col("@time").alias("time")
 
     def _row_columns(self, plan: Plan, order: Sequence[PlanOrder]) -> Iterator[pl.Expr]:

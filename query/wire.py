@@ -34,16 +34,16 @@ from query.limits import (
 )
 from query.operations import REGEXES_MAX, is_new, is_regex, operation
 from query.types import TypeMismatchError
+from query.windows import SIZES_MAX, Windowing, WindowsError, WindowSize, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WIRE_VERSION = 5
 """Plans of version 1, which say nothing of a limit of groups, have the default one."""
-WIRE_VERSION_OF_SOURCES = 5
-"""Of plans of several streams by name, of tables and of sub-queries with rows of their own."""
 WIRE_VERSION_OF_FUNCTIONS = 4
-"""Of plans without these: agents that do not know them still run the others."""
+"""Of plans of one stream, without tables and sub-queries with rows of their own, whose windows follow each other and
+come once: agents that do not know others run them."""
 WIRE_VERSION_OF_APPS = 3
 """Of plans without functions, CASE and what came with them either."""
 WIRE_VERSION_WITHOUT_APPS = 2
@@ -54,6 +54,7 @@ _DEPTH_MAX = 2 * DEPTH_MAX + 1
 BeyondGroups: TypeAlias = OneOf["other", "error"]
 _Text = Annotated[str, Meta(max_length=QUERY_BYTES_MAX)]
 _Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
+_Length = Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
 _Column = tuple[_Text, _Path, _Type]
 _App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
@@ -86,13 +87,22 @@ class BranchMessage(msgspec.Struct, forbid_unknown_fields=True):
     outputs: Annotated[list[object], Meta(max_length=COLUMNS_MAX)]
 
 
+class WindowsMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Other windows than those that are one pane each. `gap_ms`: of sessions, which have no sizes."""
+
+    sizes: Annotated[list[tuple[_Length, _Length]], Meta(max_length=SIZES_MAX)] = []
+    gap_ms: _Length | None = None
+    changes: bool = False
+    grace_ms: Annotated[int, Meta(ge=0, le=DAY_MS)] | None = None
+
+
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
     version: OneOf[1, 2, 3, 4, 5]
     stream: _Text
     columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
-    window_ms: Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)] | None
+    window_ms: _Length | None
     kind: OneOf["aggregate", "rows"]
     where: object
     keys: Annotated[list[tuple[_Text, object]], Meta(max_length=KEYS_MAX)]
@@ -111,6 +121,7 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     outer: object = None
     branches: Annotated[list[BranchMessage], Meta(max_length=BRANCHES_OF_UNION_MAX)] = []
     nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
+    windows: WindowsMessage | None = None
 
 
 def read_message(data: object) -> PlanMessage:
@@ -133,6 +144,32 @@ def read_message(data: object) -> PlanMessage:
     for name in names:
         _check_text(name)
     return message
+
+
+def encode_windowing(windowing: Windowing | None) -> object:
+    """What a plan says of its windows beside the length of their panes; None: each is one."""
+    if windowing is None or (windowing.is_of_panes and windowing.grace_ms is None):
+        return None
+    gap_ms = None if windowing.session is None else windowing.session.gap_ms
+    sizes = [(one.size_ms, one.slide_ms) for one in windowing.sizes]
+    return msgspec.to_builtins(WindowsMessage(sizes, gap_ms, windowing.changes, windowing.grace_ms))
+
+
+def read_windowing(message: PlanMessage) -> Windowing | None:
+    """The windows of what a peer sent; raises PlanError."""
+    windows, pane_ms = message.windows, message.window_ms
+    if windows is None:
+        return None if pane_ms is None else Windowing((WindowSize(pane_ms, pane_ms),))
+    gap = None if windows.gap_ms is None else session(windows.gap_ms)
+    sizes = tuple(WindowSize(*one) for one in windows.sizes)
+    windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms)
+    try:
+        windowing.check()
+    except WindowsError as error:
+        raise PlanError(f"not a plan that can run: {error}") from None
+    if windowing.pane_ms != pane_ms or message.version < WIRE_VERSION:
+        raise PlanError("not a plan that can run: its windows are not made of its panes")
+    return windowing
 
 
 def _check_text(text: str) -> None:

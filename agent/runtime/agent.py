@@ -103,8 +103,9 @@ class Agent:
         self._programs = Programs(name, node)
         self._code = code = Code(self._programs, NoCreators())
         self._parts = Parts(
-            name, node, post, self.streams, self._announcements, self._advance, room, self._programs, code
-        )
+            name, node, post, self.streams, self._announcements,
+            lambda app_id, now: self._offices.advance(app_id, now), room, self._programs, code,
+        )  # fmt: skip
         self._installations = Installations(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
@@ -362,9 +363,6 @@ class Agent:
     def _say_unjoinable(self, app: str, why: str) -> None:
         if self.on_unjoinable is not None:
             self.on_unjoinable(app, why)
-
-    def _advance(self, app_id: Id, now: float) -> None:
-        self._offices.advance(app_id, now)
 
     # What can be asked.
 

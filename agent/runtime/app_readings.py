@@ -166,6 +166,8 @@ class AppReadings:
             self.refused += 1
             reading.intake.lacks_some_at(pane)
             return Parsed((), 0, pane)
+        if not result.final:
+            return Parsed((), 0, reading.closed_ms + 1)  # it will come once more, as a whole
         if not result.is_whole:
             reading.intake.lacks_some_at(pane)
         return replace(result.events(pane, columns), watermark_ms=result.closed_ms())

@@ -35,6 +35,7 @@ class AppResult(msgspec.Struct, frozen=True):
     partial: list[str]
     leaped: int = 0
     other: Any = None
+    final: bool = True
 
     @property
     def is_whole(self) -> bool:

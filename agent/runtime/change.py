@@ -191,16 +191,17 @@ class Changes:
         """The last pane of the version before, and the first window of this one."""
         master = self.master
         newest = master.versions.newest
-        new, old = change.window_ms, window_of(newest.function)
+        new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
+        assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(master.frontier, old), newest.version.starts)
+        opened = max(opened, closed_ms(master.out, pane), newest.version.starts)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new
         starts = (opened // step + 1) * step
-        last = (starts - 1) // old * old
+        last = (starts - 1) // pane * pane
         if change.update.reset:
-            ended = max(starts // old * old - old, master.frontier)
+            ended = max(starts // old * old - pane, master.out)
             last = ended if ended > newest.after else last
         return last, starts
 

@@ -219,8 +219,9 @@ class DrivenIntake:
         self._fresh = []
         return [run.within(frontier, run.upto).by(number) for run in self._sealed if run.upto > frontier]
 
-    def commit(self, frontier: int) -> None:
-        """Frees what is out."""
+    def commit(self, frontier: int, kept_after: int) -> None:
+        """Frees what is out: no window is made of several of its panes."""
+        assert kept_after == frontier
         self._sealed = [run for run in self._sealed if run.upto > frontier]
 
     @property

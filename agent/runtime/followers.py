@@ -58,7 +58,7 @@ class Followers:
 
     def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
         master, job = self._master, self._master.job
-        after = self.frontier if message.after is None else message.after
+        after = max(self.frontier, self.log.last) if message.after is None else message.after
         followed = Followed(
             job.app_id, master.epoch, message.request, after, job.name, master.text, job.stream, master.columns,
             job.bounded, master.version, self.log.lost, message.reader,
@@ -117,8 +117,8 @@ class Followers:
     def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
         agents, expected, version = self._counts()
         job, epoch = self._master.job, self._master.epoch
-        window_ms = self._master.versions.at(self.frontier).function.plan.window_ms
+        pane_ms = self._master.versions.at(self.frontier).function.plan.pane_ms
         return Acknowledgement(
             job.app_id, epoch, follower.sent, agents, expected, version, self._name,
-            closed_ms(self.frontier, window_ms), follower.reader,
+            closed_ms(self.frontier, pane_ms), follower.reader,
         )  # fmt: skip

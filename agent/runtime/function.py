@@ -21,6 +21,7 @@ from agent.runtime.bundle import Bundle
 from agent.runtime.finished import Finished
 from agent.runtime.lookup import Lookup
 from agent.runtime.other_groups import OtherGroups
+from agent.runtime.panes import END, FIRST_PANE, closed_ms
 from agent.runtime.spill_room import SpillRoom
 from cbt import partitions
 from cbt.group_limit import GroupLimit, is_other
@@ -31,7 +32,7 @@ DRIVEN_STRAGGLER_S = 10.0
 """The same where the job's code cuts the panes."""
 PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
-"""The length of its windows, and the times from and until which it takes events, all in ms."""
+"""The length of its panes, and the times from and until which it takes events, all in ms."""
 
 
 class JobFunction:
@@ -54,20 +55,21 @@ class JobFunction:
         self.plan = plan
         self.code = code
         self.drives = drives
-        self.pane_ms = 1 if drives else plan.window_ms
+        self.pane_ms = 1 if drives else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
         self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
         self.lookup = None if plan.join is None else Lookup(plan, plan.join)
-        self.range: Range = (plan.window_ms, since_ms, until_ms)
+        self.range: Range = (plan.pane_ms, since_ms, until_ms)
+        self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
+        """Whether each of its windows is one pane."""
         self._events = query.EventStage(plan)
-        self._results = query.ResultStage(plan)
         self._branches = query.BranchesStage(plan) if plan.branches else None
         self._outer = None if plan.outer is None else JobFunction(plan.outer)
-        self._other = query.OtherStage(plan)
+        self._stages: dict[int | None, tuple[query.ResultStage, query.OtherStage]] = {}
         # Also where too many groups are an error: agents stay small until the master has said so.
         self._limit = GroupLimit(plan.max_groups, "other")
         self._empty_store = self.new_store()
-        self._pane = cbt.pane_of(pl.col("@time"), plan.window_ms)
+        self._pane = cbt.pane_of(pl.col("@time"), plan.pane_ms)
 
     @classmethod
     def from_wire(
@@ -97,9 +99,28 @@ class JobFunction:
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        for shown in ("version", "beyond_groups", "trees", "outer", *of_groups):
+        of_windows = ("windows",) if self.sessions is None else ()
+        for shown in ("version", "beyond_groups", "trees", "outer", *of_windows, *of_groups):
             plan.pop(shown, None)
         return msgspec.msgpack.encode((plan, self.range))
+
+    def kept_after(self, frontier: int) -> int:
+        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
+            return frontier
+        ended = closed_ms(frontier, windowing.pane_ms) + 1
+        if (session := windowing.session) is not None:
+            return min(frontier, ended - session.max_ms - session.gap_ms - 1)
+        starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
+        return min(frontier, *(start - 1 for start in starts))
+
+    def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
+        """What shows windows of a size."""
+        if size_ms not in self._stages:
+            plan = self.plan if size_ms is None else replace(self.plan, windowing=query.tumbling(size_ms))
+            self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
+        return self._stages[size_ms]
 
     @cached_property
     def texts(self) -> dict[str, str]:
@@ -127,6 +148,32 @@ class JobFunction:
         store = self._empty_store
         return store.layout.schema if isinstance(store, cbt.CompressedBufferTree) else store.schema
 
+    @cached_property
+    def sessions(self) -> cbt.SessionLayout | None:
+        """The layout of its sessions, if it has any."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.session is None:
+            return None
+        session = windowing.session
+        return cbt.SessionLayout(
+            [cbt.Key(*key) for key in self._events.keys()],  # noqa: SIM118 - not a dict
+            [cbt.Aggregate(*aggregate) for aggregate in self._events.aggregates()],
+            gap_ms=session.gap_ms,
+            max_ms=session.max_ms,
+            pane_ms=windowing.pane_ms,
+        )
+
+    def session_rows(self, sessions: pl.DataFrame) -> query.Rows:
+        """The finished rows of sessions that come together, in order."""
+        assert self.sessions is not None
+        results, _ = self._stage(None)
+        return results.windows(self.sessions.lower(sessions).with_columns(pane=pl.lit(0, dtype=pl.Int64)), [0])[0]
+
+    @property
+    def refuses_others(self) -> bool:
+        """Whether more groups than it keeps are an error: of all others together there is no session."""
+        return self.plan.beyond_groups == "error" or self.sessions is not None
+
     def new_store(self, room: SpillRoom | None = None) -> PaneStore:
         """An empty store for the job's open panes, which goes to disk where there is no room for groups in memory.
 
@@ -135,6 +182,7 @@ class JobFunction:
         keys = [cbt.Key(*key) for key in self._events.keys()]  # noqa: SIM118 - not a dict
         if self.aggregates:
             aggregates = [cbt.Aggregate(*a) for a in self._events.aggregates()]
+            aggregates += [] if self.sessions is None else cbt.SESSION_TIMES
             if room is None:
                 return cbt.CompressedBufferTree(keys, aggregates)
             return cbt.CompressedBufferTree(
@@ -234,8 +282,8 @@ class JobFunction:
         most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
         return isinstance(most, int) and most <= groups_max
 
-    def others(self, state: pl.DataFrame) -> dict[int, OtherGroups]:
-        """What lies beyond the limit of groups, by window, where anything does. O(n)."""
+    def others(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
+        """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
         layout = self._layout
         if layout is None or state.is_empty():
             return {}
@@ -245,7 +293,7 @@ class JobFunction:
         others = layout.combine([others])
         values: dict[int, dict[str, Any]] = {}
         for part in layout.alike(others):
-            values |= self._other.values(layout.lower(part))
+            values |= self._stage(size_ms or self.plan.pane_ms)[1].values(layout.lower(part))
         crowded = state.filter(pl.col("pane").is_in(others["pane"].implode())).partition_by("pane")
         return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
 
@@ -272,38 +320,46 @@ class JobFunction:
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
-    def finished(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, Finished]:
-        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others."""
+    def finished(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, Finished]:
+        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
+
+        `size_ms`: how long they are, None: a pane.
+        """
         limited = self.limited(state)
         found = {}
-        for pane, rows in self.windows(state, panes).items():
+        for pane, rows in self.windows(state, panes, size_ms).items():
             met = limited.get(pane, {})
             taken = 0 if self.aggregates else len(rows)
             error = query.relative_error(self.plan, met)
             own = Finished(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
-            found[pane] = own if self._outer is None else self._outer._over(own, pane)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
 
-    def _over(self, below: Finished, pane: int) -> Finished:
+    def finished_sessions(self, sessions: pl.DataFrame) -> Finished:
+        """What becomes of sessions that come together."""
+        return Finished(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
+
+    def _over(self, below: Finished, pane: int, size_ms: int | None) -> Finished:
         """The same with the rows of a sub-query as events. O(rows · columns)."""
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}
         store = self.new_store()
         for events in parsed_rows([pane] * len(below.rows), columns, values).frames:
             store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
-        return self.finished(self.gather(list(store.flush())), [pane])[pane].below(below)
+        return self.finished(self.gather(list(store.flush())), [pane], size_ms)[pane].below(below)
 
-    def windows(self, state: pl.DataFrame, panes: Collection[int]) -> dict[int, query.Rows]:
+    def windows(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, query.Rows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
         store = self._empty_store
         if not panes:
             return {}
+        results, _ = self._stage(size_ms or self.plan.pane_ms)
         if isinstance(store, cbt.RowBuffer):
-            return self._results.windows(state, panes)
+            return results.windows(state, panes)
         layout = store.layout
         state = state.filter(~self._is_other) if layout.keys else state
         windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
-            windows |= self._results.windows(layout.lower(part), part["pane"].unique())
+            windows |= results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]
-        return windows | self._results.windows(layout.lower(layout.empty()), absent) if absent else windows
+        return windows | results.windows(layout.lower(layout.empty()), absent) if absent else windows

@@ -95,7 +95,7 @@ class Intake:
         for worker in self._workers:
             first = self._first_pane(worker, wall_ms)
             from_now = first != FIRST_PANE
-            expected_from = wall_ms - (worker.pane_ms or 0) - self._job.grace_ms
+            expected_from = wall_ms - (worker.pane_ms or 0) - self._grace_ms(worker.function)
             worker.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
         self._go_on()
 
@@ -152,13 +152,18 @@ class Intake:
         self._proposed.operator.unseen &= new
 
     def _employ(self, function: JobFunction) -> Worker:
-        bounded, grace_ms = self._job.bounded, self._job.grace_ms
+        bounded, grace_ms = self._job.bounded, self._grace_ms(function)
         names = self._names(function)
         worker = self._operators.employ(
             self._job.app_id, function, names, grace_ms=grace_ms, bounded=bounded, watermark=self._watermark
         )
         worker.operator.is_reading = self._is_ready
         return worker
+
+    def _grace_ms(self, function: JobFunction) -> int:
+        """So long late events are waited for."""
+        windowing = function.plan.windowing
+        return self._job.grace_ms if windowing is None or windowing.grace_ms is None else windowing.grace_ms
 
     @property
     def _watermark(self) -> Watermark | None:
@@ -307,11 +312,11 @@ class Intake:
         self._go_on()
         return [run.by(number) for worker in (*self._ended, self.worker) for run in worker.after(frontier)]
 
-    def commit(self, frontier: int) -> None:
-        """Frees what is out."""
+    def commit(self, frontier: int, kept_after: int) -> None:
+        """Frees what is out, but for what windows still need that are not."""
         self._ended = [worker for worker in self._ended if worker.last_pane > frontier]
         for worker in (*self._ended, self.worker):
-            worker.commit(frontier)
+            worker.commit(frontier, kept_after)
 
     @property
     def frontier(self) -> int:

@@ -376,7 +376,7 @@ class JobPart:
         if frontier > self.committed:
             self.committed = frontier
         self.branches.commit(self.committed)
-        if self.intake is not None:
-            self.intake.commit(self.committed)
+        if self.intake is not None and self.versions is not None:
+            self.intake.commit(self.committed, self.versions.kept_after(self.committed))
         if self.versions is not None:
             self.versions.forget(self.committed)

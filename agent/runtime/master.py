@@ -13,13 +13,16 @@ from agent.runtime.epochs import Epoch
 from agent.runtime.finished import Finished
 from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
+from agent.runtime.open_windows import BYTES_MAX, MadeWindow, OpenWindows
 from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import END, FIRST_PANE, Counts, Run
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
 from agent.runtime.version_messages import Version
 from agent.runtime.versions import InForce, Versions, first_version
 from overlay import Id
+
+TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
 
 
 class Master:
@@ -47,6 +50,14 @@ class Master:
         self.failure: str | None = None
         """Why the job cannot go on beyond the frontier."""
         self._ready = 0
+        self._open: OpenWindows | None = None
+        self._out = FIRST_PANE
+        """Up to here results were out when this master took over; it may begin before, for windows that go on."""
+
+    @property
+    def out(self) -> int:
+        """The pane up to which results are made, by this master or another."""
+        return max(self.frontier, self._out)
 
     def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
         """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full.
@@ -67,7 +78,7 @@ class Master:
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane an agent can still contribute to, or contribute to again after it has left."""
         left = self.roster.last_pane(node_id)
-        out = self.frontier if left is None else max(self.frontier, left)
+        out = self.out if left is None else max(self.out, left)
         return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
 
     def knows(self, node_id: int, number: int) -> bool:
@@ -125,10 +136,14 @@ class Master:
     def dismiss(self, number: int, last_pane: int) -> None:
         """An agent of the roster leaves after this pane."""
         self.roster.leave(number, last_pane)
-        self.roster.forget_left(self.frontier)
+        self._forget_left()
+
+    def _forget_left(self) -> None:
+        self.roster.forget_left(self.versions.kept_after(self.frontier))
 
     def publish(self, run: Run) -> dict[int, Result]:
-        """The windows a combined run completes, by pane, in order; the run must continue where the last one ended.
+        """The windows a combined run completes, or changes, by position, in order; the run must continue where the
+        last one ended.
 
         Where too many groups are an error, windows end before the first that has them, and `failure` says so.
         """
@@ -137,28 +152,68 @@ class Master:
         version = self.versions.at(run.upto)
         function = version.function
         others = function.others(run.state)
-        if others and function.plan.beyond_groups == "error":
+        if others and function.refuses_others:
             crowded = min(others)
             self.failure = _too_many_groups(function.plan, crowded, others[crowded])
             run = run.within(run.after, crowded - 1)
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
-        for counts in counted.values():
-            self.totals = self.totals.plus(counts)
+        for pane, counts in counted.items():
+            if pane > self._out:
+                self.totals = self.totals.plus(counts)
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, Counts())
         if untimed and counted:
             newest = max(counted)
             counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
-        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
-        results = {
-            pane: self._result(pane, finished[pane], others.get(pane), counted[pane], run, version)
-            for pane in sorted(counted)
-        }
-        self.roster.forget_left(self.frontier)
+        if function.is_of_panes:
+            results = self._of_panes(run, version, counted, others)
+        else:
+            results = self._of_several(run, version, counted)
+        self._forget_left()
         self.versions.forget(self.frontier)
+        return results
+
+    def _of_panes(
+        self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
+    ) -> dict[int, Result]:
+        """Windows that are a pane each, all at once."""
+        function = version.function
+        size_ms = function.plan.window_ms
+        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        results = {}
+        for pane in sorted(counted):
+            expected = self.roster.expected(pane)
+            present = expected & run.contributors
+            window = MadeWindow(pane, pane, pane, size_ms, counted[pane], expected, present, present & run.partial)
+            results[pane] = self._result(window, finished[pane], others.get(pane), version)
+        return results
+
+    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, Result]:
+        """Windows of several panes, that the run completes or changes."""
+        function = version.function
+        if self._open is None or self._open.function is not function:
+            # Windows of the version before that are open are neither its own any more nor those of this one.
+            self._open = OpenWindows(function, version.version.starts)
+        results = {}
+        for window, state in self._open.take(run, counted, self.roster.expected_in):
+            if window.pane <= self._out:
+                continue  # the master before has published it
+            start, size_ms = window.start_ms, window.size_ms
+            other = None if function.sessions is not None else function.others(state, size_ms).get(start)
+            if other is not None and function.refuses_others:
+                self.failure = _too_many_groups(function.plan, start, other)
+            if self._open.is_too_large:
+                self.failure = TOO_LARGE
+            if self.failure is not None:
+                break
+            if function.sessions is not None:
+                finished = function.finished_sessions(state)
+            else:
+                finished = function.finished(state, [start], size_ms)[start]
+            results[window.position] = self._result(window, finished, other, version)
         return results
 
     @classmethod
@@ -168,32 +223,29 @@ class Master:
         # Another job's results are read by the agent of the master alone, so by another one from now on.
         members = replica.members if master.app is None else ()
         master.roster = Roster.of(members, replica.next_number)
-        master.frontier = replica.frontier
+        master.frontier, master._out = master.versions.kept_after(replica.frontier), replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
         master.totals = Counts(*replica.totals)
         return master
 
     def _result(
         self,
-        pane: int,
+        window: MadeWindow,
         finished: Finished,
         other: OtherGroups | None,
-        counted: Counts,
-        run: Run,
         version: InForce,
     ) -> Result:
-        size, drives = version.function.plan.window_ms, version.function.drives
-        expected = self.roster.expected(pane)
-        missing, present = expected & ~run.contributors, expected & run.contributors
+        start, size, drives = window.start_ms, window.size_ms, version.function.drives
+        missing, counted = window.expected & ~window.contributors, window.counted
         return Result(
             app=self.job.name,
-            window_start=query.format_timestamp(pane) if size else None,
-            window_end=query.format_timestamp(pane + (size or 0)) if size or drives else None,
+            window_start=query.format_timestamp(start) if size else None,
+            window_end=query.format_timestamp(start + (size or 0)) if size or drives else None,
             rows=finished.rows,
-            contributors=present.bit_count(),
-            expected=expected.bit_count(),
+            contributors=window.contributors.bit_count(),
+            expected=window.expected.bit_count(),
             missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
-            partial=self.roster.names(present & run.partial)[:NAMES_MAX],
+            partial=self.roster.names(window.partial)[:NAMES_MAX],
             leaped=0,
             events=counted.events,
             late=counted.late,
@@ -205,6 +257,7 @@ class Master:
             error=finished.error,
             version=version.version.number,
             epoch=self.epoch.counter,
+            final=window.is_final,
         )
 
     @property
@@ -223,17 +276,19 @@ def reads_app(master: Master | None) -> bool:
 
 
 def window_of(function: JobFunction) -> int:
-    """The length of its windows (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
+    """So often a window begins (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
     if function.pane_ms is None:
         raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
-    return function.pane_ms
+    return function.pane_ms if function.plan.windowing is None else function.plan.windowing.slide_ms
 
 
 def _too_many_groups(plan: query.Plan, pane: int, other: OtherGroups) -> str:
     size, most = plan.window_ms, plan.max_groups
     window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
     more = f"about {other.about} groups more" if other.about else "more groups"
+    has_sessions = plan.windowing is not None and plan.windowing.session is not None
+    as_one = "" if has_sessions else ", or let all others be one group with --beyond-groups other"
     return (
         f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
-        "coarser columns, or let all others be one group with --beyond-groups other"
+        f"coarser columns{as_one}"
     )

@@ -99,7 +99,7 @@ class Mastership:
         self.on_result: Callable[[Result], None] | None = None
         self.ended: Reason | None = None
         self.followers = Followers(master, log, post, name)
-        self.followers.frontier = master.frontier
+        self.followers.frontier = master.out
         self._replication = Replication(master, log, post, node, replicas)
         self._post = post
         self._node = node
@@ -325,7 +325,7 @@ class Mastership:
         if len(self.followers) or not self.master.job.bounded or self.part.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
-        outcome = _Outcome(revision, self.master.frontier, tuple(results), tuple(json), now + REPLICATION_S)
+        outcome = _Outcome(revision, self.master.out, tuple(results), tuple(json), now + REPLICATION_S)
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:

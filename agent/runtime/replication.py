@@ -97,7 +97,7 @@ class Replication:
             submitter=master.submitter,
             members=master.roster.entries(),
             next_number=master.roster.next_number,
-            frontier=master.frontier,
+            frontier=master.out,
             totals=list(master.totals),
             given_up=contributors.to_bytes(master.given_up),
             results=self._results.to_give(upto),

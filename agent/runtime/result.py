@@ -13,12 +13,13 @@ NAMES_MAX = 20
 """How many agents `missing` and `partial` name at most."""
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """Rows of one window with everything a reader needs to judge them; counts are integers.
 
     `other`: what is in no row, since the window has more groups than its job keeps. `limited`: the aggregates that have
     met their limit and left values out, with the number of groups where they did. `error`: how far approximate
-    aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact.
+    aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact. `final`:
+    not said of a result that is; others are of windows that are still open (EMIT CHANGES).
     """
 
     app: str
@@ -40,6 +41,7 @@ class Result(msgspec.Struct, frozen=True):
     error: float | None
     version: int
     epoch: int
+    final: bool = True
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

@@ -104,6 +104,14 @@ class Roster:
             low, high, numbers = self._steady = self._steady_around(pane)
         return numbers
 
+    def expected_in(self, first: int, last: int) -> int:
+        """Bitmap of the agents that belong to any of the panes from one to another."""
+        numbers = self.expected(first)
+        if self._steady[1] > last:
+            return numbers
+        members = self._members.values()
+        return sum(1 << member.number for member in members if _belongs_to_any(member, first, last))
+
     def _steady_around(self, pane: int) -> tuple[int, int, int]:
         """The panes around one (first, and first after) to which the same agents belong, and who they are."""
         members = self._members.values()
@@ -152,5 +160,9 @@ class Roster:
 
 
 def _belongs(member: MemberEntry, pane: int) -> bool:
-    begun = member.first_pane is not None and member.first_pane <= pane
-    return begun and (member.last_pane is None or pane <= member.last_pane)
+    return _belongs_to_any(member, pane, pane)
+
+
+def _belongs_to_any(member: MemberEntry, first: int, last: int) -> bool:
+    begun = member.first_pane is not None and member.first_pane <= last
+    return begun and (member.last_pane is None or first <= member.last_pane)

@@ -110,6 +110,13 @@ class Versions:
         """The last panes of all versions but the newest: no run reaches across."""
         return tuple(one.upto for one in self._in_force[:-1])
 
+    def kept_after(self, frontier: int) -> int:
+        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        if frontier in (FIRST_PANE, END):
+            return frontier
+        one = self.at(frontier + 1)
+        return min(frontier, max(one.after, one.function.kept_after(frontier)))
+
     def combine(self, states: Sequence[pl.DataFrame], upto: int) -> pl.DataFrame:
         """Merges states of a run that ends with this pane."""
         return self.at(upto).function.combine(states)

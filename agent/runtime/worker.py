@@ -7,6 +7,7 @@ or another parent, may want it again. What arrives for a pane that is closed is 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 KEPT_BYTES_MAX = 64 << 20
 """Sealed and not yet committed: past it a worker takes nothing further until the master has caught up."""
+WANTED_BYTES_MAX = 256 << 20
+"""Committed, and needed if another master has to make the windows that are open: past it the oldest go."""
 SELF = 1
 """Stands for the worker in `Run.contributors` until its number is known."""
 
@@ -51,6 +54,8 @@ class Worker:
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
         self._kept_bytes = 0
+        self._wanted: deque[Run] = deque()
+        self._wanted_bytes = 0
         operator.add(self)
 
     def turn_to(self, operator: Operator) -> None:
@@ -229,13 +234,18 @@ class Worker:
     def after(self, frontier: int) -> list[Run]:
         """Everything that was sealed beyond a frontier and is still there, again."""
         self._fresh = []
-        return [run.within(frontier, run.upto) for run in self._sealed if run.upto > frontier]
+        return [run.within(frontier, run.upto) for run in (*self._wanted, *self._sealed) if run.upto > frontier]
 
-    def commit(self, frontier: int) -> None:
-        """Frees what is out."""
+    def commit(self, frontier: int, kept_after: int) -> None:
+        """Frees what is out, up to the last pane that no window needs any more."""
         if self._sealed and self._sealed[0].upto <= frontier:
-            self._sealed = [run for run in self._sealed if run.upto > frontier]
+            out = [run for run in self._sealed if run.upto <= frontier]
+            self._sealed = self._sealed[len(out) :]
             self._kept_bytes = sum(map(_bytes_of, self._sealed))
+            self._wanted += out
+            self._wanted_bytes += sum(map(_bytes_of, out))
+        while self._wanted and (self._wanted[0].upto <= kept_after or self._wanted_bytes > WANTED_BYTES_MAX):
+            self._wanted_bytes -= _bytes_of(self._wanted.popleft())
 
     @property
     def is_blocked(self) -> bool:
@@ -246,7 +256,7 @@ class Worker:
     def memory_bytes(self) -> int:
         """What it keeps, and its share of what its operator holds."""
         shared = self.operator.memory_bytes // len(self.operator.workers) if self._is_open else 0
-        return shared + self._kept_bytes
+        return shared + self._kept_bytes + self._wanted_bytes
 
 
 def _bytes_of(run: Run) -> int:

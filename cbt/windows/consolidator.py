@@ -67,6 +67,17 @@ class Consolidator:
             raise ValueError(f"pane {pane} is before {self._complete}, up to where panes are complete: revise it")
         return self._started(self._add(pane, frame))
 
+    def advance(self, complete_ms: int) -> Iterator[Window]:
+        """The windows that are complete once all panes before a time are in, whether any of them was added or not.
+
+        Nothing if that is known already. Raises ValueError for a time that is not aligned, RuntimeError as `add` does.
+        """
+        self._check_idle()
+        self._check_aligned(complete_ms)
+        if self._complete is not None and complete_ms <= self._complete:
+            return iter(())
+        return self._started(self._advance(complete_ms))
+
     def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
         """Adds late events to a pane that is complete. The corrected windows, of all that are still retained.
 

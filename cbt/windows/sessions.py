@@ -19,7 +19,8 @@ from cbt.user_defined import UserFunctions
 from cbt.windows.panes import pane_of
 
 START, END = "session.start", "session.end"
-_TIMES = (Aggregate(START, "min", "time", "integer"), Aggregate(END, "max", "time", "integer"))
+SESSION_TIMES = (Aggregate(START, "min", "time", "integer"), Aggregate(END, "max", "time", "integer"))
+"""The first and the last event of a group, as aggregates."""
 
 
 class SessionLayout:
@@ -59,7 +60,7 @@ class SessionLayout:
         if self._layout.has_items:
             names = [pao.name for pao in self._layout.paos if isinstance(pao, ItemPao)]
             raise ValueError(f"sessions cannot have aggregates that are sets or sketches: {', '.join(names)}")
-        self._timed = Layout(keys, [*aggregates, *_TIMES], seed, functions)
+        self._timed = Layout(keys, [*aggregates, *SESSION_TIMES], seed, functions)
         self._keys = [key.name for key in keys]
         identity = ["pane", "hash", *self._keys]
         columns = list(self._layout.schema.items())
@@ -82,7 +83,7 @@ class SessionLayout:
         pane, time = pane_of(pl.col("time"), self.pane_ms), pl.col("time")
         dealt = frame.with_columns(pane=pane + pane_of(time - pane, self.gap_ms))
         self._timed.check_input(dealt)
-        parts = self._timed.group(dealt).rename({f"{aggregate.name}.i": aggregate.name for aggregate in _TIMES})
+        parts = self._timed.group(dealt).rename({f"{aggregate.name}.i": aggregate.name for aggregate in SESSION_TIMES})
         return self.combine([parts.with_columns(pane_of(pl.col("pane"), self.pane_ms)).select(self.schema.names())])
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -90,6 +91,13 @@ class SessionLayout:
         rows = self.by_key(pl.concat([self.empty(), *frames], rechunk=True))
         starts = self.gaps(rows) | rows.select(changed(["pane"])).to_series()
         return own_strings(self.merge_runs(rows, starts).sort("pane", maintain_order=True))
+
+    def pieces(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The pieces in a PAO frame whose layout has the same aggregates and then `SESSION_TIMES`. O(n).
+
+        It has one row for each pane and key, so that panes must not be longer than the gap.
+        """
+        return frame.rename({f"{one.name}.i": one.name for one in SESSION_TIMES}).select(self.schema.names())
 
     def by_key(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows ordered by hash, keys and start, NULL last. O(n log n)."""

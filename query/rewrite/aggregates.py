@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from query.aggregates import aggregate_type
 from query.expression import Literal, Reference, references
-from query.plan import Argument, PlanAggregate
+from query.plan_parts import Argument, PlanAggregate
 from query.rewrite.expressions import shown_expressions, with_references, with_shown
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from query.expression import Call, Reference
-from query.plan import PlanAggregate
+from query.plan_parts import PlanAggregate
 from query.rewrite.expressions import with_references, with_shown
 
 if TYPE_CHECKING:

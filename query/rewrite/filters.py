@@ -2,7 +2,8 @@
 
     SELECT COUNT(*) FILTER (WHERE b), SUM(n) FILTER (WHERE b)     ->     SELECT COUNT(*), SUM(n) ... WHERE b
 
-Only of a query without groups: with GROUP BY, there would be no row of a group all of whose events are left out.
+Only of a query without groups: with GROUP BY, there would be no row of a group all of whose events are left out. Not of
+sessions, which go on where anything happens, counted or not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 def shared_filters_to_where(plan: Plan) -> Plan:
     """The plan with the conditions of all FILTERs in WHERE."""
+    if plan.windowing is not None and plan.windowing.session is not None:
+        return plan
     filters = [_conditions(argument.expression) for argument in plan.arguments]
     if plan.keys or not filters or any(one.argument is None for one in plan.aggregates):
         return plan

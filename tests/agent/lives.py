@@ -43,7 +43,7 @@ class Life:
         return [one for one in self.fleet.servers.values() if one.is_up and one is not self.follower and one.writes]
 
 
-def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees: int = 1) -> Life:
+def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees: int = 1, sql: str = SQL) -> Life:
     """A fleet in which everybody runs the job and windows come."""
     fleet = SimulatedFleet(seed)
     for number in range(size + bystanders):
@@ -57,16 +57,16 @@ def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees
     fleet.keep_writing(fleet.now + 300.0)
     fleet.simulator.loss = loss
     follower = fleet.random.choice(fleet.workers())
-    fleet.submit(JOB, follower, SQL if trees == 1 else f"{SQL} TREES {trees}")
+    fleet.submit(JOB, follower, sql if trees == 1 else f"{sql} TREES {trees}")
     follower.agent.follow(key_of(JOB), None, fleet.now)
     fleet.run(fleet.now + fleet.random.uniform(5, 8))
     return Life(fleet, follower, fleet.now, trees)
 
 
-def begin_some(seed: int, source: random.Random, *, loss: float = 0.0, trees: int = 1) -> Life:
+def begin_some(seed: int, source: random.Random, *, loss: float = 0.0, trees: int = 1, sql: str = SQL) -> Life:
     """The same with any number of agents; every fifth is a deep one."""
     size = source.choice((3, 4, 5, 6, 8)) if seed % 5 else DEEP
-    return begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss, trees=trees)
+    return begin(seed, size, bystanders=source.choice((0, 0, 2)), loss=loss, trees=trees, sql=sql)
 
 
 def follow_elsewhere(life: Life) -> None:

@@ -21,6 +21,7 @@ from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit,
 from agent.parsing import Parsed
 from agent.runtime.feeds_wanted import FeedKey
 from agent.runtime.master import Master
+from agent.runtime.open_windows import MadeWindow
 from agent.runtime.version_messages import Version
 from overlay import Event, Id, Node, Simulator, app_id
 
@@ -55,14 +56,11 @@ may change."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, pane: int, *about: Any) -> Result:
-        result = make(master, pane, *about)
-        *_, run, version = about
-        roster = master.roster
-        expected = roster.expected(pane)
-        present = expected & run.contributors
-        names = [frozenset(roster.names(numbers)) for numbers in (expected, present, present & run.partial)]
-        _MADE[id(result)] = (result, names, version.version)
+    def made(master: Master, window: MadeWindow, *about: Any) -> Result:
+        result = make(master, window, *about)
+        agents = (window.expected, window.contributors, window.partial)
+        names = [frozenset(master.roster.names(numbers)) for numbers in agents]
+        _MADE[id(result)] = (result, names, about[-1].version)
         return result
 
     return made

@@ -276,3 +276,30 @@ def test_a_result_too_large_to_be_sent_loses_its_last_rows() -> None:
     assert len(result.to_bytes(5000)) <= 5000
     assert (cut["dropped"] + len(cut["rows"]), cut["events"]) == (1000, 1000)
     assert cut["dropped"] > 0
+
+
+def test_a_query_says_itself_how_long_late_events_are_waited_for() -> None:
+    """Whatever the job's own grace is."""
+    prompt = live(text=f"{COUNT} GRACE 0 SECONDS")
+    prompt.insert(0, events("a", at_ms=WALL_MS + 1500))
+    prompt.insert(0, events("b", at_ms=WALL_MS + 2000))
+    prompt.work()
+    assert shown(prompt) == [(1.0, 1, 1)]
+    patient = live(text=f"{COUNT} GRACE 10 SECONDS")
+    patient.insert(0, events("a", at_ms=WALL_MS + 1500))
+    patient.insert(0, events("b", at_ms=WALL_MS + 11_999))
+    patient.insert(0, events("late", at_ms=WALL_MS + 1600))
+    patient.work()
+    assert shown(patient) == []
+    patient.insert(0, events("c", at_ms=WALL_MS + 12_000))
+    patient.work()
+    assert shown(patient) == [(1.0, 2, 1)]
+
+
+def test_windows_that_overlap_come_every_slide_and_a_new_job_says_what_it_lacks() -> None:
+    fleet = live(text="SELECT COUNT(*) AS n FROM web WINDOWING 3 SECONDS EVERY 1 SECOND GRACE 0 SECONDS")
+    for second in range(1, 7):
+        fleet.insert(0, events("a", at_ms=WALL_MS + 1000 * second))
+    fleet.work()
+    assert shown(fleet) == [(-1.0, 1, 1), (0.0, 2, 1), (1.0, 3, 1), (2.0, 3, 1), (3.0, 3, 1)]
+    assert [result.partial for result in fleet.results] == [["agent-0"], ["agent-0"], [], [], []]

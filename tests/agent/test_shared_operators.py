@@ -245,14 +245,14 @@ def test_a_job_that_is_not_out_holds_up_no_other_and_misses_nothing(monkeypatch:
     for second in range(1, 40):
         desk.log(*"abcdefgh", at_ms=second * SECOND)
         out += prompt.fresh()
-        prompt.commit(prompt.frontier)
+        prompt.commit(prompt.frontier, prompt.frontier)
     assert prompt.frontier == 38 * SECOND
     assert stuck.frontier < 20 * SECOND
     assert sum(counted(out).values()) == 38 * 8
     late: list[Run] = []
     while stuck.frontier < prompt.frontier:
         late += stuck.fresh()
-        stuck.commit(stuck.frontier)
+        stuck.commit(stuck.frontier, stuck.frontier)
         desk.seal()
     assert counted([*late, *stuck.fresh()]) == counted(out)
     assert len(list(desk.operators)) == 1

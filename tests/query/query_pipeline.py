@@ -35,7 +35,7 @@ def answered(plan, events, frames=None, table=()):
     stage, results = EventStage(plan), ResultStage(plan)
     store, states = new_store(plan, stage), []
     for frame in joined(plan, frames(plan, events) if frames else homogeneous_frames(plan, events), table):
-        store.insert(stage.apply(frame).with_columns(pane=cbt.pane_of(pl.col("@time"), plan.window_ms)))
+        store.insert(stage.apply(frame).with_columns(pane=cbt.pane_of(pl.col("@time"), plan.pane_ms)))
     states = list(store.flush())
     panes = sorted({pane for state in states for pane in state["pane"]}) if states else [0]
     layout = store.layout if plan.kind == "aggregate" else store

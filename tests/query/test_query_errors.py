@@ -48,7 +48,7 @@ line 1, column 28: LIMIT needs a whole number of rows, 0 or more
   SELECT path FROM web LIMIT -1
                              ^""",
     "SELECT path FROM web WINDOWING 30 SECS": """
-line 1, column 35: WINDOWING needs a unit of time, not SECS
+line 1, column 35: a length of time needs a unit, not SECS
   SELECT path FROM web WINDOWING 30 SECS
                                     ^^^^
 did you mean SECONDS?""",

@@ -28,7 +28,7 @@ def test_figure_4_parses_as_printed():
         group_by=(ast.Column(("product",)),),
         order_by=(ast.OrderItem(clicks, descending=True),),
         limit=10,
-        window=ast.Window(30, "SECONDS"),
+        window=ast.Window((ast.WindowSize(ast.Duration(30, "SECONDS")),)),
     )
 
 
@@ -197,9 +197,17 @@ JOINS = st.builds(ast.Join, APPS, EXPRESSIONS, st.booleans())
 def queries(draw):
     """JOIN needs a FROM."""
     query = draw(UNJOINED)
+    query = query if query.window is None else replace(query, changes=draw(st.booleans()))
     return query if query.source is None else replace(query, join=draw(st.one_of(st.none(), JOINS)))
 
 
+DURATIONS = st.builds(ast.Duration, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
+GRACES = st.one_of(st.none(), DURATIONS)
+SIZES = st.builds(ast.WindowSize, DURATIONS, GRACES)
+WINDOWS = st.one_of(
+    st.builds(ast.Window, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
+    st.builds(ast.Window, st.just(()), DURATIONS, GRACES),
+)
 UNJOINED = st.builds(
     ast.Query,
     select=st.lists(ITEMS, min_size=1, max_size=3).map(tuple),
@@ -208,7 +216,7 @@ UNJOINED = st.builds(
     group_by=st.lists(EXPRESSIONS, max_size=2).map(tuple),
     order_by=st.lists(st.builds(ast.OrderItem, EXPRESSIONS, st.booleans(), st.booleans()), max_size=2).map(tuple),
     limit=st.one_of(st.none(), st.integers(0, 10**12)),
-    window=st.one_of(st.none(), st.builds(ast.Window, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))),
+    window=st.one_of(st.none(), WINDOWS),
     distinct=st.booleans(),
     having=st.one_of(st.none(), EXPRESSIONS),
 )

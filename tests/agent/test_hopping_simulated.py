@@ -1,0 +1,174 @@
+"""Windows of several panes in fleets whose agents crash, come back, stand still, leave and join, and whose master
+changes: each equals what the logs of those in it say, no number is wrong, and none is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, happen, leave
+from simulated_fleet import PRODUCTS, Window, key_of
+
+from agent import Published
+
+SECOND = 1000
+LONGEST_S = 8.0
+HOPPING = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 8 SECONDS EVERY 2 SECONDS"
+SIZES = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 2 SECONDS, 8 SECONDS EVERY 4 SECONDS"
+CHANGES = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 6 SECONDS EMIT CHANGES"
+
+
+def lived(seed: int, acts: Sequence[Act], count: int = 3, *, sql: str = HOPPING, trees: int = 1) -> Life:
+    source = random.Random(seed)
+    life = begin_some(seed, source, trees=trees, sql=sql)
+    happen(life, source.choices(acts, k=count) if acts else [])
+    life.fleet.run(life.fleet.now + LONGEST_S)
+    return life
+
+
+def _span_ms(window: Window) -> int:
+    start, end = (_seconds(text) for text in (window.result.window_start, window.result.window_end))
+    return SECOND * (end - start)
+
+
+def _seconds(text: str | None) -> int:
+    assert text is not None
+    hours, minutes, seconds = map(int, re.findall(r"\d\d", text[11:19]))
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def check_windows(life: Life) -> None:
+    """Who is whole is counted to the last event; who is partial in some panes, and named; who is missing not at all."""
+    for window in life.fleet.of(JOB):
+        about, size_ms = f"{life.about()}: {window}", _span_ms(window)
+        sums = [Counter[str](), Counter[str]()]
+        for name in window.contributors:
+            counted = life.fleet.servers[name].counted(window.pane, size_ms)
+            sums[1] += counted
+            sums[0] += Counter() if name in window.partial or not window.result.final else counted
+        low, high = sums
+        rows = {row["product"]: row["n"] for row in window.result.rows}
+        assert low.keys() <= rows.keys() <= high.keys(), about
+        assert all(low[product] <= n <= high[product] for product, n in rows.items()), about
+        assert low.total() <= window.result.events <= high.total(), about
+        assert set(window.result.missing) == window.expected - window.contributors, about
+    finals = [(one.epoch[:1], one.pane, _span_ms(one)) for one in life.fleet.of(JOB) if one.result.final]
+    assert len(finals) == len(set(finals)), f"{life.about()}: published twice"
+
+
+def followed(life: Life) -> list[dict[str, Any]]:
+    """What the follower was shown: every result once, in order."""
+    notices = [one for one in life.follower.notices if isinstance(one, Published) and one.app_id == key_of(JOB)]
+    positions = [one.pane for one in notices]
+    assert positions == sorted(set(positions)), life.about()
+    return [json.loads(one.json) for one in notices]
+
+
+def check_followed(life: Life, *sizes: tuple[int, int]) -> None:
+    """Of each size and slide (seconds), who has followed all the time has every window once and none is left out."""
+    results = [one for one in followed(life) if one.get("final", True)]
+    bounds = [(_seconds(one["window_start"]), _seconds(one["window_end"])) for one in results]
+    for size, slide in sizes:
+        starts = [start for start, end in bounds if end - start == size]
+        assert starts, life.about()
+        assert starts == list(range(starts[0], starts[-1] + 1, slide)), f"{life.about()}: {starts}"
+        made = {_seconds(one.result.window_start) for one in life.fleet.of(JOB) if _span_ms(one) == size * SECOND}
+        assert made - set(starts) <= {max(made)}, life.about()
+
+
+def test_in_peace_every_window_is_whole() -> None:
+    life = lived(1, ())
+    check_windows(life)
+    check_followed(life, (8, 2))
+    workers = {server.name for server in life.fleet.workers()}
+    for window in life.fleet.of(JOB)[5:]:
+        assert window.contributors == workers
+        assert not window.partial
+    begun = life.fleet.of(JOB)[0]
+    assert begun.partial == begun.contributors, "they began within it"
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_next_master_goes_on_without_a_gap_or_a_wrong_number(seed: int) -> None:
+    life = lived(seed, (crash_master,), 2)
+    assert any("crashes" in fault for fault in life.faults)
+    check_windows(life)
+    check_followed(life, (8, 2))
+    life.fleet.run(life.fleet.now + QUIET_S)
+    last = life.fleet.of(JOB)[-1]
+    assert last.contributors == {server.name for server in life.fleet.workers() if server.is_up}
+
+
+def test_a_master_that_hands_over_leaves_nobody_partial() -> None:
+    """Those that stay have kept their panes, and hand them in again."""
+    life = lived(4, ())
+    fleet = life.fleet
+    closer = fleet.add(node_id=key_of(JOB))
+    before = len(fleet.of(JOB))
+    fleet.run(fleet.now + 20.0)
+    assert closer.agent.master(key_of(JOB)) is not None
+    windows = fleet.of(JOB)[before:]
+    assert len({window.epoch for window in windows}) == 2
+    assert all(not window.partial and not window.result.missing for window in windows)
+    check_windows(life)
+    check_followed(life, (8, 2))
+
+
+@pytest.mark.parametrize(("seed", "trees"), [(2, 1), (4, 3)])
+def test_restless_lives(seed: int, trees: int) -> None:
+    life = lived(seed, ACTS, trees=trees)
+    check_windows(life)
+    check_followed(life, (8, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_restless_lives(seed: int) -> None:
+    life = lived(seed, (*ACTS, crash_master), 1 + seed % 4, trees=1 + seed % 3)
+    check_windows(life)
+    check_followed(life, (8, 2))
+
+
+def test_several_sizes_at_once() -> None:
+    life = lived(2, (crash_master, leave), 2, sql=SIZES)
+    check_windows(life)
+    check_followed(life, (2, 2), (8, 4))
+
+
+def test_changes_of_windows_that_are_open() -> None:
+    life = lived(2, (crash_master,), 1, sql=CHANGES)
+    check_windows(life)
+    check_followed(life, (6, 6))
+    by_window: dict[str, list[dict[str, Any]]] = {}
+    for result in followed(life):
+        by_window.setdefault(result["window_start"], []).append(result)
+    for windows in list(by_window.values())[1:-1]:
+        assert [one.get("final", True) for one in windows] == [False] * (len(windows) - 1) + [True], life.about()
+        assert len(windows) > 2, life.about()
+
+
+def test_an_update_leaves_windows_out_but_mixes_none() -> None:
+    """Windows that are open when a version begins are no version's."""
+    life = lived(1, ())
+    fleet = life.fleet
+    text = HOPPING.replace("GROUP BY", "WHERE product <> 'a' GROUP BY")
+    fleet.update(JOB, life.follower, text)
+    fleet.run(fleet.now + 25.0)
+    windows = fleet.of(JOB)
+    begins = next(window for window in windows if window.version.number == 2)
+    assert begins.pane == begins.version.starts
+    for window in windows:
+        shown = {row["product"] for row in window.result.rows}
+        assert shown <= set(PRODUCTS if window.version.number == 1 else PRODUCTS[1:])
+        assert window.version.number == 2 or window.pane + 8 * SECOND <= begins.pane
+    whole = [window for window in windows if window.version.number == 1]
+    sums = Counter[str]()
+    for name in whole[-1].contributors:
+        sums += fleet.servers[name].counted(whole[-1].pane, 8 * SECOND)
+    assert {row["product"]: row["n"] for row in whole[-1].result.rows} == sums
