@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query import QueryError, Schema, analyze, ast, format_query, parse
+from query import QueryError, Schema, analyze, ast, ast_windows, format_query, parse
 from query.limits import INTEGER_MAX, INTEGER_MIN
 
 FIGURE_4 = (
@@ -28,7 +28,7 @@ def test_figure_4_parses_as_printed():
         group_by=(ast.Column(("product",)),),
         order_by=(ast.OrderItem(clicks, descending=True),),
         limit=10,
-        window=ast.Window((ast.WindowSize(ast.Duration(30, "SECONDS")),)),
+        window=ast_windows.Window((ast_windows.WindowSize(ast_windows.Duration(30, "SECONDS")),)),
     )
 
 
@@ -201,12 +201,12 @@ def queries(draw):
     return query if query.source is None else replace(query, join=draw(st.one_of(st.none(), JOINS)))
 
 
-DURATIONS = st.builds(ast.Duration, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
+DURATIONS = st.builds(ast_windows.Duration, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
 GRACES = st.one_of(st.none(), DURATIONS)
-SIZES = st.builds(ast.WindowSize, DURATIONS, GRACES)
+SIZES = st.builds(ast_windows.WindowSize, DURATIONS, GRACES)
 WINDOWS = st.one_of(
-    st.builds(ast.Window, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
-    st.builds(ast.Window, st.just(()), DURATIONS, GRACES),
+    st.builds(ast_windows.Window, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
+    st.builds(ast_windows.Window, st.just(()), DURATIONS, GRACES),
 )
 UNJOINED = st.builds(
     ast.Query,
