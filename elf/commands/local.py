@@ -23,6 +23,7 @@ from elf.file_answers import FileAnswerer
 from elf.group_options import beyond_groups_option, max_groups_option
 from elf.output import result_writer, write_all
 from elf.statements import Explain, read_statement
+from elf.table_options import named_files, pair_of, tables_option
 from elf.terminal import printable, tell
 from elf.view import Limits, View
 
@@ -44,10 +45,7 @@ Examples:
     "--source", "named", metavar="NAME=PATH", multiple=True,
     help="A file of the stream NAME; may be repeated. Plain FILEs are the stream `logs`.",
 )  # fmt: skip
-@click.option(
-    "--table", "tables", metavar="NAME=FILE", multiple=True,
-    help="A file of rows (JSON lines, CSV or TSV) to join with, as JOIN table('NAME'); may be repeated.",
-)  # fmt: skip
+@tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
               help="Agents to embed; files, or blocks of them, are dealt among them.")  # fmt: skip
 @click.option("--source-format", type=click.Choice(["auto", "json", "combined", "csv", "tsv"]), default="auto",
@@ -91,7 +89,7 @@ def local(
         time_field=time_field,
         since_ms=since_ms,
         until_ms=until_ms,
-        tables=dict(_pair("--table", "NAME=FILE", pair) for pair in tables),
+        tables=named_files(tables),
         max_groups=max_groups,
         beyond_groups=beyond_groups,
     )
@@ -125,20 +123,13 @@ def _moment(option: str, text: str | None) -> int | None:
 def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.Source]:
     by_name: dict[str, list[str]] = {DEFAULT_STREAM: list(files)} if files else {}
     for pair in named:
-        name, path = _pair("--source", "NAME=PATH", pair)
+        name, path = pair_of("--source", "NAME=PATH", pair)
         by_name.setdefault(name, []).append(path)
     if not by_name:
         raise UsageError("no input: name one or more FILEs, `-` for standard input, or --source NAME=PATH")
     if sum(paths.count(STANDARD_INPUT) for paths in by_name.values()) > 1:
         raise UsageError("standard input can be read only once")
     return [embedded.Source(name, tuple(paths)) for name, paths in by_name.items()]
-
-
-def _pair(option: str, form: str, pair: str) -> tuple[str, str]:
-    name, separator, path = pair.partition("=")
-    if not (name and separator and path):
-        raise UsageError(f"{option} {pair!r} is not {form}")
-    return name, path
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
+from elf.table_options import named_files, tables_option
 from elf.terminal import printable, tell
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Examples:
   elf shell
   elf shell --socket /run/elf/control.sock
   elf shell --local access.log error.json
+  elf shell --local orders.json --table products=products.csv
 
 \b
 In the shell:
@@ -42,8 +44,9 @@ Exit codes: 0 you left, 1 no such files, 2 no terminal, 130 SIGTERM.
 @click.command(epilog=EXAMPLES, short_help="Type queries, and see what they find.")
 @click.argument("files", metavar="[LOGFILE]...", nargs=-1, type=click.Path())
 @click.option("--local", is_flag=True, help="Answer over the LOGFILEs, which are the stream `logs`; no fleet is asked.")
+@tables_option
 @socket_option
-def shell(files: tuple[str, ...], local: bool, socket: Path | None) -> int:
+def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: Path | None) -> int:
     """Ask a fleet, statement by statement, with completion (Tab), history and colours.
 
     A statement ends with `;` and may have many lines. A live query goes on until Ctrl-C, which stops the query and
@@ -55,7 +58,9 @@ def shell(files: tuple[str, ...], local: bool, socket: Path | None) -> int:
         raise UsageError("elf shell takes files with --local only: else it asks a fleet")
     if local and not files:
         raise UsageError("elf shell --local takes one LOGFILE or more")
-    typed = _over_files(files) if local else _with_fleet(socket)
+    if tables and not local:
+        raise UsageError("elf shell takes --table with --local only: a fleet's tables are in agent.toml")
+    typed = _over_files(files, named_files(tables)) if local else _with_fleet(socket)
     signal.signal(signal.SIGTERM, typed.terminate)
     return typed.run()
 
@@ -77,7 +82,7 @@ def _with_fleet(socket: Path | None) -> Shell:
     return Shell(patient, brief, history_file())
 
 
-def _over_files(files: tuple[str, ...]) -> Shell:
+def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
     from elf.commands.local import DEFAULT_STREAM
     from elf.file_answers import FileAnswerer
     from elf.local import LocalOptions, Source
@@ -85,7 +90,7 @@ def _over_files(files: tuple[str, ...]) -> Shell:
 
     if "-" in files:
         raise UsageError("elf shell reads what you type from standard input: name files")
-    options = LocalOptions(arrival_ms=time.time_ns() // 1_000_000)
+    options = LocalOptions(arrival_ms=time.time_ns() // 1_000_000, tables=tables)
     answerer = FileAnswerer([Source(DEFAULT_STREAM, files)], options)
     many = "1 file" if len(files) == 1 else f"{len(files):,} files"
     tell(rf"The stream {DEFAULT_STREAM} is {many}. \? helps, \q leaves.")

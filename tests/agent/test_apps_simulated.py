@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lives import ACTS, JOB, Life, begin, crash_master, happen
+from lives import ACTS, JOB, Life, begin, crash_master, happen, seeds
 from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
@@ -90,7 +90,7 @@ def follow_from_elsewhere(life: Life, *names: str) -> None:
         life.fleet.run(life.fleet.now + 1.0)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2, 3)))
 @pytest.mark.parametrize("whose", [(TOP,), (JOB,), (TOP, JOB)], ids=["reader", "read", "both"])
 def test_when_masters_die_no_window_is_lost_or_read_twice(seed: int, whose: tuple[str, ...]) -> None:
     life = begin_reading(seed)
@@ -108,7 +108,7 @@ def test_when_masters_die_no_window_is_lost_or_read_twice(seed: int, whose: tupl
         assert epochs == ({1, 2} if was[name] in victims else {1})
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
 def test_a_closer_node_reads_on(seed: int) -> None:
     life = begin_reading(seed)
     closer = life.fleet.add("web", node_id=key_of(TOP))
@@ -118,7 +118,7 @@ def test_a_closer_node_reads_on(seed: int) -> None:
     assert {one.epoch[1] for one in life.fleet.of(TOP)} == {1, 2}
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2, 3)))
 def test_an_agent_that_leaves_hands_the_reading_over(seed: int) -> None:
     life = begin_reading(seed)
     follow_from_elsewhere(life, TOP)
@@ -128,7 +128,7 @@ def test_an_agent_that_leaves_hands_the_reading_over(seed: int) -> None:
     assert {one.epoch[1] for one in life.fleet.of(TOP)} == {1, 2}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
 def test_windows_that_are_not_kept_long_enough_are_missed_honestly(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader's agent stands still, and the job it reads keeps two results."""
     monkeypatch.setattr(result_log, "RESULTS_MAX", 2)
@@ -142,7 +142,7 @@ def test_windows_that_are_not_kept_long_enough_are_missed_honestly(seed: int, mo
     assert any(one.result.partial for one in life.fleet.of(TOP))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
 def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both masters die, beside which there are no logs: the next one of the job that is read knows what it lacks."""
     life = begin_reading(seed)
@@ -164,7 +164,7 @@ def test_results_too_large_for_replicas_are_missed_honestly(seed: int, monkeypat
     assert len(partial) == 1, "what is lost shows, and only there"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=(2,)))
 def test_a_job_that_is_gone_without_a_word_ends_its_readers(seed: int) -> None:
     """Everybody dies who knows its roster: nobody can say that it is over."""
     life = begin_reading(seed, size=9)
@@ -185,7 +185,7 @@ def test_a_job_that_is_gone_without_a_word_ends_its_readers(seed: int) -> None:
     assert Ended(key_of(TOP), "finished") in life.follower.notices
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", seeds(1, 3, slow=(2, 4)))
 def test_joined_events_are_counted_once_through_all_of_it(seed: int) -> None:
     """Whichever window of the other job an agent holds, each product is there once or not at all."""
     life = begin(seed, size=7)
@@ -206,7 +206,7 @@ def test_joined_events_are_counted_once_through_all_of_it(seed: int) -> None:
         assert found[-1].result.partial == []
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", seeds(1, 2, 3, slow=(4, 5, 6)))
 def test_lives(seed: int) -> None:
     life = begin_reading(seed, size=8)
     follow_from_elsewhere(life, JOB, TOP)

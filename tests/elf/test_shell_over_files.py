@@ -70,6 +70,19 @@ def test_an_error_shows_its_place_and_the_shell_goes_on(screen: ShellScreen) -> 
     assert "web.json" in screen.until("PATHS")
 
 
+def test_what_files_hold_is_joined_with_a_table(log: Path, history: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    prices.write_text("product,price\np0,7\np1,5\n")
+    with shell("--local", str(log), "--table", f"prices={prices}", history=history) as screen:
+        screen.type(
+            "SELECT price, COUNT(*) FROM logs JOIN table('prices') AS p ON p.product = logs.product GROUP BY price;"
+        )
+        screen.type(ENTER)
+        shown = screen.until("1 of 1 agents · 60 events")
+        assert [line.split() for line in shown.split("\n") if line.split()[1:] == ["20"]] == [["5", "20"], ["7", "20"]]
+        assert screen.leave() == 0
+
+
 def test_ctrl_c_gives_up_what_is_typed_and_not_the_shell(screen: ShellScreen) -> None:
     screen.type("SELECT somethi")
     screen.until("somethi")
