@@ -10,6 +10,7 @@ from overlay import Peer
 
 ANNOUNCE_S = 3.0
 FIRST_ANNOUNCEMENTS_S = (0.0, 0.3, 0.7, 1.0)
+"""Between the first ones: trees are being mended when a master takes over."""
 
 
 class Announcing:

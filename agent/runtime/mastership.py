@@ -45,7 +45,6 @@ from agent.runtime.result_log import ResultLog
 from agent.runtime.version_messages import Prepared
 from overlay import Node, Peer
 
-"""In between them, the first ones: trees are being mended when a master takes over."""
 SETTLE_S = 1.0
 """Bounded input may be read to its end before everyone has enrolled: no window goes out earlier than this."""
 NOBODY_S = 5.0

@@ -1,4 +1,5 @@
-"""What an expression costs: about how many nanoseconds for each event, as `python -m benchmarks.query` finds them.
+"""What an expression costs: about how many nanoseconds for each event. Some of the figures were measured with
+`python -m benchmarks.query`, those of addresses, user agents and times are estimates.
 
 Good enough to put one before another; nothing else is decided by it.
 """
