@@ -58,7 +58,7 @@ def offered(completer: ShellCompleter, text: str) -> list[str]:
         ('SELECT stat| FROM "with space"', ["status"]),
         ("SELECT pro|", ["product"]),
         ("SELECT sum|", ["SUM("]),
-        ("SELECT COUNT(*) FROM web WIN|", ["WINDOWING"]),
+        ("SELECT COUNT(*) FROM web WIN|", ["WINDOW", "WINDOWING"]),
         ("SELECT COUNT(*) FROM web WHERE product = 'pro|", []),
         ("SELECT 'a;| FROM web", []),
         (r"\wa|", [r"\watch"]),

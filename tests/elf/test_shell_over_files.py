@@ -74,9 +74,8 @@ def test_what_files_hold_is_joined_with_a_table(log: Path, history: Path, tmp_pa
     prices = tmp_path / "prices.csv"
     prices.write_text("product,price\np0,7\np1,5\n")
     with shell("--local", str(log), "--table", f"prices={prices}", history=history) as screen:
-        screen.type(
-            "SELECT price, COUNT(*) FROM logs JOIN table('prices') AS p ON p.product = logs.product GROUP BY price;"
-        )
+        screen.type("SELECT p.price, COUNT(*) FROM logs JOIN table('prices') AS p ON p.product = logs.product" + ENTER)
+        screen.type("GROUP BY p.price;")
         screen.type(ENTER)
         shown = screen.until("1 of 1 agents · 60 events")
         assert [line.split() for line in shown.split("\n") if line.split()[1:] == ["20"]] == [["5", "20"], ["7", "20"]]
