@@ -170,7 +170,8 @@ class AppReadings:
             return Parsed((), 0, reading.closed_ms + 1)  # it will come once more, as a whole
         if not result.is_whole:
             reading.intake.lacks_some_at(pane)
-        return replace(result.events(pane, columns), watermark_ms=result.closed_ms())
+        closed_ms = pane + 1 if result.more else result.closed_ms()
+        return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, reading: _Reading, closed_ms: int, now: float, wall_ms: int) -> None:
         """The other job is out so far, whether it had anything to tell or not."""

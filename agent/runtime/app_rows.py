@@ -36,6 +36,7 @@ class AppResult(msgspec.Struct, frozen=True):
     leaped: int = 0
     other: Any = None
     final: bool = True
+    more: bool = False
 
     @property
     def is_whole(self) -> bool:

@@ -214,7 +214,10 @@ class Master:
             else:
                 finished = function.finished(state, [start], size_ms)[start]
             results[window.position] = self._result(window, finished, other, version)
-        return results
+        return {
+            position: msgspec.structs.replace(result, more=position + 1 in results)
+            for position, result in results.items()
+        }
 
     @classmethod
     def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:

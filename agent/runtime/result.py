@@ -19,7 +19,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     `other`: what is in no row, since the window has more groups than its job keeps. `limited`: the aggregates that have
     met their limit and left values out, with the number of groups where they did. `error`: how far approximate
     aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact. `final`:
-    not said of a result that is; others are of windows that are still open (EMIT CHANGES).
+    not said of a result that is; others are of windows that are still open (EMIT CHANGES). `more`: the next result is
+    of a window that ends, or grows, at the same moment.
     """
 
     app: str
@@ -42,6 +43,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     epoch: int
     final: bool = True
+    more: bool = False
 
     def to_json(self) -> str:
         """One line, keys in the order of the fields."""

@@ -20,7 +20,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `limited` are the aggregates that have left values out, with the number of groups where they did; `error` is how far
     approximate ones may be off in 99 of 100 cases.
     `columns` names those of its rows, which an update of the job may change; `version` counts its updates from 1.
-    `final` is False where the window is still open (EMIT CHANGES): it comes again, with more in it.
+    `final` is False where the window is still open (EMIT CHANGES): it comes again, with more in it. `more`: the next
+    result is of a window that ends, or grows, at the same moment.
     `pane` (epoch milliseconds) is where `follow(app, after=...)` goes on; `json` is the agent's line, byte for byte.
     """
 
@@ -44,6 +45,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     other: OtherGroups | None = None
     limited: dict[str, int] = {}
     final: bool = True
+    more: bool = False
     columns: list[str] = []
     pane: int = 0
     json: bytes = b""
