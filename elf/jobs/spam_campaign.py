@@ -9,6 +9,7 @@ The queries that a master may change to are written down here, and signed with t
 of them, so its rows tell how far the search has come: a new master goes on from the next window.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ import elf
 SUSPICIOUS = 3
 """Sales that an account has published within a window."""
 FOLLOWERS_FEW = 10
+ENOUGH = 12
+"""So many sales, of one window or several, tell where most come from; fewer only if most come from one place."""
 PATIENCE = 5
 """So many windows of the old query are passed over after an update; then it is asked for again."""
 PLACES = (
@@ -58,6 +61,8 @@ class SpamCampaign(elf.Job):
         self.query_now = ""  # which one was chosen last, as far as is known here
         self.changed = 0  # the version in whose window that was
         self.waited = 0
+        self.places: Counter[str] = Counter()  # how many sales came from each, in windows of this version
+        self.places_of = 0
 
     def on_result(self, window: elf.Window) -> None:
         if window.version == self.changed and self.waited < PATIENCE:
@@ -81,10 +86,13 @@ class SpamCampaign(elf.Job):
             self.zoom("places", f"suspects: {', '.join(suspects)}", window)
 
     def look_at_places(self, rows: list[dict[str, Any]], window: elf.Window) -> None:
-        place, posts = rows[0]["place"], rows[0]["posts"]
-        if place in self.queries and 2 * posts > sum(row["posts"] for row in rows):
+        if window.version != self.places_of:
+            self.places, self.places_of = Counter(), window.version
+        self.places.update({row["place"]: row["posts"] for row in rows})
+        [(place, posts)], sales = self.places.most_common(1), self.places.total()
+        if place in self.queries and 2 * posts > sales:
             self.zoom(place, f"{posts} sales come from {place}", window)
-        else:
+        elif sales >= ENOUGH:
             self.zoom("query", "sales come from everywhere", window)
 
     def zoom(self, query: str, reason: str, window: elf.Window) -> None:
