@@ -78,29 +78,6 @@ def test_windows_of_the_same_or_a_multiple_length_take_whole_windows(size_s: int
     assert all(result.partial == [] for result in of(fleet, "top"))
 
 
-@pytest.mark.parametrize(
-    "windows", ["4 SECONDS EVERY 1 SECOND", "4 SECONDS EVERY 1 SECOND EMIT CHANGES", "1 SECOND, 4 SECONDS"]
-)
-def test_windows_of_several_panes_are_events_of_their_last_second(windows: str) -> None:
-    """Each is read once: of one that is shown while it grows, the last word."""
-    fleet = live(text=f"SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING {windows}")
-    read(fleet)
-    write(fleet, 18)
-    expected: dict[int, Counter[str]] = {}
-    for result in of(fleet, "shop"):
-        if result.final:
-            end = parse_timestamp(result.window_end or "")
-            assert end is not None
-            of_window = expected.setdefault((end - SECOND) // 2000 * 2000, Counter())
-            for row in result.rows:
-                of_window[row["product"]] += row["n"]
-    found = of(fleet, "top")
-    assert len(found) >= 3
-    for result in found:
-        assert {row["product"]: row["n"] for row in result.rows} == expected[start_of(result)]
-        assert (result.late, result.malformed) == (0, 0)
-
-
 def test_one_agent_reads_where_the_master_is() -> None:
     fleet = live()
     read(fleet)
