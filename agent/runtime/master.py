@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import polars as pl
@@ -198,7 +198,7 @@ class Master:
             # Windows of the version before that are open are neither its own any more nor those of this one.
             self._open = OpenWindows(function, version.version.starts)
         results = {}
-        for window, state in self._open.take(run, counted, self.roster.expected_in):
+        for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
             if window.pane <= self._out:
                 continue  # the master before has published it
             start, size_ms = window.start_ms, window.size_ms
@@ -213,11 +213,8 @@ class Master:
                 finished = function.finished_sessions(state)
             else:
                 finished = function.finished(state, [start], size_ms)[start]
-            results[window.position] = self._result(window, finished, other, version)
-        return {
-            position: msgspec.structs.replace(result, more=position + 1 in results)
-            for position, result in results.items()
-        }
+            results[window.position] = self._result(window, finished, other, version, more=more)
+        return results
 
     @classmethod
     def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
@@ -237,6 +234,8 @@ class Master:
         finished: Finished,
         other: OtherGroups | None,
         version: InForce,
+        *,
+        more: bool = False,
     ) -> Result:
         start, size, drives = window.start_ms, window.size_ms, version.function.drives
         missing, counted = window.expected & ~window.contributors, window.counted
@@ -261,6 +260,7 @@ class Master:
             version=version.version.number,
             epoch=self.epoch.counter,
             final=window.is_final,
+            more=more,
         )
 
     @property
@@ -271,6 +271,19 @@ class Master:
     def everyone_runs(self) -> bool:
         """Whether every agent on the roster has acknowledged the function ("n of n")."""
         return self.ready == self.roster.present()
+
+
+def _with_more(
+    windows: Iterable[tuple[MadeWindow, pl.DataFrame]],
+) -> Iterator[tuple[MadeWindow, pl.DataFrame, bool]]:
+    """Windows with their states, and whether another one of the same pane follows."""
+    before: tuple[MadeWindow, pl.DataFrame] | None = None
+    for window, state in windows:
+        if before is not None:
+            yield *before, window.pane == before[0].pane
+        before = (window, state)
+    if before is not None:
+        yield *before, False
 
 
 def reads_app(master: Master | None) -> bool:

@@ -56,8 +56,8 @@ may change."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, window: MadeWindow, *about: Any) -> Result:
-        result = make(master, window, *about)
+    def made(master: Master, window: MadeWindow, *about: Any, **options: Any) -> Result:
+        result = make(master, window, *about, **options)
         agents = (window.expected, window.contributors, window.partial)
         names = [frozenset(master.roster.names(numbers)) for numbers in agents]
         _MADE[id(result)] = (result, names, about[-1].version)
