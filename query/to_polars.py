@@ -19,7 +19,7 @@ from query.values import Value, column
 from query.where import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from query.expression import Expression
     from query.plan import Plan
@@ -30,9 +30,7 @@ _COMPILED_MAX = 256
 # finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above.
 _MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Float64(): (2.0**100, (1023 + 100) << 52)}
 # The dtype of a needed column, and the range that its numbers are known to lie in, if that is of use.
-_Range: TypeAlias = tuple[float, float]
-_Physical: TypeAlias = tuple[pl.DataType, _Range | None]
-_Extremes: TypeAlias = tuple[int | None, ...]
+_Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
 _CALCULATING = ARITHMETIC | {"negate", "MOD"}
 _EMPTY_DTYPES = {"string": pl.String(), "any": pl.String(), "boolean": pl.Boolean()}
 
@@ -49,8 +47,6 @@ class EventStage:
         self._order = row_order(plan)
         self._calculated = _calculated_with(plan)
         self._compiled: dict[tuple[_Physical, ...], _Compiled] = {}
-        self._guesses: dict[tuple[pl.DataType, ...], tuple[_Physical, ...]] = {}
-        """By the dtypes of columns, the ranges that numbers mostly lie in, if not those taken for granted."""
 
     def keys(self) -> tuple[tuple[str, str], ...]:
         """(name, type) of each key, or of a rows plan's selected columns; times are integers (epoch ms)."""
@@ -76,57 +72,24 @@ class EventStage:
 
         Aggregates that look at the time of events find it as `time`.
         """
-        dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
-        looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
-        if not looked_at:
-            return self._stage(_physical(dtypes, {})).apply(frame)
-        guess = self._guesses.get(tuple(dtypes.values()))
-        if guess is None:
-            guess = _physical(dtypes, {name: (0, _MOST[dtypes[name]][0]) for name in looked_at})
-        rows, bits = _both(self._stage(guess), frame, looked_at)
-        ranges = {name: _range(frame[name], most) for name, most in zip(looked_at, bits, strict=True)}
-        wider = _wider(guess, _physical(dtypes, ranges))
-        if rows is not None and wider == guess:
-            return rows
-        # Of a frame with numbers beyond any range, the next ones are not expected to have them too.
-        self._guesses[tuple(dtypes.values())] = tuple(
-            usual if known[1] is None else known for usual, known in zip(guess, wider, strict=True)
-        )
-        return self._stage(wider).apply(frame)
-
-    def _stage(self, physical: tuple[_Physical, ...]) -> _Compiled:
+        physical = self._physical(frame)
         if physical not in self._compiled:
             if len(self._compiled) >= _COMPILED_MAX:
                 self._compiled.clear()
-                self._guesses.clear()
             self._compiled[physical] = _Compiled(self._plan, self._order, physical)
-        return self._compiled[physical]
+        return self._compiled[physical].apply(frame)
 
-
-def _both(stage: _Compiled, frame: pl.DataFrame, looked_at: Sequence[str]) -> tuple[pl.DataFrame | None, _Extremes]:
-    """The rows of a stage that knows in which ranges numbers lie, and the extremes which tell whether they do.
-
-    Both at once: to know the ranges spares 128-bit arithmetic or a test of each result, and to look at the extremes
-    costs a fraction of that, on another thread. No rows where that stage fails.
-    """
-    extremes = frame.lazy().select(pl.col(looked_at).reinterpret(dtype=pl.UInt64).max())
-    try:
-        rows, bits = pl.collect_all([stage.lazily(frame), extremes])
-    except pl.exceptions.PolarsError:
-        return None, extremes.collect().row(0)
-    return rows, bits.row(0)
-
-
-def _physical(dtypes: Mapping[str, pl.DataType], ranges: Mapping[str, _Range | None]) -> tuple[_Physical, ...]:
-    return tuple((dtype, ranges.get(name)) for name, dtype in dtypes.items())
-
-
-def _wider(one: Sequence[_Physical], other: Sequence[_Physical]) -> tuple[_Physical, ...]:
-    """What holds of columns where either holds."""
-    return tuple(
-        (dtype, None if mine is None or theirs is None else (min(mine[0], theirs[0]), max(mine[1], theirs[1])))
-        for (dtype, mine), (_, theirs) in zip(one, other, strict=True)
-    )
+    def _physical(self, frame: pl.DataFrame) -> tuple[_Physical, ...]:
+        """What has to be known of the columns; looking at their extremes costs a fraction of what it saves, 128-bit
+        arithmetic or a test of each result, and changes no result.
+        """
+        dtypes = {needed.name: frame.schema[needed.name] for needed in self._plan.event_columns}
+        looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
+        ranges = {}
+        if looked_at:
+            bits = frame.select(pl.col(looked_at).reinterpret(dtype=pl.UInt64).max()).row(0)
+            ranges = {name: _range(frame[name], most) for name, most in zip(looked_at, bits, strict=True)}
+        return tuple((dtype, ranges.get(name)) for name, dtype in dtypes.items())
 
 
 def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
@@ -157,12 +120,8 @@ class _Compiled:
         self._columns = list(columns)
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return self.lazily(frame).collect()
-
-    def lazily(self, frame: pl.DataFrame) -> pl.LazyFrame:
-        """The same, as far as possible still to be computed."""
         events = self._where.kept(frame.select("@time", *self._needed))
-        return self._selection.prepare(events).select("@time", *self._columns)
+        return self._selection.prepare(events).select("@time", *self._columns).collect()
 
     def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:
         for key in plan.keys:
