@@ -166,10 +166,10 @@ class DrivenIntake:
     def flush(self, token: int) -> None:
         """Holds all that is gathered. O(n log n) in its groups."""
         frames = [frame for frame in self._store.flush() if frame is not None]
-        counted = {0: self._counts.plus(Counts(malformed=self._malformed))}
+        counts = self._counts.plus(Counts(malformed=self._malformed))
         is_partial = self._lacks_some or bool(self._lacking)
         self._waiting = self._waiting or []
-        self._held.hold(token, Held(self._function, self._function.gather(frames), counted, is_partial))
+        self._held.hold(token, Held(self._function, self._function.gather(frames), counts, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
@@ -188,8 +188,7 @@ class DrivenIntake:
         if sum(run.state.estimated_size() for run in self._sealed) > KEPT_BYTES_MAX:
             return "send_to: too much was sent that the master has not committed yet"
         state = held.state.with_columns(pl.lit(pane, pl.Int64).alias("pane"))
-        (counts,) = held.counted.values()
-        run = Run(self.frontier, pane, SELF, state, {pane: counts}, SELF if held.is_partial else 0)
+        run = Run(self.frontier, pane, SELF, state, {pane: held.counts}, SELF if held.is_partial else 0)
         self._sealed.append(run)
         self._fresh.append(run)
         self.frontier = pane

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from agent.runtime.function import JobFunction
-from agent.runtime.panes import Counted
+from agent.runtime.panes import Counts
 
 HELD_MAX = 16
 """Of more, those that were held first are let go."""
@@ -20,7 +20,7 @@ class Held(NamedTuple):
 
     function: JobFunction
     state: pl.DataFrame
-    counted: Counted
+    counts: Counts
     is_partial: bool = False
 
 

@@ -20,7 +20,7 @@ from agent.runtime.mapped_intake import Send
 from agent.runtime.master import Master
 from agent.runtime.messages import Enrolled, Ready, Snapshot
 from agent.runtime.operators import Operators
-from agent.runtime.panes import END, FIRST_PANE, Run
+from agent.runtime.panes import END, FIRST_PANE, Run, total
 from agent.runtime.programs import Program
 from agent.runtime.snapshots import in_trees, run_of, snapshot_of, without_content
 from agent.runtime.uplink import Pace
@@ -307,7 +307,7 @@ class JobPart:
         assert self.versions is not None
         listens = self.program is not None and self.program.listens
         if listens and run.contributors and (run.state.height or not run.tree):
-            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, run.counted))
+            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, total(run.counted.values())))
 
     def _is_of_tree(self, message: Snapshot) -> bool:
         """Whether the job has such a tree, and what its root says has come to the master."""

@@ -15,7 +15,7 @@ from agent.runtime.function import JobFunction
 from agent.runtime.messages import Enrolled, Ready, Replica, Submit
 from agent.runtime.open_windows import BYTES_MAX, MadeWindow, OpenWindows
 from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, total
 from agent.runtime.result import NAMES_MAX, Result
 from agent.runtime.roster import Roster
 from agent.runtime.version_messages import Version
@@ -159,9 +159,7 @@ class Master:
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
-        for pane, counts in counted.items():
-            if pane > self._out:
-                self.totals = self.totals.plus(counts)
+        self.totals = total([self.totals, *(counts for pane, counts in counted.items() if pane > self._out)])
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, Counts())

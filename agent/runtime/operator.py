@@ -22,7 +22,7 @@ from agent.runtime.batches import Batch, Batches
 from agent.runtime.feeds_wanted import FeedKey, renamed
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms, count_in
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import Watermark
 from agent.runtime.worker import SELF, Worker
@@ -210,7 +210,7 @@ class Operator:
             self._insert_batch(self._still_open(batch))
 
     def _insert_batch(self, batch: Batch) -> None:
-        self._count(batch.counted)
+        count_in(self._counted, batch.counted)
         if self.function.lacks_rows:
             self._lacking.update(batch.counted)
         for events in self.function.joined(batch.events):
@@ -219,10 +219,10 @@ class Operator:
                 self._store.insert(selected)
             if not self.function.aggregates:
                 matched = selected.group_by("pane").agg(pl.len()).iter_rows()
-                self._count({pane: Counts(matched=rows) for pane, rows in matched})
+                count_in(self._counted, {pane: Counts(matched=rows) for pane, rows in matched})
             if "@dropped" in events.columns:
                 dropped = events.group_by("pane").agg(pl.col("@dropped").sum()).iter_rows()
-                self._count({pane: Counts(dropped=rows) for pane, rows in dropped})
+                count_in(self._counted, {pane: Counts(dropped=rows) for pane, rows in dropped})
 
     def _still_open(self, batch: Batch) -> Batch:
         """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
@@ -234,11 +234,6 @@ class Operator:
         for worker in self.workers:
             worker.count_late(passed)
         return batch.after(self.closed) if oldest <= self.closed else batch
-
-    def _count(self, counted: Counted) -> None:
-        for pane, counts in counted.items():
-            known = self._counted.get(pane)
-            self._counted[pane] = counts if known is None else known.plus(counts)
 
     def newest_pane(self) -> int | None:
         """The newest pane that it has counted anything in and that is not sealed for all."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 import polars as pl
@@ -113,11 +114,21 @@ def runs_upto(pane: int, runs: Iterable[Run]) -> list[Run]:
     return [run.within(run.after, pane) for run in runs if run.after < pane]
 
 
-def add_counted(frames: Iterable[Counted]) -> Counted:
+def add_counted(every: Iterable[Counted]) -> Counted:
     """Sums counts by pane, in pane order. O(panes · log)."""
     summed: Counted = {}
-    for counted in frames:
-        for pane, counts in counted.items():
-            known = summed.get(pane)
-            summed[pane] = counts if known is None else known.plus(counts)
+    for counted in every:
+        count_in(summed, counted)
     return dict(sorted(summed.items()))
+
+
+def count_in(summed: Counted, counted: Counted) -> None:
+    """Adds what was counted of some panes. O(panes)."""
+    for pane, counts in counted.items():
+        known = summed.get(pane)
+        summed[pane] = counts if known is None else known.plus(counts)
+
+
+def total(counted: Iterable[Counts]) -> Counts:
+    """Of several panes, or parts of one, together."""
+    return reduce(Counts.plus, counted, Counts())

@@ -13,6 +13,8 @@ from program_fleet import ProgramFleet
 from agent import Agent
 from agent.parsing import Parsed
 from agent.programs import calls
+from agent.runtime.driven_intake import DrivenIntake
+from agent.runtime.panes import Counts, Run
 from agent.runtime.patience import PATIENCE_S
 
 BATCHES = """
@@ -108,6 +110,24 @@ def test_code_that_drives_itself_can_map_events_too(fleet: ProgramFleet) -> None
     first = [{"length": 1, "n": 4, "at": WALL_MS + 5}, {"length": 2, "n": 2, "at": WALL_MS + 5}, own]
     assert rows(fleet) == [first, [{"length": 3, "n": 1, "at": WALL_MS + 7}, own]]
     assert [result.contributors for result in fleet.results] == [2, 2]
+
+
+@pytest.mark.parametrize("panes", [[], [0], [0, 1]])
+def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
+    fleet: ProgramFleet, panes: list[int]
+) -> None:
+    """That counts events twice, which is its own affair: no agent ends of it."""
+    key = fleet.submit_code(BATCHES + "\n        def on_recv(self, node, paos):\n            pass\n")
+    part = next(part for agent in fleet.agents for part in agent._parts if part.app_id == key and part.master)
+    assert part.intake is not None
+    assert part.versions is not None
+    state = part.versions.newest.function.nothing
+    run = Run(WALL_MS, WALL_MS + 1, 2, state, {WALL_MS + pane: Counts(events=3) for pane in panes})
+    part._hear(7, run)
+    ((_, token),) = part.paos.received()
+    assert isinstance(part.intake, DrivenIntake)
+    assert part.intake.send(token, WALL_MS + 50, fleet.wall_ms) is None
+    assert [run.counted[WALL_MS + 50].events for run in part.intake.fresh(0)] == [3 * len(panes)]
 
 
 @pytest.mark.parametrize("drives", [True, False])
