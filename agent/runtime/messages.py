@@ -167,7 +167,7 @@ class Snapshot(Message, frozen=True, tag=True):
 
     @property
     def size(self) -> int:
-        """About so many bytes."""
+        """So many bytes at most, but for a few."""
         return len(self.state) + COUNTS_BYTES * len(self.counted)
 
 

@@ -39,8 +39,8 @@ class Counts(NamedTuple):
 
 Counted = dict[int, Counts]
 """By pane."""
-COUNTS_BYTES = 32
-"""About what the counts of a pane take on their way."""
+COUNTS_BYTES = 64
+"""What a pane and its counts take at most on their way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from agent.runtime.feeds_wanted import Feed, WantedFeeds
 from agent.runtime.function import JobFunction
 from agent.runtime.intake import columns_of
 from agent.runtime.jobs import JobPart
-from agent.runtime.messages import CODEC, Announce, Enrolled, Snapshot
+from agent.runtime.messages import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.operators import Operators
 from agent.runtime.other_groups import OtherGroups
 from agent.runtime.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
@@ -255,6 +255,14 @@ def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.
     root = Root()
     message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)}))
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)
+
+
+def test_a_run_with_more_panes_than_a_message_may_have_goes_without_content() -> None:
+    """Else its parent could not read it, and it would be sent for ever."""
+    root = Root()
+    panes = dict.fromkeys(range(PANES_COUNTED_MAX + 1), Counts(5))
+    message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), panes))
+    assert (message.contributors, message.counted) == (b"", [])
 
 
 @pytest.mark.parametrize("field", ["after", "upto"])
