@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from query import planning
 from query.limits import GROUPS_DEFAULT
+from query.planning import planned
 from query.rewrite import RULES, rewrite
+from query.scope import Known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,5 +53,5 @@ def analyze_with_rules(
     rules: Sequence[Rule] = RULES,
 ) -> Rewriting:
     """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
-    written = planning.analyze(query, catalog, tables, max_groups=max_groups, beyond_groups=beyond_groups)
-    return rewrite(written, rules)
+    written = planned(query, Known(catalog, tables))
+    return rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)

@@ -11,29 +11,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanKey:
-    """One GROUP BY expression under the name it has from the events to the result: k0, k1 ..."""
-
+class _Named:
     name: str
     expression: Expression
 
     @property
     def type(self) -> str:
-        """The type of the key's values."""
+        """The type of its values."""
         return self.expression.type
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class PlanKey(_Named):
+    """One GROUP BY expression under the name it has from the events to the result: k0, k1 ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(_Named):
     """What one or more aggregates read of each event: x0, x1 ..."""
 
-    name: str
-    expression: Expression
 
-    @property
-    def type(self) -> str:
-        """The type of the argument's values."""
-        return self.expression.type
+@dataclass(frozen=True, slots=True)
+class Output(_Named):
+    """One column of the result under the name people see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,6 @@ class PlanAggregate:
     argument: str | None
     type: str
     parameters: Parameters = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of the result under the name people see."""
-
-    name: str
-    expression: Expression
-
-    @property
-    def type(self) -> str:
-        """The type of the column's values."""
-        return self.expression.type
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from query import ast
 from query.analysis import Analysis
 from query.errors import QueryError
-from query.limits import GROUPS_DEFAULT, STREAMS_CHARACTERS_MAX
+from query.limits import STREAMS_CHARACTERS_MAX
 from query.scope import Known, Scope, joined_source, sources_of
 from query.subqueries import resolved, rows_of
 from query.unions import Union
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from query.plan import Plan
-    from query.types import Schema
-    from query.wire import BeyondGroups
 
 
-def analyze(
-    query: ast.Query,
-    catalog: Mapping[str, Schema],
-    tables: Mapping[str, Schema] = MappingProxyType({}),
-    *,
-    max_groups: int = GROUPS_DEFAULT,
-    beyond_groups: BeyondGroups = "other",
-) -> Plan:
-    """The plan of a query over the streams of a catalog; raises QueryError for what cannot be run.
-
-    `tables`: what is known of the rows of look-up tables; of others it is nothing.
-
-    Each window keeps `max_groups` groups, from 1 to GROUPS_MAX; what is beyond is one group, OTHER, or an error.
-
-    >>> from query import Schema, parse
-    >>> analyze(parse("SELECT SUM(hits) FROM web"), {"web": Schema({}, open=True)}).columns
-    (Column(name='hits', path=('hits',), type='number'),)
-    """
-    known = Known(catalog, tables)
+def planned(query: ast.Query, known: Known) -> Plan:
+    """The plan of a query as it is written; raises QueryError for what cannot be run."""
     plan = _planned(resolved(query, known), known)
     if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
         hint = 'a pattern names several, as in FROM "web-*"'
         message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
         raise QueryError(message, query.text, query.source.span, hint=hint)
-    return replace(plan, max_groups=max_groups, beyond_groups=beyond_groups)
+    return plan
 
 
 def _planned(query: ast.Query, known: Known) -> Plan:
