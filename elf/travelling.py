@@ -19,7 +19,7 @@ def travelling(plan: query.Plan) -> list[str]:
     fixed = sum(_BYTES.get(type(dtype), 8) for dtype in schema.values() if not isinstance(dtype, _OF_ANY_LENGTH))
     texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in schema.values())
     more = f" and {texts} of any length" if texts else ""
-    every = "each window" if plan.window_ms else "the whole"
+    every = f"each {plan.interval}" if plan.interval else "the whole"
     if plan.kind == "rows":
         return [f"of {every}, from each agent and combined: {fixed} bytes{more} a row, at most {plan.limit:,} rows"]
     groups = f"at most {plan.max_groups:,} groups and OTHER" if plan.keys else "one group"

@@ -18,7 +18,8 @@ from query.rewrite.expressions import event_expressions
 from query.sharing import shared_calls
 from query.timestamps import format_timestamp
 from query.where import cheap_and_costly
-from query.window_text import publishing_steps, windows_text
+from query.window_text import making_steps, publishing_step, windows_text
+from query.windows import tumbling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,9 +94,10 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
         ),
         roots=_root_steps(plan),
         master=(
+            *making_steps(plan.windowing),
             *_shown_steps(plan, shown, groups, order),
             *_outer_steps(plan),
-            *publishing_steps(plan.windowing),
+            publishing_step(plan.windowing),
         ),
         rules=tuple(rule.says for rule in rules),
     )
@@ -115,7 +117,9 @@ def _outer_steps(plan: Plan) -> Iterator[str]:
     """What is computed over the rows of a sub-query."""
     if plan.outer is None:
         return
-    above = explain(plan.outer)
+    # Its panes are the windows of the sub-query.
+    panes = plan.outer.pane_ms
+    above = explain(replace(plan.outer, windowing=None if panes is None else tumbling(panes)))
     *steps, _ = above.master
     yield "over these rows: " + "; ".join((*above.agent[1:], *steps, *notes(plan.outer, aggregate_texts(plan.outer))))
 
@@ -192,7 +196,7 @@ def _sharing_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
 
 
 def _aggregate_steps(plan: Plan, keys: tuple[str, ...], aggregates: tuple[str, ...]) -> tuple[str, str]:
-    groups = _listed((*(["window"] if plan.window_ms else []), *keys))
+    groups = _listed((*([plan.interval] if plan.interval else []), *keys))
     per = f" per {groups}" if groups else ""
     return (
         f"aggregate{per}: {', '.join(aggregates) or 'nothing but the keys'}",
@@ -203,7 +207,7 @@ def _aggregate_steps(plan: Plan, keys: tuple[str, ...], aggregates: tuple[str, .
 def _limit_steps(plan: Plan) -> tuple[str, ...]:
     if not plan.keys:
         return ()
-    of = "of each window, all others" if plan.window_ms else "and all others"
+    of = f"of each {plan.interval}, all others" if plan.interval else "and all others"
     more = " (an error: the job ends)" if plan.beyond_groups == "error" else ""
     return (f"keep {plan.max_groups:,} groups {of} as one, OTHER{more}",)
 
@@ -220,7 +224,7 @@ def _root_steps(plan: Plan) -> tuple[str, ...]:
 
 
 def _rows_steps(plan: Plan, order: list[str]) -> tuple[str, str]:
-    most = f"the first {plan.limit} events{' of each window' if plan.window_ms else ''}"
+    most = f"the first {plan.limit} events{f' of each {plan.interval}' if plan.interval else ''}"
     by = f"by {', '.join(order)}" if order else "by time"
     return f"keep {most} {by}", f"keep {most} of all agents below"
 

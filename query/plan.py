@@ -106,6 +106,13 @@ class Plan:
         return None if self.windowing is None else self.windowing.size_ms
 
     @property
+    def interval(self) -> str:
+        """What agents cut events into, as people call it: a window, or a pane of windows that have several; or ""."""
+        if self.windowing is None:
+            return ""
+        return "window" if self.windowing.is_of_panes else "pane"
+
+    @property
     def pane_ms(self) -> int | None:
         """The length of the panes that its windows are made of."""
         return None if self.windowing is None else self.windowing.pane_ms

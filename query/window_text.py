@@ -30,16 +30,20 @@ def windows_text(windowing: Windowing | None) -> str:
     return ", ".join(parts)
 
 
-def publishing_steps(windowing: Windowing | None) -> tuple[str, ...]:
-    """What the master does with panes, and then."""
+def making_steps(windowing: Windowing | None) -> tuple[str, ...]:
+    """What the master does with panes first."""
+    if windowing is None or windowing.is_of_panes:
+        return ()
+    return ("make windows of panes" if windowing.session is None else "make sessions of panes",)
+
+
+def publishing_step(windowing: Windowing | None) -> str:
+    """What it does at last."""
     if windowing is None:
-        return ("publish one result",)
-    if windowing.is_of_panes:
-        return ("publish each window",)
+        return "publish one result"
     if windowing.session is not None:
-        return ("make sessions of panes", "publish sessions once they are over")
-    changes = ("publish each window after each of its panes",) if windowing.changes else ("publish each window",)
-    return ("make windows of panes", *changes)
+        return "publish sessions once they are over"
+    return "publish each window after each of its panes" if windowing.changes else "publish each window"
 
 
 def duration(milliseconds: int) -> str:

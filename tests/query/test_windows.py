@@ -149,3 +149,32 @@ def test_hostile_windows_are_no_plan(windows):
 def test_words_of_windows_can_still_be_names():
     text = "SELECT COUNT(*) AS final, MAX(n) size, MIN(n) AS session FROM web GROUP BY every"
     assert query.format_query(query.parse(text)).endswith("GROUP BY every")
+
+
+@pytest.mark.parametrize(
+    ("clause", "agent", "master"),
+    [
+        ("WINDOWING 2 MINUTES", "aggregate per window and path: COUNT(*)", ("SELECT path", "publish each window")),
+        (
+            "WINDOWING 2 MINUTES EVERY 1 MINUTE",
+            "aggregate per pane and path: COUNT(*)",
+            ("make windows of panes", "SELECT path", "publish each window"),
+        ),
+        (
+            "WINDOWING SESSION 1 MINUTE",
+            "aggregate per pane and path: COUNT(*)",
+            ("make sessions of panes", "SELECT path", "publish sessions once they are over"),
+        ),
+    ],
+)
+def test_explain_says_where_panes_are_counted_and_windows_made(clause, agent, master):
+    explained = query.explain(plan(clause, "SELECT path FROM web GROUP BY path HAVING COUNT(*) > 0"))
+    assert explained.agent[-1] == agent
+    steps = tuple(step for step in explained.master if not step.startswith("keep groups"))
+    assert steps == master
+
+
+def test_explain_says_that_a_query_around_reads_windows_and_no_panes():
+    inner = "SELECT MAX(n) FROM (SELECT path, COUNT(*) AS n FROM web GROUP BY path) AS t"
+    explained = query.explain(plan("WINDOWING 2 MINUTES EVERY 1 MINUTE", inner))
+    assert explained.master[2] == "over these rows: aggregate per window: MAX(n); SELECT MAX(n)"
