@@ -11,11 +11,11 @@ import query
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
 from agent.daemon.pump import Pump
-from agent.feeding.stream_sample import merged, sample
+from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
 from agent.runtime.notices import StreamAsked, StreamSurveyed
 from agent.runtime.post import FLEET_GROUP
-from agent.runtime.survey_messages import COLUMNS_MAX, Seen, SeenColumn
+from agent.runtime.survey_messages import Seen
 
 WAITING_MAX = 16
 """Questions that wait until those before them are answered; more are left without an answer."""
@@ -46,9 +46,9 @@ class StreamWitness:
     def _seen(self, asked: StreamAsked) -> Seen:
         streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
         samples = [sample(stream) for stream in streams]
-        columns = _united(column for found, _ in samples for column in found)
+        columns = united(column for found, _ in samples for column in found)
         is_open = any(is_open for _, is_open in samples)
-        return Seen(FLEET_GROUP, asked.question, bool(streams), columns[:COLUMNS_MAX], is_open)
+        return Seen(FLEET_GROUP, asked.question, bool(streams), columns, is_open)
 
 
 def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:
@@ -59,20 +59,8 @@ def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.R
         answered = f"none of the {len(found.answers)} agents that have answered has it"
         silent = f"; {found.silent} have not" if found.silent else ""
         return control.Refused("usage", f"there is no stream {stream}: {answered}{silent}")
-    by_name: dict[str, list[SeenColumn]] = {}
-    for answer in having:
-        for column in answer.columns:
-            if column.name in by_name or len(by_name) < COLUMNS_MAX:
-                by_name.setdefault(column.name, []).append(column)
     columns = []
-    for name, seen in sorted(by_name.items()):
+    for name, seen in sorted(by_name(column for answer in having for column in answer.columns).items()):
         whole = merged(seen)
         columns.append(control.SurveyedColumn(name, whole.type, len(seen), whole.example))
     return control.Surveyed(stream, columns, any(answer.open for answer in having), len(having), asked, found.silent)
-
-
-def _united(columns: Iterable[SeenColumn]) -> list[SeenColumn]:
-    by_name: dict[str, list[SeenColumn]] = {}
-    for column in columns:
-        by_name.setdefault(column.name, []).append(column)
-    return [merged(seen) for seen in by_name.values()]

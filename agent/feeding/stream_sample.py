@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import polars as pl
@@ -27,7 +27,7 @@ _TYPES: dict[pl.DataType, ColumnType] = {
 def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
     """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
     files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
-    found: dict[str, SeenColumn] = {}
+    found: list[SeenColumn] = []
     is_open = False
     for file in files[:FILES_MAX]:
         try:
@@ -36,15 +36,26 @@ def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
         except SourceError:
             continue
         is_open |= schema(form)[1]
-        for column in _columns(form, head, file.path):
-            before = found.get(column.name)
-            found[column.name] = column if before is None else merged((before, column))
-    return list(found.values())[:COLUMNS_MAX], is_open or not found
+        found += _columns(form, head, file.path)
+    return united(found), is_open or not found
 
 
-def merged(columns: Iterable[SeenColumn]) -> SeenColumn:
+def united(columns: Iterable[SeenColumn]) -> list[SeenColumn]:
+    """Each column once, in the order of their first appearance; at most COLUMNS_MAX."""
+    return [merged(seen) for seen in by_name(columns).values()]
+
+
+def by_name(columns: Iterable[SeenColumn]) -> dict[str, list[SeenColumn]]:
+    """What has been seen of each column; of at most COLUMNS_MAX."""
+    found: dict[str, list[SeenColumn]] = {}
+    for column in columns:
+        if column.name in found or len(found) < COLUMNS_MAX:
+            found.setdefault(column.name, []).append(column)
+    return found
+
+
+def merged(every: Sequence[SeenColumn]) -> SeenColumn:
     """One column as several have seen it: a type they agree on, and an example of one of them."""
-    every = list(columns)
     types = {column.type for column in every}
     kind: ColumnType = "any"
     if len(types) == 1:
