@@ -48,13 +48,13 @@ def references(expression: Expression) -> Iterator[Reference]:
             pending.extend(reversed(node.operands))
 
 
-def operators(expression: Expression) -> Iterator[str]:
-    """The operator of every operation in an expression."""
+def calls(expression: Expression) -> Iterator[Call]:
+    """Every operation in an expression, in no order, repeated as often as it is there."""
     pending = [expression]
     while pending:
         node = pending.pop()
         if isinstance(node, Call):
-            yield node.operator
+            yield node
             pending.extend(node.operands)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from query.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
 from query.ast import App
-from query.expression import encode_expression, operators
+from query.expression import calls, encode_expression
 from query.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
 from query.operations import is_new
 from query.plan_parts import Argument, Output, PlanAggregate, PlanKey, PlanOrder
@@ -196,7 +196,7 @@ class Plan:
             expressions += [part.expression for part in parts]
         new = self.having is not None or any(key.nulls_first for key in self.order)
         new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
-        if new or any(is_new(operator) for expression in expressions for operator in operators(expression)):
+        if new or any(is_new(call.operator) for expression in expressions for call in calls(expression)):
             return WIRE_VERSION_OF_FUNCTIONS
         return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 

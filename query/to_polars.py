@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import polars as pl
 
 from query.aggregates import AGGREGATES
-from query.expression import Call, Reference
+from query.expression import Reference, calls
 from query.ordering import directions, order_columns, plain_types, row_order, sort_columns
 from query.rewrite.expressions import event_expressions
 from query.sharing import shared_calls
@@ -159,15 +159,9 @@ def _within(value: Value, within: tuple[float, float] | None) -> Value:
 
 def _calculated_with(plan: Plan) -> frozenset[str]:
     """The columns that arithmetic is done on."""
-    found: set[str] = set()
-    pending = list(event_expressions(plan))
-    while pending:
-        expression = pending.pop()
-        if isinstance(expression, Call):
-            if expression.operator in _CALCULATING:
-                found.update(operand.name for operand in expression.operands if isinstance(operand, Reference))
-            pending.extend(expression.operands)
-    return frozenset(found)
+    every = (call for expression in event_expressions(plan) for call in calls(expression))
+    operands = (operand for call in every if call.operator in _CALCULATING for operand in call.operands)
+    return frozenset(operand.name for operand in operands if isinstance(operand, Reference))
 
 
 def _stored_type(type_: str) -> str:
