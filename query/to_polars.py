@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _COMPILED_MAX = 256
 # Of integers up to this size any product of two, and any sum of those within reason, fits 64 bits; of doubles, is
-# finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above.
+# finite. Beside it the bits of that number: those of negative numbers, NaN and what is infinite are above, or negative.
 _MOST: dict[pl.DataType, tuple[float, int]] = {pl.Int64(): (2**31, 2**31), pl.Float64(): (2.0**100, (1023 + 100) << 52)}
 # The dtype of a needed column, and the range that its numbers are known to lie in, if that is of use.
 _Physical: TypeAlias = tuple[pl.DataType, tuple[float, float] | None]
@@ -87,14 +87,20 @@ class EventStage:
         looked_at = [name for name in dtypes if name in self._calculated and dtypes[name] in _MOST]
         ranges = {}
         if looked_at:
-            bits = frame.select(pl.col(looked_at).reinterpret(dtype=pl.UInt64).max()).row(0)
+            bits = frame.select(_bits(name, dtypes[name]) for name in looked_at).row(0)
             ranges = {name: _range(frame[name], most) for name, most in zip(looked_at, bits, strict=True)}
         return tuple((dtype, ranges.get(name)) for name, dtype in dtypes.items())
 
 
+def _bits(name: str, dtype: pl.DataType) -> pl.Expr:
+    """A number that no value's bits are above; of integers all bits together, which is found sooner than the most."""
+    numbers = pl.col(name)
+    return numbers.bitwise_or() if dtype == pl.Int64 else numbers.reinterpret(dtype=pl.UInt64).max()
+
+
 def _range(numbers: pl.Series, bits: int | None) -> tuple[float, float] | None:
     most, bits_most = _MOST[numbers.dtype]
-    if bits is None or bits <= bits_most:
+    if bits is None or 0 <= bits <= bits_most:
         return 0, 0 if bits is None else most
     low, high, total = numbers.min(), numbers.max(), numbers.sum()
     assert isinstance(low, int | float)

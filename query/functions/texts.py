@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from query.timestamps import SHOWN_MAX, SHOWN_MIN
-from query.values import NULL, Value
+from query.values import DTYPES, NULL, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from query.arithmetic import Bind
 
 _TRUE = ["true", "t", "yes", "y", "1"]
@@ -31,9 +34,9 @@ def cast(operator: str, value: Value, type_: str, bind: Bind) -> Value:
     if operator == "to_boolean":
         return Value(_boolean(value), "boolean", level=value.level)
     if operator == "to_integer":
-        return Value(_integer(value), "integer", level=value.level)
+        return _integer(value, bind)
     if operator == "to_number":
-        return Value(_number(value), "double", level=value.level)
+        return _number(value, bind)
     if type_ == "timestamp":
         return value
     return Value(_time(value.expression), "integer", level=value.level) if value.kind == "string" else NULL
@@ -74,23 +77,26 @@ def _boolean(value: Value) -> pl.Expr:
     return expression != 0
 
 
-def _integer(value: Value) -> pl.Expr:
-    expression = value.expression
-    if value.kind == "string":
-        return expression.map_batches(_integers, return_dtype=pl.Int64, is_elementwise=True)
-    return expression.cast(pl.Int64, strict=False)
+def _integer(value: Value, bind: Bind) -> Value:
+    whole = Value(value.expression.cast(pl.Int64, strict=False), "integer", level=value.level)
+    return _completed(whole, value, _integers, bind) if value.kind == "string" else whole
 
 
-def _number(value: Value) -> pl.Expr:
-    expression = value.expression
-    if value.kind == "string":
-        return expression.map_batches(_numbers, return_dtype=pl.Float64, is_elementwise=True)
-    return expression.cast(pl.Float64)
+def _number(value: Value, bind: Bind) -> Value:
+    number = Value(value.expression.cast(pl.Float64, strict=False), "double", level=value.level)
+    return _completed(number, value, _numbers, bind) if value.kind == "string" else number
 
 
-def _integers(texts: pl.Series) -> pl.Series:
-    """Whole numbers as they are mostly written; those with blanks or a fraction take longer."""
-    whole = texts.cast(pl.Int64, strict=False)
+def _completed(cast: Value, text: Value, complete: Callable[[Sequence[pl.Series]], pl.Series], bind: Bind) -> Value:
+    """What the engine casts in several threads, in a column of its own, and what it does not know, in one."""
+    known = bind(cast)
+    dtype = DTYPES[cast.kind]
+    return replace(known, expression=pl.map_batches([known.expression, text.expression], complete, dtype), simple=False)
+
+
+def _integers(known: Sequence[pl.Series]) -> pl.Series:
+    """Of texts and what a cast made of them: those with blanks or a fraction it does not know."""
+    whole, texts = known
     if whole.null_count() == texts.null_count():
         return whole
     others = (whole.is_null() & texts.is_not_null()).arg_true()
@@ -99,8 +105,9 @@ def _integers(texts: pl.Series) -> pl.Series:
     return whole.scatter(others, exact.zip_with(exact.is_not_null(), cut.cast(pl.Int64, strict=False)))
 
 
-def _numbers(texts: pl.Series) -> pl.Series:
-    numbers = texts.cast(pl.Float64, strict=False)
+def _numbers(known: Sequence[pl.Series]) -> pl.Series:
+    """Of texts and what a cast made of them: those with blanks it does not know."""
+    numbers, texts = known
     if numbers.null_count() > texts.null_count():
         others = (numbers.is_null() & texts.is_not_null()).arg_true()
         numbers = numbers.scatter(others, texts[others].str.strip_chars().cast(pl.Float64, strict=False))
