@@ -14,8 +14,9 @@ demo: $(READY)
 	@$(BIN)/elf demo
 
 test: $(READY_TO_TEST)
-	@$(BIN)/python -m pytest -m "not slow and not live and not net" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "not slow and live and not net"
+	@$(BIN)/python -m pytest -m "not slow and not live and not net and not spark" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow and live and not net and not spark"
+	@$(BIN)/python -m pytest -m "spark and not slow"
 
 test-net: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m net

@@ -16,6 +16,7 @@ from elf.terminal import prepare_streams, printable, tell
 COMMANDS = (
     "agent",
     "ask",
+    "batch",
     "ca",
     "completion",
     "config",

@@ -1,0 +1,30 @@
+"""What the verbs of `elf batch` have in common."""
+
+from __future__ import annotations
+
+import click
+
+from agent.parsing import parse_time
+from elf.batch.session import LOCAL
+from elf.errors import UsageError
+
+archives_option = click.option(
+    "--archive", "archives", metavar="URI", multiple=True, required=True,
+    help="An archive, or a directory of archives: a path, or a URI that Hadoop reads (hdfs://...). May be repeated.",
+)  # fmt: skip
+master_option = click.option(
+    "--master", metavar="MASTER", default=LOCAL, show_default=True,
+    help="Where Spark runs: in this process, or spark://HOST:PORT, yarn, k8s://HOST:PORT.",
+)  # fmt: skip
+from_option = click.option("--from", "since", metavar="TIME", help="Only events from this time on.")
+to_option = click.option("--to", "until", metavar="TIME", help="Only events before this time.")
+
+
+def moment(option: str, text: str | None) -> int | None:
+    """A time that an option gives, in epoch ms. Raises UsageError for what is no time."""
+    if text is None:
+        return None
+    found = parse_time(text)
+    if found is None:
+        raise UsageError(f"{option} {text!r} is no time: write it like 2015-05-17T10:00:00Z")
+    return found
