@@ -95,7 +95,7 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
     if kind not in accepted:
         return None
     if kind is list or kind is dict:
-        return _canonical(value)
+        return canonical_json(value)
     if kind is int and not -(1 << 63) <= value < 1 << 63:
         return _double(value) if float in accepted else None
     if kind is float and not math.isfinite(value):
@@ -103,7 +103,7 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
     return value
 
 
-def _canonical(value: Any) -> str | None:
+def canonical_json(value: Any) -> str | None:
     """JSON text with sorted keys; None if it holds a number beyond a double or is nested too deeply."""
     try:
         text = msgspec.json.encode(value, order="sorted").decode()

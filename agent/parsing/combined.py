@@ -99,17 +99,29 @@ class CombinedParser:
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:  # noqa: ARG002 (every line has its time)
         """See `Parser`. Blank lines are nothing."""
-        lines = _lines(block.data)
+        frame, malformed = self.read_lines(block.data)[:2]
+        return parsed(frame[TIME], self.typed(frame), len(malformed))
+
+    def read_lines(self, data: bytes) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
+        """Times and texts of the events, which lines are malformed, and on which line each event is."""
+        lines = _lines(data)
         frame, is_regular = self._read_regular(lines)
-        malformed = 0
+        rows, malformed = is_regular.arg_true(), pl.Series([], dtype=pl.UInt32)
         if frame.height < len(lines):
-            matched, malformed = self._match(lines.filter(~is_regular))
+            others = (~is_regular).arg_true()
+            matched, is_matched, is_blank = self._match(lines.gather(others))
             frame = frame.vstack(matched)
+            rows = rows.append(others.filter(is_matched))
+            malformed = others.filter(~is_matched & ~is_blank)
         texts = pl.col(pl.String)
         frame = frame.with_columns(pl.when(texts.is_in(["-", ""]).not_()).then(texts))
         if self._needs_parts:
             frame = frame.hstack(_request_parts(frame["request"]))
-        return parsed(frame[TIME], [_column(frame, column) for column in self._columns], malformed)
+        return frame, malformed, rows
+
+    def typed(self, frame: pl.DataFrame) -> list[Column]:
+        """The wanted columns of events that `read_lines` has read."""
+        return [_column(frame, column) for column in self._columns]
 
     def _read_regular(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series]:
         """Time and needed texts of the lines that split at quotes and spaces, and which lines those are."""
@@ -128,14 +140,13 @@ class CombinedParser:
         frame = read.select(times.alias(TIME), *self._texts)
         return (frame if is_regular.all() else frame.filter(is_regular)), is_regular
 
-    def _match(self, lines: pl.Series) -> tuple[pl.DataFrame, int]:
-        """Time and needed texts of the lines that fit the pattern, and how many do not."""
+    def _match(self, lines: pl.Series) -> tuple[pl.DataFrame, pl.Series, pl.Series]:
+        """Time and needed texts of the lines that fit the pattern, which those are, and which are blank."""
         lines = lines.str.strip_chars_start("\0")
         groups = lines.str.extract_groups(_PATTERN).struct.unnest()
         frame = groups.select(parse_times(groups["time"]).alias(TIME), *self._texts)
-        frame = frame.filter(frame[TIME].is_not_null())
-        blank = int((lines.str.strip_chars() == "").sum())
-        return frame, len(lines) - frame.height - blank
+        is_event = frame[TIME].is_not_null()
+        return frame.filter(is_event), is_event, lines.str.strip_chars() == ""
 
 
 def _lines(data: bytes) -> pl.Series:

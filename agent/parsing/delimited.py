@@ -37,26 +37,51 @@ class DelimitedParser:
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:
         """See `Parser`. The file's first record is its header."""
-        data = block.data
-        if block.origin.offset == 0:
-            data = data[header_record(data, self._separator).end :]
-        odd = list(irregular_records(data, LINE_BYTES_MAX)) if self._is_quoted else []
-        malformed = sum(record.fields is None for record in odd)
-        texts, refused = self._read(_without(data, odd))
-        if len(odd) > malformed:
-            texts = texts.vstack(self._frame([record.fields for record in odd if record.fields is not None]))
+        rows = block.data[self.header_end(block) :]
+        odd = self.odd_records(rows)
+        texts, refused = self.read_rows(rows, odd)
+        malformed = len(refused) + sum(record.fields is None for record in odd)
+        columns = [self._column(texts, column) for column in self._columns]
+        return parsed(self.times(texts, arrival_ms), columns, malformed)
+
+    def header_end(self, block: Block) -> int:
+        """Where the rows of a block begin."""
+        return header_record(block.data, self._separator).end if block.origin.offset == 0 else 0
+
+    def odd_records(self, rows: bytes) -> list[Record]:
+        """The records that are not one line with its quotes in place."""
+        return list(irregular_records(rows, LINE_BYTES_MAX)) if self._is_quoted else []
+
+    def read_rows(self, rows: bytes, odd: Sequence[Record]) -> tuple[pl.DataFrame, list[int]]:
+        """The needed columns: first of the lines that are not blank, then of the odd records that are whole.
+
+        Of those lines, some may be refused: they are named by their numbers, and not in the columns.
+        """
+        texts, refused = self._read(_without(rows, odd))
+        whole = [record.fields for record in odd if record.fields is not None]
+        if whole:
+            texts = texts.vstack(self._frame(whole))
         if self._is_quoted:
             texts = texts.with_columns(pl.when(pl.all() != "").then(pl.all()))
-        columns = [self._column(texts, column) for column in self._columns]
-        return parsed(self._times(texts, arrival_ms), columns, malformed + refused)
+        return texts, refused
 
-    def _read(self, data: bytes) -> tuple[pl.DataFrame, int]:
-        """The needed columns of whole lines whose quotes are in place, and how many lines were refused."""
+    def texts_of(self, texts: pl.DataFrame, name: str) -> pl.Series:
+        """One of the needed columns as it was read."""
+        return texts[str(self._positions[name])]
+
+    def times(self, texts: pl.DataFrame, arrival_ms: int) -> pl.Series:
+        """Int64 times of the rows; NULL where there is no usable one."""
+        if self._time_field is None:
+            return same_times(arrival_ms, texts.height)
+        return times_of(self._column(texts, SourceColumn("", (self._time_field,), "string")))
+
+    def _read(self, data: bytes) -> tuple[pl.DataFrame, list[int]]:
+        """The needed columns of whole lines whose quotes are in place, and which lines were refused."""
         data, count = _without_blank_lines(data)
         frame = self._read_csv(data, count)
         if frame is None:
             frame = self._read_csv(data.decode("utf-8", "replace").encode(), count)
-        return self._read_singly(data) if frame is None else (frame, 0)
+        return self._read_singly(data) if frame is None else (frame, [])
 
     def _read_csv(self, data: bytes, count: int) -> pl.DataFrame | None:
         """The needed columns of `count` lines; None if Polars' reader refuses them or sees another number."""
@@ -73,11 +98,11 @@ class DelimitedParser:
             return None
         return frame if frame.height == count else None
 
-    def _read_singly(self, data: bytes) -> tuple[pl.DataFrame, int]:
+    def _read_singly(self, data: bytes) -> tuple[pl.DataFrame, list[int]]:
         lines = data.removesuffix(b"\n").split(b"\n")
         rows = [_fields(line, self._separator) for line in lines]
         good = [row for row in rows if row is not None]
-        return self._frame(good), len(lines) - len(good)
+        return self._frame(good), [index for index, row in enumerate(rows) if row is None]
 
     def _frame(self, rows: Sequence[Sequence[bytes]]) -> pl.DataFrame:
         """The needed columns of records that were read one by one."""
@@ -92,11 +117,6 @@ class DelimitedParser:
         if index is None:
             return null_column(column.name, texts.height)
         return column_of_texts(column.name, column.type, texts[str(index)])
-
-    def _times(self, texts: pl.DataFrame, arrival_ms: int) -> pl.Series:
-        if self._time_field is None:
-            return same_times(arrival_ms, texts.height)
-        return times_of(self._column(texts, SourceColumn("", (self._time_field,), "string")))
 
 
 def header_record(data: bytes, separator: bytes) -> Record:

@@ -6,7 +6,7 @@ looks like one object. Otherwise, and after any error, the block is decoded line
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import polars as pl
 
 from agent.parsing.columns import column_of_values, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
-from agent.parsing.json_paths import DECODE_ERRORS, PathReader
+from agent.parsing.json_paths import DECODE_ERRORS, Path, PathReader
 from agent.sources import Block
 
 _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
@@ -27,7 +27,7 @@ class JsonParser:
 
     def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:
         self._columns = tuple(columns)
-        self._time_paths = _time_paths(form.time_field)
+        self._time_paths = time_paths(form.time_field)
         self._reader = PathReader([*(column.path for column in columns), *self._time_paths])
 
     def parse(self, block: Block, arrival_ms: int) -> Parsed:
@@ -35,39 +35,55 @@ class JsonParser:
         events, malformed = decode_events(self._reader, block.data)
         values = self._reader.read(events)
         columns = [column_of_values(column.name, column.type, values[column.path]) for column in self._columns]
-        return parsed(self._times(values, len(events), arrival_ms), columns, malformed)
+        times = event_times(self._time_paths, values, len(events), arrival_ms)
+        return parsed(times, columns, malformed)
 
-    def _times(self, values: dict[tuple[str, ...], list[Any]], count: int, arrival_ms: int) -> pl.Series:
-        if not self._time_paths:
-            return same_times(arrival_ms, count)
-        first, *others = (times_of(column_of_values("", "any", values[path])) for path in self._time_paths)
-        for other in others:
-            first = first.fill_null(other)
-        return first
+
+def event_times(paths: Sequence[Path], values: Mapping[Path, list[Any]], count: int, arrival_ms: int) -> pl.Series:
+    """Int64 times of events by the first of these paths that has a usable one; of arrival where there are no paths."""
+    if not paths:
+        return same_times(arrival_ms, count)
+    first, *others = (times_of(column_of_values("", "any", values[path])) for path in paths)
+    for other in others:
+        first = first.fill_null(other)
+    return first
 
 
 def decode_events(reader: PathReader, data: bytes) -> tuple[list[Any], int]:
     """The events of whole lines, as far as the reader needs them, and how many lines were none."""
+    events = decode_regular(reader, data)
+    if events is not None:
+        return events, 0
+    events, counts = decode_singly(reader, data)
+    return events, counts.count(0)
+
+
+def decode_regular(reader: PathReader, data: bytes) -> list[Any] | None:
+    """The events of lines that hold one object each; None where any holds something else, or its decoding fails."""
     try:
         events = reader.decode_lines(data)
     except DECODE_ERRORS:
-        return _decode_singly(reader, data)
-    return (events, 0) if _is_one_object_a_line(data, len(events)) else _decode_singly(reader, data)
+        return None
+    return events if _is_one_object_a_line(data, len(events)) else None
 
 
-def _decode_singly(reader: PathReader, data: bytes) -> tuple[list[Any], int]:
+def decode_singly(reader: PathReader, data: bytes) -> tuple[list[Any], list[int | None]]:
+    """The events of any lines, and how many there are on each: 0 where it is malformed, None where it is blank."""
     events: list[Any] = []
-    malformed = 0
+    counts: list[int | None] = []
     decode = reader.decode
     for line in data.split(b"\n"):
         try:
             events.append(decode(line))
+            counts.append(1)
         except DECODE_ERRORS:
             if line and not line.isspace():
                 repaired = _decode_repaired(reader, line)
                 events += repaired
-                malformed += not repaired
-    return events, malformed
+                counts.append(len(repaired))
+            else:
+                counts.append(None)
+    return events, counts
 
 
 def _decode_repaired(reader: PathReader, line: bytes) -> list[Any]:
@@ -82,7 +98,7 @@ def _decode_repaired(reader: PathReader, line: bytes) -> list[Any]:
         return []
 
 
-def _time_paths(field: str | None) -> list[tuple[str, ...]]:
+def time_paths(field: str | None) -> list[tuple[str, ...]]:
     """A time field is a key as it stands or, with dots, else a path."""
     if field is None:
         return []

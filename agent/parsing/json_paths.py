@@ -16,10 +16,14 @@ DECODE_ERRORS = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeErro
 
 
 class PathReader:
-    """Decodes JSON objects as far as the given paths need it, and reads the paths' columns from them."""
+    """Decodes JSON objects as far as the given paths need it, and reads the paths' columns from them.
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._root = _Node()
+    A strict one refuses whatever is on no path, and scalars where a path goes on, as long as all keys of the paths
+    `can_name_a_field`.
+    """
+
+    def __init__(self, paths: Iterable[Path], *, is_strict: bool = False) -> None:
+        self._root = _Node(is_strict)
         for path in paths:
             self._root.add(path)
         self._type = self._root.build()
@@ -42,31 +46,33 @@ class PathReader:
 class _Node:
     """What is wanted at one place of the objects, and below it."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_strict: bool) -> None:
+        self._is_strict = is_strict
         self._wanted = False
         self._children: dict[str, _Node] = {}
         self._struct: type[msgspec.Struct] | None = None  # None: what is here is decoded as plain values
 
     def add(self, path: Path) -> None:
         if path:
-            self._children.setdefault(path[0], _Node()).add(path[1:])
+            self._children.setdefault(path[0], _Node(self._is_strict)).add(path[1:])
         else:
             self._wanted = True
 
     def build(self) -> Any:
         """The type to decode objects at this place into."""
-        if self._wanted or not all(map(_can_name_a_field, self._children)):
+        if self._wanted or not all(map(can_name_a_field, self._children)):
             return dict[str, Any]
         fields = [(f"f{index}", child.field_type(), None) for index, child in enumerate(self._children.values())]
         names = {f"f{index}": key for index, key in enumerate(self._children)}
-        self._struct = msgspec.defstruct("Node", fields, rename=names, gc=False)
+        self._struct = msgspec.defstruct("Node", fields, rename=names, gc=False, forbid_unknown_fields=self._is_strict)
         return self._struct
 
     def field_type(self) -> Any:
-        """A type that no JSON value fails."""
+        """A type that no JSON value fails, unless it has to be an object."""
         if not self._children or self.build() == dict[str, Any]:
             return Any
-        return self._struct | str | int | float | bool | list[Any] | None
+        assert self._struct is not None
+        return self._struct | None if self._is_strict else self._struct | str | int | float | bool | list[Any] | None
 
     def read(self, nodes: list[Any], path: Path, found: dict[Path, list[Any]]) -> None:
         if self._wanted:
@@ -83,6 +89,6 @@ class _Node:
         return [field(node) if type(node) is struct else None for node in nodes]
 
 
-def _can_name_a_field(key: str) -> bool:
+def can_name_a_field(key: str) -> bool:
     """Whether a struct's field can stand for the key."""
     return not any(character in '"\\' or character < " " or "\ud800" <= character <= "\udfff" for character in key)

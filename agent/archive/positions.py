@@ -1,0 +1,28 @@
+"""How far the archived rows of a stream go, so that reading goes on right there."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class FilePosition(msgspec.Struct, frozen=True):
+    """A file up to `offset`. Device, inode and the digest of its first `fingerprint_bytes` tell it from others.
+
+    `reached_ms`: the time of its last event so far, which records that are no event are filed under.
+    """
+
+    path: str
+    device: int
+    inode: int
+    fingerprint_bytes: int
+    fingerprint: str
+    offset: int
+    file_id: int
+    reached_ms: int | None
+
+
+class StreamPositions(msgspec.Struct, frozen=True):
+    """All files of a stream that are followed. Of two, the one with the higher `sequence` is the later."""
+
+    sequence: int
+    files: list[FilePosition]
