@@ -104,12 +104,12 @@ class Agent:
         self._code = code = Code(self._programs, NoCreators())
         self._parts = Parts(
             name, node, post, self.streams, self._announcements,
-            lambda app_id, now: self._offices.advance(app_id, now), room, self._programs, code,
+            lambda app_id, now: self.offices.advance(app_id, now), room, self._programs, code,
         )  # fmt: skip
         self._installations = Installations(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
-        self._offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
+        self.offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
         self._succession = Succession(node, post, self._announcements)
         self._followings = Followings(post, self._announcements, self._notices)
         self._requests = Requests(post, self._announcements, self._notices)
@@ -120,15 +120,15 @@ class Agent:
         self._lookups = Lookups(node.peer.node_id, post, self._announcements, self.tables, self._say_unjoinable)
         self._letters = Letters(post, self._announcements, self._programs)
         self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
-        self._stages = Stages(self._offices, self._announcements, self._subscriptions)
+        self._stages = Stages(self.offices, self._announcements, self._subscriptions)
         self._acts = Acts(
-            name, post, self._programs, self._parts, self._installations, self._offices, self._letters, self._notices,
+            name, post, self._programs, self._parts, self._installations, self.offices, self._letters, self._notices,
             self._subscriptions,
         )  # fmt: skip
-        self._departure = Departure(self._parts, self._offices, self._succession, post)
+        self._departure = Departure(self._parts, self.offices, self._succession, post)
         self.surveys = Surveys(node.peer, post, self._notices)
         self._dispatch = Dispatch(
-            self._parts, self._installations, self._offices, self._succession, self._followings, self._requests,
+            self._parts, self._installations, self.offices, self._succession, self._followings, self._requests,
             self._announcements, self._acts, self._readings, self.surveys,
         )  # fmt: skip
 
@@ -274,7 +274,7 @@ class Agent:
         return self._tick_at + IDLE_TICK_S - TICK_S
 
     def _is_busy(self) -> bool:
-        jobs = len(self._parts) or self._offices.held or self._succession.jobs or self._followings.jobs
+        jobs = len(self._parts) or self.offices.held or self._succession.jobs or self._followings.jobs
         waits = not (self._requests.is_empty and self._questions.is_empty and self.surveys.is_empty)
         return bool(jobs) or waits or self._departure.has_begun
 
@@ -287,12 +287,12 @@ class Agent:
         self._notice_standstill(now)
         self._tick_at = now + TICK_S
         self._parts.tick(now)
-        self._offices.tick(now)
+        self.offices.tick(now)
         self._stages.tick(now)
         self._programs.tick(now)
         self._departure.step(now)
-        for inheritance in self._succession.tick(now, self._offices.held):
-            self._offices.inherit(inheritance, now)
+        for inheritance in self._succession.tick(now, self.offices.held):
+            self.offices.inherit(inheritance, now)
         for app_id in self._requests.tick(now):
             self._followings.drop_new(app_id)
         self._followings.tick(now)
@@ -356,7 +356,7 @@ class Agent:
                 self._parts.parent_changed(group, now)
             case PeerFailed(peer=peer) | PeerLeft(peer=peer):
                 self._succession.failed(peer, now)
-                self._offices.failed(peer, now)
+                self.offices.failed(peer, now)
             case _:
                 pass
 
@@ -370,19 +370,19 @@ class Agent:
     def refused(self) -> int:
         """Messages that were no messages, unexpected, or from the wrong sender."""
         parts = (
-            self._dispatch, self._parts, self._installations, self._offices, self._succession, self._followings,
+            self._dispatch, self._parts, self._installations, self.offices, self._succession, self._followings,
             self._questions, self._readings, self._lookups,
         )  # fmt: skip
         return sum(part.refused for part in (*parts, *self._parts))
 
     def master(self, app_id: int) -> Master | None:
         """The master of a job, if it lives here."""
-        office = self._offices.get(Id(app_id))
+        office = self.offices.get(Id(app_id))
         return office.master if office else None
 
     def on_result(self, listener: Callable[[Result], None]) -> None:
         """Calls the listener with each result of the jobs whose master will be here, as an object."""
-        self._offices.on_result = listener
+        self.offices.on_result = listener
 
     def jobs(self) -> tuple[JobListing, ...]:
         """The jobs of the fleet, as far as this agent has heard of them."""

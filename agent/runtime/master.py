@@ -9,6 +9,7 @@ import polars as pl
 
 import query
 from agent.runtime import contributors
+from agent.runtime.attendance import Attendance
 from agent.runtime.epochs import Epoch
 from agent.runtime.finished import Finished
 from agent.runtime.function import JobFunction
@@ -49,6 +50,8 @@ class Master:
         """Agents that no pane waits for."""
         self.failure: str | None = None
         """Why the job cannot go on beyond the frontier."""
+        self.attendance: dict[int, Attendance] | None = None
+        """Who is in the windows that `publish` gave last, by position; None where nobody asks for it."""
         self._ready = 0
         self._open: OpenWindows | None = None
         self._out = FIRST_PANE
@@ -149,6 +152,8 @@ class Master:
         """
         assert run.after == self.frontier, "runs reach the master in sequence"
         assert self.failure is None
+        if self.attendance is not None:
+            self.attendance = {}
         version = self.versions.at(run.upto)
         function = version.function
         others = function.others(run.state)
@@ -237,6 +242,11 @@ class Master:
     ) -> Result:
         start, size, drives = window.start_ms, window.size_ms, version.function.drives
         missing, counted = window.expected & ~window.contributors, window.counted
+        if self.attendance is not None:
+            names = (
+                tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
+            )
+            self.attendance[window.position] = Attendance(version.version, *names)
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(start) if size else None,

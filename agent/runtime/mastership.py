@@ -7,13 +7,14 @@ master would else count again what is out already, or not know who is missing (D
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from agent.programs.calls import Published
 from agent.runtime.announcing import Announcing
+from agent.runtime.attendance import Attendance
 from agent.runtime.change import Changes
 from agent.runtime.combiner import Span
 from agent.runtime.followers import Followers
@@ -42,6 +43,7 @@ from agent.runtime.programs import Programs
 from agent.runtime.replication import Replication
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
+from agent.runtime.result_records import ResultRecord, ResultRecords
 from agent.runtime.version_messages import Prepared
 from overlay import Node, Peer
 
@@ -71,13 +73,14 @@ class _Outcome:
     frontier: int
     results: tuple[tuple[int, Result], ...]
     json: tuple[tuple[int, bytes], ...]
+    attendance: Mapping[int, Attendance]
     release_at: float
 
 
 class Mastership:
     """`log` holds the last results, `replicas` is how many agents are to hold the master's descriptor.
 
-    `on_result` is called with each result as it goes out.
+    `on_result` is called with each result as it goes out, `record` with those of live jobs as lines of a log.
     """
 
     def __init__(
@@ -96,6 +99,8 @@ class Mastership:
         self.master = master
         self.part = part
         self.on_result: Callable[[Result], None] | None = None
+        self._record: Callable[[ResultRecord], None] | None = None
+        self._records = ResultRecords(master)
         self.ended: Reason | None = None
         self.followers = Followers(master, log, post, name)
         self.followers.frontier = master.out
@@ -316,15 +321,17 @@ class Mastership:
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, Result]] = []
+        attendance: dict[int, Attendance] = {}
         for run in runs:
             results += self.master.publish(run).items()
+            attendance |= self.master.attendance or {}
             if self.master.failure is not None:
                 break
         json: list[tuple[int, bytes]] = []
         if len(self.followers) or not self.master.job.bounded or self.part.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
-        outcome = _Outcome(revision, self.master.out, tuple(results), tuple(json), now + REPLICATION_S)
+        outcome = _Outcome(revision, self.master.out, tuple(results), tuple(json), attendance, now + REPLICATION_S)
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:
@@ -337,6 +344,7 @@ class Mastership:
             self._outcomes.popleft()
             self.followers.frontier = outcome.frontier
             self.followers.publish(outcome.json, now)
+            self._note_down(outcome)
             for _, json in outcome.json:
                 self._call_back(json)
             if self.on_result is not None:
@@ -348,6 +356,21 @@ class Mastership:
         if self.master.failure is not None:
             self.stop(now, "failed")
 
+    def record(self, listener: Callable[[ResultRecord], None]) -> None:
+        """Gives what goes out from now on to a log, and what the master before has said last."""
+        if not self.master.job.bounded:
+            self._record, self.master.attendance = listener, {}
+            for record in self._records.inherited(self.followers.log):
+                listener(record)
+
+    def _note_down(self, outcome: _Outcome) -> None:
+        if self._record is None:
+            return
+        program = self.part.program
+        maps = program is not None and program.maps
+        for (pane, result), (_, json) in zip(outcome.results, outcome.json, strict=True):
+            self._record(self._records.record(result, json, outcome.attendance[pane], maps=maps))
+
     def _call_back(self, json: bytes) -> None:
         if (program := self.part.program) is not None:
             self._programs.call(program, Published(self._programs.place(program), program.app, json))
@@ -356,4 +379,5 @@ class Mastership:
         """Another master is in office: it has taken over with what is waiting here as published."""
         for outcome in self._outcomes:
             self.followers.publish(outcome.json, now)
+            self._note_down(outcome)
         self._outcomes.clear()

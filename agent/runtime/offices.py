@@ -37,6 +37,7 @@ from agent.runtime.program_messages import AskLog, Broken, Told, Unable
 from agent.runtime.programs import Programs
 from agent.runtime.result import Result
 from agent.runtime.result_log import ResultLog
+from agent.runtime.result_records import ResultRecord
 from agent.runtime.succession import Inheritance
 from agent.runtime.version_messages import Prepared
 from overlay import Id, Node, Peer, Requested
@@ -52,7 +53,7 @@ FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
 class Offices:
-    """`on_result` is given to every master; `replicas` is how many agents hold each one's descriptor."""
+    """`on_result` and `record` are given to every master; `replicas` is how many agents hold each one's descriptor."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class Offices:
         replicas: int,
     ) -> None:
         self.on_result: Callable[[Result], None] | None = None
+        self.record: Callable[[ResultRecord], None] | None = None
         self.refused = 0
         self._name = name
         self._node = node
@@ -136,6 +138,8 @@ class Offices:
             master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
         )
         office.on_result = self.on_result
+        if self.record is not None:
+            office.record(self.record)
         self._offices[master.job.app_id] = office
         self._logs.pop(master.job.app_id, None)
         announcement = office.announcing.announcement()

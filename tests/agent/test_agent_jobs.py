@@ -160,7 +160,7 @@ def test_what_a_stranger_sends_changes_nothing() -> None:
     fleet.network.add(intruder)
     intruder.join(fleet.agents[0].node.peer, fleet.now)
     fleet.settle()
-    office = next(agent._offices.get(KEY) for agent in fleet.agents if agent.master(KEY))
+    office = next(agent.offices.get(KEY) for agent in fleet.agents if agent.master(KEY))
     assert office is not None
     for agent in fleet.agents:
         for message in strangers_messages() + strangers_messages(office.master.epoch):
@@ -182,7 +182,7 @@ def test_no_bytes_harm_an_agent(data: st.DataObject) -> None:
     """Mutated job messages by route, by multicast and directly: counted, never raised, whatever time passes."""
     fleet = Fleet(size=3)
     fleet.submit()
-    (office,) = [one for agent in fleet.agents if (one := agent._offices.get(KEY)) is not None]
+    (office,) = [one for agent in fleet.agents if (one := agent.offices.get(KEY)) is not None]
     epochs = st.sampled_from([EPOCH, LATER, office.master.epoch, office.master.epoch.next(Id(5))])
     group = st.sampled_from([KEY, group_id("fleet")])
     for _ in range(data.draw(st.integers(1, 6))):

@@ -55,7 +55,7 @@ def test_followers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
     fleet = Fleet(2)
     number = live_master(fleet)
-    office = fleet.agents[number]._offices.get(KEY)
+    office = fleet.agents[number].offices.get(KEY)
     assert office is not None
     strangers(fleet, 5, lambda n: Follow(KEY, n, None), to=number)
     assert (len(office.followers), office.followers.refused) == (2, 3)

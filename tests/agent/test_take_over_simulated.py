@@ -110,7 +110,7 @@ def test_a_job_that_was_stopped_stays_stopped() -> None:
 def test_old_epochs_are_refused() -> None:
     life = begin(1, size=5)
     fleet = life.fleet
-    office = master_of(list(fleet.servers.values())).agent._offices.get(KEY)
+    office = master_of(list(fleet.servers.values())).agent.offices.get(KEY)
     assert office is not None
     old = office.master.epoch
     follow_elsewhere(life)
@@ -118,7 +118,7 @@ def test_old_epochs_are_refused() -> None:
     fleet.run(fleet.now + 15.0)
     windows, stranger = len(fleet.of(JOB)), fleet.random.choice(life.alive() or [life.follower])
     for message in (Stopped(KEY, old, "stopped"), office.announcing.announcement()):
-        stranger.agent._offices._post.multicast(FLEET_GROUP, message, fleet.now)
+        stranger.agent.offices._post.multicast(FLEET_GROUP, message, fleet.now)
     fleet.run(fleet.now + 10.0)
     assert len(fleet.of(JOB)) > windows + 2
     check_windows(fleet)
