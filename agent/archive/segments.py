@@ -16,6 +16,7 @@ from agent.archive.fields import DTYPES, Field, null_field, united
 from agent.archive.known_fields import COLUMNS_MAX
 from agent.archive.row_key import encode_keys
 from agent.archive.rows import Rows
+from agent.parsing import Format
 
 SEGMENTS_DIRECTORY = "segments"
 SUFFIX = ".parquet"
@@ -33,7 +34,8 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `origins`: [file id, first offset, end offset] of all that its rows were read from. `columns`: the kinds of its
     parsed columns; that of an `object` is not stored, only its fields are. `is_complete`: whatever is in its events is
-    in these columns. `malformed` counts as agents do; `overlong` ones of those have no row.
+    in these columns. `formats`: those of the files. `malformed` counts as agents do; `overlong` ones of those have no
+    row.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     origins: list[tuple[int, int, int]]
     columns: dict[str, str]
     is_complete: bool
+    formats: list[Format]
     written_ms: int
     overlong: int = 0
 
@@ -101,6 +104,7 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
         origins=_origins(lots),
         columns={name: field.kind for name, field in fields.items() if field.kind not in ("null", "unkept")},
         is_complete=is_complete,
+        formats=list(dict.fromkeys(rows.file.format for rows in lots)),
         written_ms=written_ms,
         overlong=sum(rows.overlong for rows in lots),
     )

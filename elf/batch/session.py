@@ -31,7 +31,17 @@ _SETTINGS = {
     # What does not fit is NULL, as in ELF QL; sums that must not wrap are guarded where they are made.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.parquet.enableVectorizedReader": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    # The log of an archive names its files: there is nothing to find out about directories.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    # A file system that is not there is told within seconds, not after a quarter of an hour.
+    "spark.hadoop.ipc.client.connect.timeout": "5000",
+    "spark.hadoop.ipc.client.connect.max.retries": "2",
+    "spark.hadoop.ipc.client.connect.max.retries.on.timeouts": "2",
+    "spark.hadoop.ipc.client.rpc-timeout.ms": "20000",
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.connection.establish.timeout": "5s",
     "spark.sql.catalogImplementation": "in-memory",
 }
 
