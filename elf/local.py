@@ -20,12 +20,12 @@ import query
 from agent import EmbeddedFleet, Result, SpillRoom, Submit
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
-from agent.feeding.table_files import read_table, table_schema
+from agent.feeding.table_files import table_schema
 from agent.parsing import Format, Parsed, Parser, parser, sniff
-from agent.runtime.tables import Table
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
 from elf.errors import ElfError, UsageError
+from elf.lookup_tables import read_tables
 from overlay import app_id
 
 APP = "local"
@@ -101,7 +101,7 @@ class LocalRun:
             raise query.QueryError("elf local knows no other jobs", text, others[0].span, hint=hint)
         self._inputs = _open(sources, options)
         catalog = _catalog(sources, self._inputs)
-        self._tables = _tables(parsed, options.tables)
+        self._tables = read_tables(parsed, options.tables)
         tables = {name: table_schema(table) for name, table in self._tables.items()}
         self.plan = query.analyze(
             parsed, catalog, tables, max_groups=options.max_groups, beyond_groups=options.beyond_groups
@@ -258,23 +258,6 @@ def _sniff(stream: str, path: str, options: LocalOptions) -> _Input:
 def _catalog(sources: Sequence[Source], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
     """What is known of each stream: the union of its files."""
     return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
-
-
-def _tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, Table]:
-    """The tables that a query joins with. Raises UsageError for a file that is none."""
-    found = {}
-    for table in query.sources(parsed):
-        if not isinstance(table, query.Table):
-            continue
-        if table.name not in files:
-            guess = query.nearest(table.name, files)
-            hint = f"did you mean {guess}?" if guess else f"name its file: --table {table.name}=FILE"
-            raise query.QueryError(f"there is no table {table.name}", parsed.text, table.span, hint=hint)
-        try:
-            found[table.name] = read_table(files[table.name])
-        except SourceError as error:
-            raise UsageError(str(error)) from error
-    return found
 
 
 def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:

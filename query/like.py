@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import polars as pl
 
+Place: TypeAlias = Literal["start", "end", "within", "whole", "nowhere"]
 PATTERN_CHARACTERS_MAX = 1_000
 
 
@@ -20,22 +23,42 @@ def check_pattern(pattern: str) -> None:
 
 def matches(text: pl.Expr, pattern: str, *, any_case: bool = False) -> pl.Expr:
     """Boolean expression: whether all of the text matches; NULL for NULL. Linear in the text's length."""
-    tokens = _tokens(pattern)
     if any_case:
-        return text.str.contains("(?i)" + _regex(tokens))
-    inner = tokens
+        return text.str.contains("(?i)" + _regex(_tokens(pattern)))
+    place, literal = literal_of(pattern)
+    if place == "within":
+        return text.str.contains(literal, literal=True)
+    if place == "end":
+        return text.str.ends_with(literal)
+    if place == "start":
+        return text.str.starts_with(literal)
+    return text == literal if place == "whole" else text.str.contains(_regex(_tokens(pattern)))
+
+
+def literal_of(pattern: str) -> tuple[Place, str]:
+    """Where in a text that matches this constant stands; `nowhere` if that is not all that the pattern says.
+
+    >>> literal_of("/shop/%"), literal_of("%.png"), literal_of("a_c")
+    (('start', '/shop/'), ('end', '.png'), ('nowhere', ''))
+    """
+    inner = _tokens(pattern)
     if open_left := inner[:1] == ["%"]:
         inner = inner[1:]
     if open_right := inner[-1:] == ["%"]:
         inner = inner[:-1]
     if any(token in ("%", "_") for token in inner):
-        return text.str.contains(_regex(tokens))
+        return "nowhere", ""
     literal = "".join(token[1:] for token in inner)
-    if open_left and open_right:
-        return text.str.contains(literal, literal=True)
     if open_left:
-        return text.str.ends_with(literal)
-    return text.str.starts_with(literal) if open_right else text == literal
+        return ("within" if open_right else "end"), literal
+    return ("start" if open_right else "whole"), literal
+
+
+def java_regex(pattern: str) -> str:
+    """The pattern as a regular expression of Java."""
+    wildcards = {"%": ".*", "_": "."}
+    body = "".join(wildcards.get(token) or f"\\x{{{ord(token[1:]):x}}}" for token in _tokens(pattern))
+    return rf"(?s)\A{body}\z"
 
 
 def _tokens(pattern: str) -> list[str]:

@@ -19,10 +19,11 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.batches import Batch, Batches
+from agent.runtime.counting import count_batch
 from agent.runtime.feeds_wanted import FeedKey, renamed
 from agent.runtime.function import JobFunction
 from agent.runtime.guarded_store import GuardedStore
-from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms, count_in
+from agent.runtime.panes import END, FIRST_PANE, Counted, Counts, Run, closed_ms
 from agent.runtime.spill_room import SpillRoom
 from agent.runtime.watermark import Watermark
 from agent.runtime.worker import SELF, Worker
@@ -210,19 +211,9 @@ class Operator:
             self._insert_batch(self._still_open(batch))
 
     def _insert_batch(self, batch: Batch) -> None:
-        count_in(self._counted, batch.counted)
         if self.function.lacks_rows:
             self._lacking.update(batch.counted)
-        for events in self.function.joined(batch.events):
-            selected = self.function.select(events)
-            if selected.height:
-                self._store.insert(selected)
-            if not self.function.aggregates:
-                matched = selected.group_by("pane").agg(pl.len()).iter_rows()
-                count_in(self._counted, {pane: Counts(matched=rows) for pane, rows in matched})
-            if "@dropped" in events.columns:
-                dropped = events.group_by("pane").agg(pl.col("@dropped").sum()).iter_rows()
-                count_in(self._counted, {pane: Counts(dropped=rows) for pane, rows in dropped})
+        count_batch(self.function, self._store, self._counted, batch)
 
     def _still_open(self, batch: Batch) -> Batch:
         """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""

@@ -1,0 +1,104 @@
+"""A query over an archive: analysed as agents do it, computed by Spark, finished by a job's own master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import query
+from agent import Result, Submit
+from agent.feeding.table_files import table_schema
+from agent.runtime.epochs import Epoch
+from agent.runtime.master import Master
+from agent.runtime.panes import END, FIRST_PANE, Run
+from elf.batch.catalog import catalog_of
+from elf.batch.partial_states import Combining
+from elf.batch.regions import RegionJob, states_of_regions
+from elf.errors import ElfError
+from elf.lookup_tables import read_tables
+from overlay import app_id, group_id
+
+if TYPE_CHECKING:
+    from elf.batch.table import Table
+
+APP = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Which events are taken: from `since_ms` on, before `until_ms` (epoch ms).
+
+    `tables`: the files of look-up tables, by name. `agents`: only rows of these, None: of all.
+    """
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    max_groups: int = query.GROUPS_DEFAULT
+    beyond_groups: query.BeyondGroups = "other"
+
+
+class BatchRun:
+    """A query, checked and ready to run over an archive.
+
+    Raises `query.QueryError` for the query, UsageError for look-up tables that are not there. `columns` are the names
+    of the result's columns.
+    """
+
+    def __init__(self, text: str, table: Table, options: BatchOptions) -> None:
+        self._table = table
+        self._options = options
+        parsed = query.parse(text)
+        if others := query.apps(parsed):
+            hint = 'ask the fleet for them: elf query "..."'
+            raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
+        self._lookups = read_tables(parsed, options.tables)
+        catalog = catalog_of(table, query.streams_read(parsed))
+        lookups = {name: table_schema(rows) for name, rows in self._lookups.items()}
+        self.plan = query.analyze(
+            parsed, catalog, lookups, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
+        self.columns = query.output_names(self.plan)
+        self.streams = sorted(stream for stream in catalog if query.selects(self.plan.stream, stream))
+
+    def results(self) -> Iterator[Result]:
+        """Computes everything, then yields the windows in order.
+
+        Raises ElfError after the last window before one with too many groups, where that is an error.
+        """
+        master = self._master()
+        contributors = _enrol(master, self._table.agents(self.streams))
+        combined = self._states()
+        run = Run(FIRST_PANE, END, contributors, combined.state(), combined.counted)
+        yield from master.publish(run).values()
+        if master.failure is not None:
+            raise ElfError(master.failure)
+
+    def _master(self) -> Master:
+        job = Submit(
+            app_id=app_id(APP, b""),
+            name=APP,
+            stream=self.plan.stream,
+            plan=self.plan.to_wire(),
+            since_ms=self._options.since_ms,
+            until_ms=self._options.until_ms,
+        )
+        node = group_id(APP)
+        return Master(job, Epoch(0, 1, node), node)
+
+    def _states(self) -> Combining:
+        since_ms, until_ms = self._options.since_ms, self._options.until_ms
+        job = RegionJob(self.plan.to_wire(), since_ms, until_ms, self._lookups)
+        return states_of_regions(job, self._table, self.streams)
+
+
+def _enrol(master: Master, agents: Sequence[str]) -> int:
+    """Puts the agents on the roster; their numbers, as a bitmap."""
+    numbers = 0
+    for name in agents:
+        enrolled = master.enrol(group_id(f"archive {name}"), name, works=True)
+        if enrolled is None or enrolled.number is None:
+            raise ElfError(f"the archive has rows of more agents than a result can name: {len(agents):,}")
+        numbers |= 1 << enrolled.number
+    return numbers
