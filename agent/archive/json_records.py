@@ -15,7 +15,7 @@ from agent.archive.known_fields import KnownFields
 from agent.archive.records import Records, line_spans
 from agent.parsing import Format
 from agent.parsing.json_lines import decode_regular, decode_singly, event_times, time_paths
-from agent.parsing.json_paths import Path, PathReader
+from agent.parsing.json_paths import Path, PathReader, can_name_a_field
 from agent.sources import Block
 
 _WHOLE: Path = ()
@@ -61,7 +61,8 @@ class JsonRecords:
         events, counts = decode_singly(PathReader([_WHOLE]), data)
         self._known.learn(events)
         paths = [*self._known.paths, *self._time_paths]
-        self._reader = PathReader(paths, is_strict=self._known.is_complete)
+        if all(can_name_a_field(key) for path in paths for key in path):
+            self._reader = PathReader(paths, is_strict=self._known.is_complete)
         return PathReader([_WHOLE, *paths]).read(events), counts
 
     def _fields(self, values: _Values, count: int) -> dict[str, Field]:

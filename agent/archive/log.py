@@ -15,6 +15,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -194,5 +195,6 @@ def write_durably(path: Path, data: bytes) -> None:
         beside.replace(path)
         sync_directory(path.parent)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise

@@ -22,7 +22,12 @@ class FilePosition(msgspec.Struct, frozen=True):
 
 
 class StreamPositions(msgspec.Struct, frozen=True):
-    """All files of a stream that are followed. Of two, the one with the higher `sequence` is the later."""
+    """All files of a stream that are followed. Of two, the one with the higher `sequence` is the later.
+
+    `dropped_rows`, `dropped_bytes`: what was deleted before it could be archived, ever.
+    """
 
     sequence: int
     files: list[FilePosition]
+    dropped_rows: int = 0
+    dropped_bytes: int = 0

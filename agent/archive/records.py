@@ -71,3 +71,10 @@ def is_empty(data: bytes, spans: Span) -> Mask:
     is_return[single] = body[spans.starts[single]] == _RETURN
     is_return |= lengths == 0
     return is_return
+
+
+def eventless(block: Block) -> Records:
+    """A block all of whose lines are malformed."""
+    spans = line_spans(block.data)
+    times = pl.Series([], dtype=pl.Int64)
+    return Records(spans, is_empty(block.data, spans), np.empty(0, np.int64), times, {}, is_complete=True)

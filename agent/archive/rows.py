@@ -11,7 +11,7 @@ from agent.archive.combined_records import CombinedRecords
 from agent.archive.delimited_records import DelimitedRecords
 from agent.archive.fields import Field
 from agent.archive.json_records import JsonRecords
-from agent.archive.records import Mask, RecordReader, Records
+from agent.archive.records import Mask, RecordReader, Records, eventless
 from agent.parsing import Format
 from agent.parsing.columns import same_times
 from agent.sources import Block
@@ -62,18 +62,23 @@ class RowReader:
     """Reads the blocks of one file, in order. Without state but that of the file: equal blocks become equal rows.
 
     `before_ms` is the time of the last event before the first block, if one is known, and then of the last one read.
+    `fault`: why the last block could not be taken apart, if so; all of its lines are malformed then.
     """
 
     def __init__(self, file: FileOrigin, before_ms: int | None = None) -> None:
         self.file = replace(file, format=replace(file.format, header=())) if file.format.kind == "json" else file
         self.before_ms = before_ms
+        self.fault: str | None = None
         self._records = _record_reader(file.format)
 
     def read(self, block: Block, arrival_ms: int) -> Rows | None:
         """The rows of a block; None if it has no line. `arrival_ms`: the time of events that carry none."""
         if not block.data:
             return None
-        found = self._records.read(block, arrival_ms)
+        try:
+            found, self.fault = self._records.read(block, arrival_ms), None
+        except (Exception, pl.exceptions.PanicException) as error:  # a row is due for each line, whatever is in it
+            found, self.fault = eventless(block), f"lines cannot be parsed: {error!r}"[:500]
         rows = _rows(self.file, block, found, self.before_ms, arrival_ms)
         self.before_ms = rows.times[-1]
         return rows

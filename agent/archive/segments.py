@@ -6,8 +6,8 @@ import io
 import os
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 import polars as pl
@@ -112,33 +112,29 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
 
 def write_segment(directory: Path, lots: Sequence[Rows], written_ms: int) -> Segment:
     """Writes rows as a segment of the store in `directory`, durably. No reader sees it before an entry names it."""
-    frame, segment = segment_frame(lots, written_ms)
+    data, segment = encode_segment(lots, written_ms)
     path = directory / segment.file
     try:
         with path.open("xb") as file:
-            write_parquet(frame, file)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            size = file.tell()
         sync_directory(path.parent)
     except BaseException:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
         raise
-    return msgspec.structs.replace(segment, bytes=size)
+    return segment
 
 
 def encode_segment(lots: Sequence[Rows], written_ms: int) -> tuple[bytes, Segment]:
-    """The same as bytes, for stores that are no local folder."""
+    """The file of a segment, for any kind of store, and what an entry says of it."""
     frame, segment = segment_frame(lots, written_ms)
     file = io.BytesIO()
-    write_parquet(frame, file)
-    return file.getvalue(), msgspec.structs.replace(segment, bytes=file.tell())
-
-
-def write_parquet(frame: pl.DataFrame, file: BinaryIO) -> None:
     frame.write_parquet(
         file, compression="zstd", compression_level=_COMPRESSION_LEVEL, statistics=True, row_group_size=ROW_GROUP_ROWS
     )
+    return file.getvalue(), msgspec.structs.replace(segment, bytes=file.tell())
 
 
 def sync_directory(path: Path) -> None:

@@ -18,14 +18,18 @@ import msgspec
 
 from agent.configuration.faults import RULE, Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
+    DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
     check_address,
+    check_choice,
+    check_days,
     check_name,
     check_path,
     check_reachable,
     check_stream,
     check_table,
+    is_pattern,
     memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
@@ -45,6 +49,8 @@ AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
 TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RULE: check_table})]
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
+Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
+Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
@@ -69,6 +75,15 @@ class _Identity(msgspec.Struct, forbid_unknown_fields=True):
     crl: PathText | None = None
 
 
+class _Archive(msgspec.Struct, forbid_unknown_fields=True):
+    directory: PathText = "archive"
+    keep_days: Days = 30
+    disk_free_min: Memory = DISK_FREE_MIN
+    streams: Annotated[list[Chosen], msgspec.Meta(min_length=1, max_length=256)] = msgspec.field(
+        default_factory=lambda: ["*"]
+    )
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     """The file as it is written."""
 
@@ -84,6 +99,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
+    archive: _Archive | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +120,16 @@ class TableConfig:
     name: str
     path: str
     format: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveConfig:
+    """Where rows are kept, for how long, and how much of the disk is left alone; `streams` are patterns of names."""
+
+    directory: Path
+    keep_days: float
+    disk_free_min_bytes: int
+    streams: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +162,7 @@ class Config:
     identity: IdentityConfig
     streams: tuple[StreamConfig, ...]
     tables: tuple[TableConfig, ...]
+    archive: ArchiveConfig | None
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
@@ -216,8 +243,14 @@ def _resolved(path: Path, file: _File, lines: Mapping[KeyPath, int]) -> Config:
         identity=_resolved_identity(base, file.identity),
         streams=tuple(_resolved_stream(base, stream) for stream in file.streams),
         tables=tuple(TableConfig(name, str(base / one.file), one.format) for name, one in file.tables.items()),
+        archive=None if file.archive is None else _resolved_archive(base, file.archive),
         lines=lines,
     )
+
+
+def _resolved_archive(base: Path, file: _Archive) -> ArchiveConfig:
+    size = memory_bytes(file.disk_free_min)
+    return ArchiveConfig(base / file.directory, float(file.keep_days), size, tuple(file.streams))
 
 
 def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
@@ -252,7 +285,17 @@ def _faults_together(file: _File, config: Config) -> list[Fault]:
             faults.append(Fault(("control_socket",), excess))
         else:
             faults.append(Fault(("data_directory",), f"{excess}: set control_socket to a shorter one"))
-    return faults
+    return faults + _pointless_choices(config)
+
+
+def _pointless_choices(config: Config) -> list[Fault]:
+    """Names of streams to archive that there are none of. A pattern may be meant for streams to come."""
+    names = [stream.name for stream in config.streams]
+    return [
+        Fault(("archive", "streams", number), f"there is no stream {pattern!r}")
+        for number, pattern in enumerate(config.archive.streams if config.archive else ())
+        if not is_pattern(pattern) and pattern not in names
+    ]
 
 
 def _twins(document: Mapping[str, Any]) -> list[Fault]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from overlay import parse_address
 
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
 """What each job may take unless something else is said."""
+DISK_FREE_MIN = "1 GiB"
+"""What an archive leaves of its disk unless something else is said."""
+DAYS_MAX = 36_500
 _MEANT_IN_FROM = frozenset("*?,")
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
@@ -42,6 +47,31 @@ def check_stream(name: str) -> None:
         raise ValueError(f"{name!r}: *, ? and commas have a meaning in FROM, so no name has them")
     if not name.isprintable():
         raise ValueError(f"{name!r} has characters that cannot be shown")
+
+
+def check_choice(pattern: str) -> None:
+    """Which streams are meant: a name, or a pattern of names with * and ?."""
+    if not pattern.isprintable():
+        raise ValueError(f"{pattern!r} has characters that cannot be shown")
+
+
+def is_pattern(choice: str) -> bool:
+    return not {"*", "?"}.isdisjoint(choice)
+
+
+def is_chosen(name: str, choices: Iterable[str]) -> bool:
+    """Whether one of these names and patterns means the stream.
+
+    >>> is_chosen("api-eu", ["web", "api-*"]), is_chosen("web-2", ["web"])
+    (True, False)
+    """
+    return any(fnmatchcase(name, choice.replace("[", "[[]")) for choice in choices)
+
+
+def check_days(days: float) -> None:
+    """For how long something is kept."""
+    if not 0 < days <= DAYS_MAX:
+        raise ValueError(f"{days:g} is no number of days from just above 0 to {DAYS_MAX:,}")
 
 
 def check_table(name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import query
+from agent.archive.status import ArchiveStatus
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
@@ -88,6 +89,7 @@ def described_agent(
     streams: Mapping[str, StreamStatistics],
     counters: Mapping[str, int],
     trust: Trust,
+    archive: ArchiveStatus | None,
 ) -> control.Status:
     """`names` are those of the peers whose names are known, by id."""
     known = {peer.node_id for peer in (*node.leaf_set.members, *node.routing_table)}
@@ -105,6 +107,7 @@ def described_agent(
         jobs=[described_part(part, names) for part in agent.parts],
         counters=dict(counters),
         identity=described_identity(trust),
+        archive=archive,
     )
 
 

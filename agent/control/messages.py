@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from agent.archive.status import ArchiveStatus
+
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 LINE_BYTES_MAX = 64 << 20
@@ -354,6 +356,7 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
     jobs: list[JobStatus]
     counters: dict[str, int]
     identity: IdentityStatus
+    archive: ArchiveStatus | None = None
 
 
 Answer = (

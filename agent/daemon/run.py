@@ -23,6 +23,7 @@ from agent.control.described import described_agent, memory_bytes, stream_counte
 from agent.control.server import ControlServer
 from agent.control.surveying import StreamWitness
 from agent.creators.fleet_creators import FleetCreators
+from agent.daemon.archiving import Archiving
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
 from agent.daemon.epochs_file import EpochsFile
@@ -162,6 +163,7 @@ class Daemon:
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
+        self._archiving = Archiving(config)
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int]) -> int:
@@ -183,6 +185,7 @@ class Daemon:
             nursery.start_soon(self._again_and_again, "seeds", self._seeds.run)
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
+            nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
@@ -308,4 +311,5 @@ class Daemon:
             streams=streams,
             counters=counters,
             trust=self._transport.admission.trust,
+            archive=self._archiving.status,
         )

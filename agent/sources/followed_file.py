@@ -6,7 +6,9 @@ rest. So a thousand files cost a thousand descriptors and no buffers.
 
 from __future__ import annotations
 
+import hashlib
 import os
+from dataclasses import dataclass
 from typing import Generic
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
@@ -21,6 +23,22 @@ UNKNOWN_S = 5.0
 
 _FINGERPRINT_BYTES = 4096
 _BACKWARD_BYTES = 64 << 10
+_COUNTED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUpTo:
+    """How far a file was read. The digest of its first bytes tells it from others that got its inode later."""
+
+    path: str
+    identity: Identity
+    fingerprint_bytes: int
+    fingerprint: str
+    offset: int
+
+
+def digest(first: bytes) -> str:
+    return hashlib.blake2b(first, digest_size=16).hexdigest()
 
 
 class FollowedFile(LogFile, Generic[F]):
@@ -28,7 +46,8 @@ class FollowedFile(LogFile, Generic[F]):
 
     `look` takes what the file system says of it; then, if it `is_due`, `read` hands out a block or so. `is_behind`:
     there is more than the beginning of a line left to hand out. `fetched` counts the bytes read, `consumed` those
-    handed out or skipped. Where the file system fails, calls raise OSError; its owner says so in `trouble`.
+    handed out or skipped, from `began_at` on. Where the file system fails, calls raise OSError; its owner says so in
+    `trouble`.
     """
 
     def __init__(
@@ -46,6 +65,7 @@ class FollowedFile(LogFile, Generic[F]):
         self.changed_at = float("-inf")
         self.trouble: str | None = None
         self.truncated = 0
+        self.is_resumed = False
         self.fetched = 0
         self.consumed = 0
         self._descriptor = descriptor
@@ -77,6 +97,45 @@ class FollowedFile(LogFile, Generic[F]):
         if start is None:
             self._cutter.skip_line()
         self._take_fingerprint()
+
+    def resume(self, known: ReadUpTo) -> bool:
+        """Goes on where a reading ended that is over. If this is not the file that was read then, nothing happens."""
+        first = os.pread(self._descriptor, known.fingerprint_bytes, 0)
+        size = self.stat().st_size
+        if digest(first) != known.fingerprint or len(first) < known.fingerprint_bytes or size < known.offset:
+            return False
+        self._begin(known.offset)
+        if known.offset and os.pread(self._descriptor, 1, known.offset - 1) != b"\n":
+            self._cutter.skip_line()  # which is overlong
+        self._take_fingerprint()
+        self.is_resumed = True
+        return True
+
+    @property
+    def read_up_to(self) -> ReadUpTo:
+        """How far its lines have been handed out, for a later reading."""
+        return ReadUpTo(
+            self.path, self.identity, len(self._fingerprint), digest(self._fingerprint), self._cutter.offset
+        )
+
+    @property
+    def size(self) -> int:
+        """As it was last looked at."""
+        return self._size
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it has no name any more, anywhere."""
+        return self.stat().st_nlink == 0
+
+    def count_unread(self) -> tuple[int, int]:
+        """The lines and the bytes that have not been handed out. Reads them."""
+        lines, start = 0, self._cutter.offset
+        at = start
+        while piece := os.pread(self._descriptor, _COUNTED_BYTES, at):
+            lines += piece.count(b"\n")
+            at += len(piece)
+        return lines, at - start
 
     def look(self, status: os.stat_result, now: float) -> None:
         """Notices growth, truncation, and content that is no longer what was read."""
@@ -151,6 +210,7 @@ class FollowedFile(LogFile, Generic[F]):
         os.close(self._descriptor)
 
     def _begin(self, offset: int, content_start: int = 0) -> None:
+        self.began_at = offset
         self._cutter = BlockCutter(self.path, self._block_bytes, self._line_bytes_max, offset=offset)
         self._head = GrowingHead(self.path, self._descriptor, self._recognise, content_start)
         self._read_upto = offset

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Generic, Literal
@@ -17,9 +17,10 @@ from typing import Generic, Literal
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.faults import Faults
-from agent.sources.finding import FILES_MAX, FoundFile, Identity, find_files, identity_of, words_of
-from agent.sources.followed_file import FollowedFile
+from agent.sources.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
+from agent.sources.followed_file import FollowedFile, ReadUpTo
 from agent.sources.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
+from agent.sources.renamed import renamed_files
 
 LOOK_S = 1.0
 """How often patterns are looked at."""
@@ -38,6 +39,7 @@ class Tail(Generic[F]):
 
     Files that are there at the first poll are read from their end or beginning, later ones from their beginning.
     Those whose events lag behind are read first, as far as their readers say (`LogFile.reached_ms`).
+    `known`: files that were read before, which go on from there, also where none of the names is theirs any more.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Tail(Generic[F]):
         line_bytes_max: int = LINE_BYTES_MAX,
         poll_bytes: int = POLL_BYTES,
         files_max: int = FILES_MAX,
+        known: Iterable[ReadUpTo] = (),
     ) -> None:
+        self._known = {one.identity: one for one in known}
         self._patterns = tuple(patterns)
         self._recognise = recognise
         self._read_from = read_from
@@ -70,10 +74,32 @@ class Tail(Generic[F]):
     def behind(self) -> Sequence[LogFile]:
         return [file for file in self._files.values() if file.is_behind]
 
+    @property
+    def files(self) -> Sequence[FollowedFile[F]]:
+        """Those that are followed."""
+        return list(self._files.values())
+
+    @property
+    def missed(self) -> Sequence[ReadUpTo]:
+        """Known files that have not been found so far."""
+        return list(self._known.values())
+
+    def drop_deleted(self) -> tuple[int, int]:
+        """Lets go of files that were deleted before they were read to their ends: lines and bytes that are lost.
+
+        As long as they are followed, they go on taking room on the disk.
+        """
+        lines = size = 0
+        for file in [file for file in self._files.values() if file.is_deleted]:
+            unread = file.count_unread()
+            lines, size = lines + unread[0], size + unread[1]
+            self._forget(file)
+        return lines, size
+
     def poll(self, now: float) -> list[Piece[F]]:
         """What has been written since the last time, about `poll_bytes` of it."""
         pieces: list[Piece[F]] = []
-        self._look(now)
+        self.look(now)
         budget = self._poll_bytes
         for file in sorted((file for file in self._files.values() if file.is_due(now)), key=_lag):
             if budget <= 0:
@@ -114,7 +140,8 @@ class Tail(Generic[F]):
         file.trouble = words_of(error)
         self._done = replace(self._done, broken=self._done.broken + 1)
 
-    def _look(self, now: float) -> None:
+    def look(self, now: float) -> None:
+        """Keeps track of names; without reading, nothing gets lost for a while that is renamed."""
         if now >= self._next_look or self._some_moved(now):
             is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
             self._look_at_names(now, is_first)
@@ -153,6 +180,8 @@ class Tail(Generic[F]):
         self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
         self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
         news = [file for identity, file in found.files.items() if self._is_news(identity, file.path)]
+        if is_first:
+            news += self._renamed(found)
         news.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
         for new in news:
             if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
@@ -160,6 +189,17 @@ class Tail(Generic[F]):
         if not found.files and not standing:
             standing[" ".join(self._patterns)] = "matches no file yet"
         self._faults.update(standing)
+
+    def _renamed(self, found: Found) -> list[FoundFile]:
+        """Known files that no pattern matches any more. Of others, which may come back, it is told that they miss."""
+        elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
+        renamed = renamed_files(elsewhere)
+        identities = {file.identity for file in renamed}
+        for known in elsewhere:
+            if known.identity not in identities:
+                what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
+                self._faults.tell(known.path, what)
+        return renamed
 
     def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
         if match is not None:
@@ -213,7 +253,10 @@ class Tail(Generic[F]):
             block_bytes=self._block_bytes,
             line_bytes_max=self._line_bytes_max,
         )
-        from_end = is_first and self._read_from == "end"
+        known = self._known.pop(identity, None)
+        if known is not None and not file.resume(known):
+            self._faults.tell(found.path, f"is not what was read as {known.path}: it is read from its beginning")
+        from_end = is_first and self._read_from == "end" and known is None
         start = status.st_size if from_end else self._left_out.pop(identity, 0)
         if start:
             file.start_at(start)
@@ -230,10 +273,13 @@ class Tail(Generic[F]):
                 continue
             with suppress(OSError):
                 pieces += _pieces(file, file.finish())
-            self._done = _with(self._done, file)
-            del self._files[file.identity]
-            file.close()
+            self._forget(file)
         return pieces
+
+    def _forget(self, file: FollowedFile[F]) -> None:
+        self._done = _with(self._done, file)
+        del self._files[file.identity]
+        file.close()
 
 
 def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[Piece[F]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from agent.archive.status import ArchiveStatus, StreamArchiveStatus
 from agent.control.messages import JobStatus, Status, StreamStatus
 from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
@@ -31,7 +32,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 @output_option("table", "json")
 @socket_option
 def status(output: str, socket: Path | None) -> None:
-    """Describe the agent: the peers it knows, its streams and their rates, its part in each job, what it counted."""
+    """Describe the agent: the peers it knows, its streams, its archive, its part in each job, what it counted."""
     found = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).status()
     if output == "json":
         click.echo(msgspec.json.encode(found))
@@ -53,6 +54,9 @@ def _parts(found: Status) -> Iterator[RenderableType]:
     if found.streams:
         titles = ["STREAM", "PATHS", "FILES", "EVENTS", "EVENTS/S", "MALFORMED", "BYTES", "AT END"]
         yield plain_table(titles, [_stream(stream) for stream in found.streams])
+    if found.archive is not None and found.archive.streams:
+        titles = ["ARCHIVED", "ROWS", "SEGMENTS", "BYTES", "LAG", "DROPPED", "DROPPED BYTES", "LAST FAULT"]
+        yield plain_table(titles, [_archived(stream) for stream in found.archive.streams])
     if found.jobs:
         titles = ["JOB", "ROLES", "PARENT", "CHILDREN", "UP TO", "VERSION", "EPOCH"]
         yield plain_table(titles, [_job(job) for job in found.jobs])
@@ -72,6 +76,8 @@ def _lines(found: Status) -> Iterator[str]:
     for authority in found.identity.authorities:
         revoked = f"list {authority.number}, {authority.revoked:,} revoked" if authority.number else "nothing revoked"
         yield f"authority {authority.authority[:32]}: {revoked}"
+    if found.archive is not None:
+        yield f"archive   {_archive(found.archive)}"
     yield f"peers     {found.peers:,} known"
     yield f"leaf set  {len(found.leaf_set)}: {', '.join(found.leaf_set)}" if found.leaf_set else "leaf set  empty"
 
@@ -80,6 +86,16 @@ def _stream(stream: StreamStatus) -> list[str | int | float | None]:
     at_end = "yes" if stream.at_end else "no"
     read = (stream.files, stream.events, stream.events_per_s, stream.malformed, stream.bytes_read)
     return [stream.name, ", ".join(stream.paths), *read, at_end]
+
+
+def _archive(archive: ArchiveStatus) -> str:
+    free = f"{archive.disk_free_bytes / 2**30:,.1f} GiB of the disk left" if archive.disk_free_bytes else "waits"
+    return f"{archive.directory}: {archive.fault or free}"
+
+
+def _archived(stream: StreamArchiveStatus) -> list[str | int | float | None]:
+    dropped = (stream.dropped_rows, stream.dropped_bytes)
+    return [stream.name, stream.rows, stream.segments, stream.bytes, stream.lag_bytes, *dropped, stream.fault or None]
 
 
 def _job(job: JobStatus) -> list[str | int | float | None]:
