@@ -181,7 +181,9 @@ def _read_state(directory: Directory) -> State:
             if not tries_left:
                 raise
             continue
-        return state_of({name: decode_entry(data, f"{directory.uri}/{name}") for name, data in read.items()})
+        return state_of(
+            {name: decode_entry(data, f"{directory.uri}/{LOG_DIRECTORY}/{name}") for name, data in read.items()}
+        )
     raise AssertionError
 
 

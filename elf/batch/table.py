@@ -33,6 +33,11 @@ class Range:
     start: bytes | None = None
     stop: bytes | None = None
 
+    @classmethod
+    def of_key(cls, key: bytes) -> Range:
+        """Just the row with that key. Raises RowKeyError for what is no key."""
+        return cls(frozenset([decode_key(key).stream]), start=key, stop=key + b"\0")
+
     def may_have(self, one: StoredSegment) -> bool:
         """Whether a segment may have such rows, as its entry in the log tells."""
         segment = one.segment
@@ -116,9 +121,7 @@ class Table:
 
     def get(self, key: bytes) -> Row | None:
         """The row with that key, if there is one. Raises RowKeyError for what is no key."""
-        stream = decode_key(key).stream
-        wanted = Range(frozenset([stream]), start=key, stop=key + b"\0")
-        return self.scan(wanted).first() if self.segments(wanted) else None
+        return self.scan(Range.of_key(key)).first()
 
     def read(self, segments: Sequence[StoredSegment]) -> DataFrame:
         """All rows of these segments, each once."""

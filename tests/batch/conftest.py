@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from spark_cluster import SparkCluster, spark_cluster
@@ -37,3 +37,11 @@ def spark(java: Path) -> Iterator[SparkSession]:  # noqa: ARG001 - skips without
 def cluster(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:  # noqa: ARG001
     with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
+
+
+@pytest.fixture
+def elsewhere(spark: SparkSession) -> Callable[[Path], str]:
+    """Makes paths URIs of a file system that only Hadoop knows; behind it are this machine's files."""
+    context: Any = spark.sparkContext
+    context._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.default.linkFallback", "file:///")
+    return lambda path: f"viewfs:///{path.relative_to('/')}"

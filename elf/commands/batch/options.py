@@ -20,8 +20,23 @@ from_option = click.option("--from", "since", metavar="TIME", help="Only events 
 to_option = click.option("--to", "until", metavar="TIME", help="Only events before this time.")
 
 
-def moment(option: str, text: str | None) -> int | None:
-    """A time that an option gives, in epoch ms. Raises UsageError for what is no time."""
+streams_option = click.option(
+    "--stream", "streams", metavar="NAME", multiple=True, help="Only rows of this stream; may be repeated."
+)
+skip_torn_option = click.option(
+    "--skip-torn", is_flag=True, help="Go on without segments whose files are not whole, and say which."
+)
+
+
+def moments(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The times of --from and --to in epoch ms. Raises UsageError for what is no time, and where none lie between."""
+    since_ms, until_ms = _moment("--from", since), _moment("--to", until)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise UsageError(f"--from {since} is not before --to {until}: no event can lie between them")
+    return since_ms, until_ms
+
+
+def _moment(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     found = parse_time(text)

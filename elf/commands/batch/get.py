@@ -1,0 +1,47 @@
+"""`elf batch get`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from agent.archive.row_key import RowKeyError
+from elf.asking import output_option
+from elf.commands.batch.opened import opened_table
+from elf.commands.batch.options import archives_option, master_option, skip_torn_option
+from elf.errors import ElfError, UsageError
+
+EXAMPLES = """\b
+Examples:
+  elf batch get 02776562008000018bcfe568007765622d310000000000000000070000000000000000 --archive shop-archive
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Show the row with a key.")
+@click.argument("key", metavar="KEY")
+@archives_option
+@skip_torn_option
+@master_option
+@output_option("table", "json")
+def get(key: str, archives: tuple[str, ...], skip_torn: bool, master: str, output: str) -> None:
+    """Show the row whose key is KEY, in hex as elf batch scan shows keys. Exit code 1 where there is none."""
+    from elf.batch.shown import shown_rows
+    from elf.batch.table import Range
+    from elf.output import terminal
+    from elf.plain_table import plain_table
+
+    try:
+        wanted = Range.of_key(bytes.fromhex(key))
+    except (RowKeyError, ValueError) as error:
+        raise UsageError(f"KEY {key}: {error}") from error
+    with opened_table(archives, master, skip_torn=skip_torn) as table:
+        found = list(shown_rows(table.scan(wanted)))
+    if not found:
+        raise ElfError(f"no row has the key {key}")
+    if output == "json":
+        click.echo(msgspec.json.encode(found[0]))
+    else:
+        rows = [(name, None if value is None else str(value)) for name, value in found[0].items()]
+        terminal(sys.stdout).print(plain_table(["COLUMN", "VALUE"], rows))

@@ -1,0 +1,21 @@
+"""A table and its session, opened for one command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from elf.batch.progress import spark_progress
+from elf.batch.session import spark_session
+from elf.batch.table import Table
+from elf.terminal import printable, tell
+
+
+@contextmanager
+def opened_table(archives: Sequence[str], master: str, *, skip_torn: bool = False) -> Iterator[Table]:
+    """The table, with Spark's progress on a terminal; segments that were left out are told at the end."""
+    with spark_session(master) as spark, spark_progress(spark):
+        table = Table.open(spark, archives, skip_torn=skip_torn)
+        yield table
+    for fault in table.skipped.values():
+        tell(f"elf batch: left out: {printable(fault)}")

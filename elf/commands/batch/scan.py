@@ -1,0 +1,112 @@
+"""`elf batch scan`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from agent.archive.segments import AGENT, LINE, TIME
+from elf.asking import output_option
+from elf.commands.batch.opened import opened_table
+from elf.commands.batch.options import (
+    archives_option,
+    from_option,
+    master_option,
+    moments,
+    skip_torn_option,
+    streams_option,
+    to_option,
+)
+from elf.errors import UsageError
+from elf.terminal import printable_json
+
+if TYPE_CHECKING:
+    pass
+
+COLUMNS = (TIME, AGENT, LINE)
+_ROWS_PER_TABLE = 500
+EXAMPLES = """\b
+Examples:
+  elf batch scan --archive shop-archive --stream web --limit 10
+  elf batch scan --archive shop-archive --from 2026-01-01T10:00:00Z --to 2026-01-01T10:05:00Z --output json
+  elf batch scan --archive shop-archive --columns raw:time,parsed:status --where '`parsed:status` >= 500' --explain
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Show rows of an archive, and what Spark reads for them.")
+@archives_option
+@streams_option
+@from_option
+@to_option
+@click.option("--start", metavar="KEY", help="Only rows from this key on, in hex.")
+@click.option("--stop", metavar="KEY", help="Only rows before this key, in hex.")
+@click.option(
+    "--columns", metavar="NAME,...", help=f"The columns to show, or * for all.  [default: {','.join(COLUMNS)}]"
+)
+@click.option("--where", metavar="CONDITION", help="A condition in Spark's SQL, with columns in backticks.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="At most N rows: the earliest.")
+@click.option("--explain", is_flag=True, help="Say what would be read, instead of reading it.")
+@skip_torn_option
+@master_option
+@output_option("table", "json")
+def scan(
+    archives: tuple[str, ...],
+    streams: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    start: str | None,
+    stop: str | None,
+    columns: str | None,
+    where: str | None,
+    limit: int | None,
+    explain: bool,
+    skip_torn: bool,
+    master: str,
+    output: str,
+) -> None:
+    """Show the rows of an archive in the order of their times, each once.
+
+    Segments outside of the range are not opened; of the others, Spark reads the columns it needs, in the parts that
+    their statistics do not rule out. Columns: key, written, raw:time, raw:agent, raw:stream, raw:file, raw:offset,
+    raw:format, raw:events, raw:line, and parsed:NAME for the fields of events.
+    """
+    from elf.batch.scanning import explained, ordered
+    from elf.batch.shown import shown_rows
+    from elf.batch.table import Range
+
+    since_ms, until_ms = moments(since, until)
+    wanted = Range(frozenset(streams) or None, since_ms, until_ms, _key("--start", start), _key("--stop", stop))
+    names = None if columns == "*" else columns.split(",") if columns else COLUMNS
+    with opened_table(archives, master, skip_torn=skip_torn) as table:
+        frame = ordered(table, wanted, names, where, limit)
+        if explain:
+            plan = explained(table, wanted, frame)
+            click.echo(msgspec.json.encode(plan) if output == "json" else plan.text())
+        elif output == "json":
+            for row in shown_rows(frame):
+                text = msgspec.json.encode(row).decode()
+                click.echo(printable_json(text) if sys.stdout.isatty() else text)
+        else:
+            _print(frame.columns, shown_rows(frame))
+
+
+def _key(option: str, text: str | None) -> bytes | None:
+    try:
+        return None if text is None else bytes.fromhex(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no key: write it in hex, as a scan shows keys") from None
+
+
+def _print(names: list[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Rows as tables of so many each: a scan may be longer than memory."""
+    from elf.output import terminal
+    from elf.plain_table import plain_table
+
+    console, rows = terminal(sys.stdout), iter(rows)
+    while some := list(islice(rows, _ROWS_PER_TABLE)):
+        console.print(plain_table(names, [tuple(row.values()) for row in some]))
