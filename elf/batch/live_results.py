@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,6 +14,12 @@ from agent.runtime.result import NAMES_MAX
 
 Life: TypeAlias = tuple[str, int]
 """Of a job: its app id, and when it was born (epoch ms). A job that was stopped and submitted again is another one."""
+
+
+@lru_cache(4096)
+def moment_ms(text: str | None) -> int | None:
+    """Epoch ms of a window's start or end; None where it has none."""
+    return None if text is None else parse_time(text)
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="version"):
@@ -87,12 +94,12 @@ class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     @property
     def start_ms(self) -> int | None:
         """When its window begins (epoch ms); None where the job has no windows, or the year is beyond all calendars."""
-        return parse_time(self.window_start or "")
+        return moment_ms(self.window_start)
 
     @property
     def end_ms(self) -> int | None:
         """When its window ends (epoch ms)."""
-        return parse_time(self.window_end or "")
+        return moment_ms(self.window_end)
 
     @property
     def absent(self) -> frozenset[str]:

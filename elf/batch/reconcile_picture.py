@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.parsing import parse_time
+from elf.batch.live_results import moment_ms
 from elf.batch.verdicts import Judged
 from query import format_timestamp
 
@@ -18,7 +18,7 @@ _LEGEND = (("live", "live"), ("offline", "offline"), ("unexplained", "not explai
 
 def picture(judged: Sequence[Judged]) -> str:
     """SVG; empty where no window has a time. Of windows that share a column of it, the worst colours it."""
-    starts = [(parse_time(one.window[0]), one) for one in judged]
+    starts = [(moment_ms(one.window[0] or None), one) for one in judged]
     timed = [(start, one) for start, one in starts if start is not None]
     if not timed:
         return ""
