@@ -12,10 +12,9 @@ from agent.control.messages import Acknowledged, Ended
 from elf.agent_counts import AgentCounts
 from elf.client.attachment import Disconnected, Reconnected
 from elf.client.result import Result
-from elf.client.sync_client import SyncJob
 from elf.output import ResultWriter, result_writer
 from elf.terminal import printable, tell
-from elf.view import Limits, View
+from elf.view import Limits, SeenJob, View
 
 LOOK_AGAIN_S = 1.0
 """How often to look whether anybody still reads the output while no window comes."""
@@ -29,7 +28,7 @@ class JobView:
     Raises BrokenPipeError when the reader of standard output has gone, even while there is nothing to write.
     """
 
-    def __init__(self, job: SyncJob, view: View, limits: Limits) -> None:
+    def __init__(self, job: SeenJob, view: View, limits: Limits) -> None:
         self._job = job
         self._limits = limits
         self._is_in_place = view.in_place and not job.bounded
@@ -90,7 +89,7 @@ class JobView:
         tell(f"{self._name}: {text}")
 
 
-def _writer(job: SyncJob, output: str, *, in_place: bool) -> ResultWriter:
+def _writer(job: SeenJob, output: str, *, in_place: bool) -> ResultWriter:
     if output != "plot":
         return result_writer(output, job.columns, in_place=in_place)
     from elf.measured import measures_of  # it needs all of ELF QL

@@ -11,12 +11,12 @@ from elf.asking import command_line, tell_interrupted
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.terminal import printable, tell
-from elf.view import Limits, View
+from elf.view import Limits, SeenJob, View
 
 STOP_TIMEOUT_S = 3.0
 
 
-def show_followed(job: SyncJob, view: View, limits: Limits, socket: Path | None) -> int:
+def show_followed(job: SeenJob, view: View, limits: Limits, socket: Path | None) -> int:
     """Shows the windows of somebody's job until it or the patience is at its end; returns the exit code."""
     from elf.job_view import JobView  # tables take their time to load, and windows may wait by now
 

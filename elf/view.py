@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from elf.client.attachment import Update
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +23,24 @@ class Limits:
 
     windows: int | None = None
     deadline: float = float("inf")
+
+
+class SeenJob(Protocol):
+    """A job whose windows come one after the other; see `SyncJob`."""
+
+    @property
+    def app(self) -> str: ...
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    @property
+    def bounded(self) -> bool: ...
+
+    @property
+    def failure(self) -> str: ...
+
+    def wait(self, timeout_s: float) -> Update | None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from agent.feeding.table_files import table_schema
 from agent.runtime.epochs import Epoch
 from agent.runtime.master import Master
 from agent.runtime.panes import END, FIRST_PANE, Run
-from elf.batch.catalog import catalog_of
+from agent.runtime.tables import Table as LookupTable
+from elf.batch.catalog import OWN_STREAMS, catalog_of
 from elf.batch.partial_states import Combining
 from elf.batch.regions import RegionJob, states_of_regions
 from elf.errors import ElfError
@@ -29,7 +30,7 @@ APP = "batch"
 class BatchOptions:
     """Which events are taken: from `since_ms` on, before `until_ms` (epoch ms).
 
-    `tables`: the files of look-up tables, by name. `agents`: only rows of these, None: of all.
+    `tables`: the files of look-up tables, by name.
     """
 
     since_ms: int | None = None
@@ -42,25 +43,33 @@ class BatchOptions:
 class BatchRun:
     """A query, checked and ready to run over an archive.
 
-    Raises `query.QueryError` for the query, UsageError for look-up tables that are not there. `columns` are the names
-    of the result's columns.
+    It is given as text, or as the plan that a job ran, without look-up tables. Raises `query.QueryError` for the query,
+    UsageError for look-up tables that are not there. `columns` are the names of the result's columns.
     """
 
-    def __init__(self, text: str, table: Table, options: BatchOptions) -> None:
+    def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
         self._table = table
         self._options = options
-        parsed = query.parse(text)
+        self._lookups: Mapping[str, LookupTable] = {}
+        self.plan, streams = (
+            (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
+        )
+        self.columns = query.output_names(self.plan)
+        self.streams = sorted(stream for stream in streams if query.selects(self.plan.stream, stream))
+
+    def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
+        """The plan, and the streams that it may read."""
+        parsed, table, options = query.parse(text), self._table, self._options
         if others := query.apps(parsed):
             hint = 'ask the fleet for them: elf query "..."'
             raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
         self._lookups = read_tables(parsed, options.tables)
         catalog = catalog_of(table, query.streams_read(parsed))
         lookups = {name: table_schema(rows) for name, rows in self._lookups.items()}
-        self.plan = query.analyze(
+        plan = query.analyze(
             parsed, catalog, lookups, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         )
-        self.columns = query.output_names(self.plan)
-        self.streams = sorted(stream for stream in catalog if query.selects(self.plan.stream, stream))
+        return plan, catalog
 
     def results(self) -> Iterator[Result]:
         """Computes everything, then yields the windows in order.
@@ -91,6 +100,11 @@ class BatchRun:
         since_ms, until_ms = self._options.since_ms, self._options.until_ms
         job = RegionJob(self.plan.to_wire(), since_ms, until_ms, self._lookups)
         return states_of_regions(job, self._table, self.streams)
+
+
+def _streams_of_agents(table: Table) -> list[str]:
+    """Those that jobs read: nothing that ELF itself writes."""
+    return [stream for stream in table.streams() if not stream.startswith(OWN_STREAMS)]
 
 
 def _enrol(master: Master, agents: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import click
 
-VERBS: tuple[str, ...] = ("get", "ingest", "scan")
+VERBS: tuple[str, ...] = ("backfill", "get", "ingest", "reconcile", "scan")
 """Each has a module of its name here with a click command of its name, loaded when it is asked for."""
 EXAMPLES = """\b
 Examples:

@@ -1,0 +1,86 @@
+"""Windows of a job computed again from the archive, and what the archive holds of the job's published results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import query
+from agent.archive.segments import LINE, PARSED
+from agent.daemon.result_files import FILE_AGE_MS, STREAM
+from elf.batch.live_results import LiveJob, LiveResult, VersionLine, read_log
+from elf.batch.reconciliation import Windows
+from elf.batch.run import BatchOptions, BatchRun
+from elf.batch.table import Range
+
+if TYPE_CHECKING:
+    from agent import Result
+    from elf.batch.table import Table
+
+SKEW_MS = 10 * 60 * 1000
+"""Clocks of agents may differ by so much from those that events are stamped with."""
+_DECODER = msgspec.json.Decoder(LiveResult)
+
+
+class SparkArchive:
+    """A table, as `reconcile` and `backfill` see it."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def live_job(self, app: str, since_ms: int | None, until_ms: int | None) -> LiveJob:
+        """What a job has published between two times. What describes a result is at most a day older than itself."""
+        earliest = None if since_ms is None else since_ms - FILE_AGE_MS - SKEW_MS
+        wanted = Range(frozenset([STREAM]), earliest)
+        if not self._table.segments(wanted):
+            return LiveJob(())
+        columns = self._table.columns([STREAM])
+        name = f"{PARSED}app" if "app" in columns else LINE
+        rows = self._table.scan(wanted, list(dict.fromkeys([LINE, name])))
+        if name != LINE:  # rosters are nobody's alone
+            names = [app, app.rpartition("@")[0] or app]
+            rows = rows.where(rows[f"`{name}`"].isNull() | rows[f"`{name}`"].isin(names))
+        lines = rows.select(f"`{LINE}`").toArrow().column(0)
+        return read_log((bytes(line.as_py()) for line in lines), app).between(since_ms, until_ms)
+
+    def agents(self, version: VersionLine) -> frozenset[str]:
+        """Whose events there are for it."""
+        return frozenset(self.reaches(query.Plan.from_wire(version.plan).stream))
+
+    def reaches(self, stream: str) -> Mapping[str, int]:
+        """The agents with such a stream, and up to when (epoch ms) it is archived."""
+        reached: dict[str, int] = {}
+        for one in self._table.segments():
+            segment = one.segment
+            if query.selects(stream, segment.stream):
+                reached[segment.agent] = max(segment.to_ms, reached.get(segment.agent, segment.to_ms))
+        return reached
+
+    def windows(
+        self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
+    ) -> Windows:
+        """What a version computes of the events of these agents, from one time on and before another."""
+        found = (_DECODER.decode(one.to_bytes()) for one in self.results(version, agents, since_ms, until_ms))
+        return {one.window: one for one in found if one.final}
+
+    def results(
+        self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
+    ) -> Iterator[Result]:
+        """The same as results of the job: in them are the agents that have an archive."""
+        stores = [store for store in self._table.stores if store.info.agent in agents]
+        if stores:
+            plan = query.Plan.from_wire(version.plan)
+            run = BatchRun(plan, replace(self._table, stores=stores), BatchOptions(since_ms, until_ms))
+            for result in run.results():
+                yield msgspec.structs.replace(result, app=version.app, version=version.version)
+
+    def version_of(self, app: str, text: str) -> VersionLine:
+        """A query as the only version of a job. Raises `query.QueryError`."""
+        plan = BatchRun(text, self._table, BatchOptions()).plan
+        return VersionLine(
+            app=app, app_id="", born_ms=0, creator="", version=1, after=-(2**63), starts=-(2**63), text=text,
+            plan=plan.to_wire(), grace_ms=0,
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""`elf batch backfill`: windows from the archive that a job has not published, and then its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elf.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
+from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
+from elf.errors import UsageError
+from elf.terminal import printable, tell
+from elf.view import Limits, View
+
+if TYPE_CHECKING:
+    from elf.batch.backfill import Backfill
+
+EXAMPLES = """\b
+Examples:
+  elf batch backfill errors --archive shop-archive --from 2026-01-01T10:00Z --to 2026-01-01T11:00Z
+  elf batch backfill errors --archive shop-archive --from 2026-01-01T10:00Z --follow --output json
+
+\b
+Windows from the archive have "source":"archive" in JSON; those that the job publishes have none.
+
+\b
+Exit codes: 0 done, or the job has finished; 1 failed, 2 wrong usage; with --follow also 124 --timeout, 130 Ctrl-C.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Fill in a job's windows from the archive.")
+@app_argument
+@archives_option
+@from_option
+@to_option
+@click.option("--follow", is_flag=True, help="Go on with the job's own windows, from the first one that has everyone.")
+@windows_option
+@timeout_option
+@output_option("table", "json", "csv")
+@socket_option
+@master_option
+def backfill(
+    app: str,
+    archives: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+    follow: bool,
+    windows: int | None,
+    timeout_s: float | None,
+    output: str,
+    socket: Path | None,
+    master: str,
+) -> int:
+    """Compute the windows of the job APP that it has not published, from the archive.
+
+    They are those from before it was submitted, or of times when it had no master. With --follow, all windows come from
+    the archive up to the first live one that expects every agent, and from there on the job's own: no window is missing
+    at the seam, and none comes twice.
+    """
+    if follow and until is not None:
+        raise UsageError("--follow goes on for ever: leave out --to")
+    if not follow and (windows is not None or timeout_s is not None):
+        raise UsageError("--windows and --timeout are for --follow")
+    since_ms, until_ms = moments(since, until)
+    from elf.batch.backfill import Backfill
+    from elf.batch.session import spark_session
+
+    with spark_session(master) as spark:
+        filling = Backfill(spark, archives, app, since_ms, until_ms)
+        if follow:
+            return _follow(filling, View(output), windows, timeout_s, socket)
+        if not filling.is_described:
+            with asking(socket, None) as (client, _):
+                filling.describe(client.ask(app).query)
+        _print(filling, output)
+    return 0
+
+
+def _print(filling: Backfill, output: str) -> None:
+    import msgspec
+
+    from agent.control.messages import Window
+    from elf.client.result import read_result
+    from elf.output import result_writer
+
+    columns = filling.columns
+    writer = result_writer(output, columns)
+    count = 0
+    for line in filling.missed():
+        writer.write(read_result(Window(0, msgspec.Raw(line)), columns))
+        count += 1
+    writer.close()
+    sys.stdout.flush()
+    if not count:
+        tell(f"{printable(filling.app)}: there are no windows in the archive that it has not published")
+
+
+def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
+    from elf.batch.seamed_job import SeamedJob
+    from elf.query_session import show_followed
+
+    with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
+        if not filling.is_described:
+            filling.describe(job.query)
+        whole = SeamedJob(job, filling, filling.agents, lambda text: tell(f"{printable(filling.app)}: {text}"))
+        return show_followed(whole, view, Limits(windows, deadline), socket)
