@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from agent.archive.segments import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
 RAW = {
@@ -45,17 +46,28 @@ def united_kinds(segments: Iterable[Segment]) -> dict[str, str]:
 
     Integers and numbers are numbers together, any other mixture is `any`. What is only ever an object has no column.
     """
+    seen = _kinds_seen(segments)
+    return {name: _united(kinds) for name, kinds in seen.items() if kinds != {_OBJECT}}
+
+
+def _kinds_seen(segments: Iterable[Segment]) -> dict[str, set[str]]:
     seen: dict[str, set[str]] = {}
     for segment in segments:
         for name, kind in segment.columns.items():
             seen.setdefault(name, set()).add(kind)
-    return {name: _united(kinds) for name, kinds in seen.items() if kinds != {_OBJECT}}
+    return seen
 
 
 def _united(kinds: set[str]) -> str:
     if len(kinds) == 1:
         return next(iter(kinds))
     return "number" if kinds == {"integer", "number"} else "any"
+
+
+def mixed_numbers(segments: Iterable[Segment]) -> list[str]:
+    """The columns that are integers in some of the segments, and numbers in the others."""
+    seen = _kinds_seen(segments)
+    return [name for name, kinds in seen.items() if kinds == {"integer", "number"}]
 
 
 def stored_kinds(segment: Segment) -> dict[str, str]:
@@ -116,4 +128,13 @@ def _narrow(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(field.name, narrow.get(field.type, field.type)) for field in schema])
 
 
-Converter = Callable[["Iterator[pa.RecordBatch]"], "Iterator[pa.RecordBatch]"]
+def column(name: str) -> Column:
+    """The column of that name, whatever is in the name."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(quoted(name))
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions have it."""
+    return f"`{name.replace('`', '``')}`"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent.archive.segments import KEY, TIME
+from elf.batch.layout import column
 from elf.batch.session import spark_errors
 from elf.batch.table import Range, Table
 from elf.errors import ElfError, UsageError
@@ -47,9 +48,9 @@ def ordered(
                 frame = frame.where(where)
         except ElfError as error:
             raise UsageError(f"--where {where}: {error}") from error
-    frame = frame.orderBy(f"`{TIME}`", KEY)
+    frame = frame.orderBy(column(TIME), column(KEY))
     frame = frame if limit is None else frame.limit(limit)
-    return frame if columns is None else frame.select(*(f"`{name}`" for name in columns))
+    return frame if columns is None else frame.select(*map(column, columns))
 
 
 def explained(table: Table, wanted: Range, frame: DataFrame) -> ScanPlan:

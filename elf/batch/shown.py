@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from agent.archive.segments import KEY, TIME, WRITTEN
+from elf.batch.layout import column
 from query import format_timestamp
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ def shown_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
     from pyspark.sql.types import TimestampType
 
     stamps = {field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)}
-    plain = [
-        F.unix_millis(F.col(f"`{name}`")).alias(name) if name in stamps else F.col(f"`{name}`")
-        for name in frame.columns
-    ]
+    plain = [F.unix_millis(column(name)).alias(name) if name in stamps else column(name) for name in frame.columns]
     times = stamps.union(_TIMES)
     for row in frame.select(*plain).toLocalIterator(prefetchPartitions=True):
         yield {name: _shown(name, value, times) for name, value in zip(frame.columns, row, strict=True)}

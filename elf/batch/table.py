@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from agent.archive.row_key import decode_key
 from agent.archive.segments import EVENTS, KEY, PARSED, TIME, WRITTEN
 from agent.parsing import Format
-from elf.batch.layout import RAW, Conversion, stored_kinds, struct_of, united_kinds
+from elf.batch.layout import RAW, Conversion, column, stored_kinds, struct_of, united_kinds
 from elf.batch.overlaps import doubled
 from elf.batch.stores import Store, StoredSegment, open_stores, torn
 from elf.errors import ElfError, UsageError
@@ -111,7 +111,7 @@ class Table:
 
         wanted = Range(frozenset(streams), since_ms, until_ms)
         in_time = Range(None, since_ms, until_ms)
-        several = _column(EVENTS) > F.lit(1)
+        several = column(EVENTS) > F.lit(1)
 
         def condition() -> Column | None:
             within = _condition(in_time)
@@ -123,9 +123,9 @@ class Table:
         """The row with that key, if there is one. Raises RowKeyError for what is no key."""
         return self.scan(Range.of_key(key)).first()
 
-    def read(self, segments: Sequence[StoredSegment]) -> DataFrame:
-        """All rows of these segments, each once."""
-        return self._read(segments, None, lambda: None)
+    def read(self, segments: Sequence[StoredSegment], kinds: Mapping[str, str] | None = None) -> DataFrame:
+        """All rows of these segments, each once, with these parsed columns (None: all)."""
+        return self._read(segments, None, lambda: None, kinds=kinds)
 
     def _all(self) -> Iterable[StoredSegment]:
         seen = set()
@@ -152,9 +152,10 @@ class Table:
         columns: Sequence[str] | None,
         condition: Callable[[], Column | None],
         also: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
     ) -> DataFrame:
         segments = self._whole(segments)
-        kinds = united_kinds(one.segment for one in segments)
+        kinds = dict(united_kinds(one.segment for one in segments) if kinds is None else kinds)
         names = [*RAW, *(f"{PARSED}{name}" for name in kinds)] if columns is None else columns
         kinds |= self._kinds_elsewhere(names, kinds)
         doubles = doubled(segments)
@@ -165,7 +166,7 @@ class Table:
             read = [self._read_alike(alike, needed, kinds, condition()) for alike in _alike(chosen, needed, kinds)]
             if read:
                 united = reduce(lambda one, other: one.unionByName(other), read)
-                parts.append((_latest(united) if twice else united).select(*map(_column, names)))
+                parts.append((_latest(united) if twice else united).select(*map(column, names)))
         if not parts:
             return self.spark.createDataFrame([], struct_of(names, kinds))
         return reduce(lambda one, other: one.unionByName(other), parts)
@@ -221,13 +222,13 @@ def _condition(wanted: Range) -> Column | None:
 
     conditions = []
     if wanted.since_ms is not None:
-        conditions.append(_column(TIME) >= F.lit(wanted.since_ms))
+        conditions.append(column(TIME) >= F.lit(wanted.since_ms))
     if wanted.until_ms is not None:
-        conditions.append(_column(TIME) < F.lit(wanted.until_ms))
+        conditions.append(column(TIME) < F.lit(wanted.until_ms))
     if wanted.start is not None:
-        conditions.append(_column(KEY) >= F.lit(wanted.start))
+        conditions.append(column(KEY) >= F.lit(wanted.start))
     if wanted.stop is not None:
-        conditions.append(_column(KEY) < F.lit(wanted.stop))
+        conditions.append(column(KEY) < F.lit(wanted.stop))
     return reduce(lambda one, other: one & other, conditions) if conditions else None
 
 
@@ -238,9 +239,3 @@ def _latest(rows: DataFrame) -> DataFrame:
 
     order = Window.partitionBy(KEY).orderBy(F.col(WRITTEN).desc())
     return rows.withColumn(_RANK, F.row_number().over(order)).where(F.col(_RANK) == 1).drop(_RANK)
-
-
-def _column(name: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(f"`{name}`")

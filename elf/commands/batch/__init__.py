@@ -6,7 +6,15 @@ from importlib import import_module
 
 import click
 
-VERBS: tuple[str, ...] = ("backfill", "get", "ingest", "reconcile", "scan")
+VERBS: tuple[str, ...] = (
+    "backfill",
+    "compact",
+    "get",
+    "ingest",
+    "reconcile",
+    "scan",
+    "split",
+)
 """Each has a module of its name here with a click command of its name, loaded when it is asked for."""
 EXAMPLES = """\b
 Examples:

@@ -10,7 +10,7 @@ import msgspec
 from agent.archive.row_key import RowKeyError
 from elf.asking import output_option
 from elf.commands.batch.opened import opened_table
-from elf.commands.batch.options import archives_option, master_option, skip_torn_option
+from elf.commands.batch.options import archives_option, key_of, master_option, skip_torn_option
 from elf.errors import ElfError, UsageError
 
 EXAMPLES = """\b
@@ -33,9 +33,9 @@ def get(key: str, archives: tuple[str, ...], skip_torn: bool, master: str, outpu
     from elf.plain_table import plain_table
 
     try:
-        wanted = Range.of_key(bytes.fromhex(key))
-    except (RowKeyError, ValueError) as error:
-        raise UsageError(f"KEY {key}: {error}") from error
+        wanted = Range.of_key(key_of("KEY", key))
+    except RowKeyError as error:
+        raise UsageError(str(error)) from error
     with opened_table(archives, master, skip_torn=skip_torn) as table:
         found = list(shown_rows(table.scan(wanted)))
     if not found:

@@ -43,3 +43,11 @@ def _moment(option: str, text: str | None) -> int | None:
     if found is None:
         raise UsageError(f"{option} {text!r} is no time: write it like 2015-05-17T10:00:00Z")
     return found
+
+
+def key_of(option: str, text: str) -> bytes:
+    """A row key that is given in hex. Raises UsageError for what is not hex."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no key: write it in hex, as elf batch scan shows keys") from None

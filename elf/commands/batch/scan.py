@@ -16,13 +16,13 @@ from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import (
     archives_option,
     from_option,
+    key_of,
     master_option,
     moments,
     skip_torn_option,
     streams_option,
     to_option,
 )
-from elf.errors import UsageError
 from elf.terminal import printable_json
 
 if TYPE_CHECKING:
@@ -80,7 +80,13 @@ def scan(
     from elf.batch.table import Range
 
     since_ms, until_ms = moments(since, until)
-    wanted = Range(frozenset(streams) or None, since_ms, until_ms, _key("--start", start), _key("--stop", stop))
+    wanted = Range(
+        frozenset(streams) or None,
+        since_ms,
+        until_ms,
+        start and key_of("--start", start),
+        stop and key_of("--stop", stop),
+    )
     names = None if columns == "*" else columns.split(",") if columns else COLUMNS
     with opened_table(archives, master, skip_torn=skip_torn) as table:
         frame = ordered(table, wanted, names, where, limit)
@@ -93,13 +99,6 @@ def scan(
                 click.echo(printable_json(text) if sys.stdout.isatty() else text)
         else:
             _print(frame.columns, shown_rows(frame))
-
-
-def _key(option: str, text: str | None) -> bytes | None:
-    try:
-        return None if text is None else bytes.fromhex(text)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is no key: write it in hex, as a scan shows keys") from None
 
 
 def _print(names: list[str], rows: Iterable[dict[str, Any]]) -> None:

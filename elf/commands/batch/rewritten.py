@@ -1,0 +1,42 @@
+"""What a command says that has rewritten segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from elf.batch.compaction import Compacted
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Segments that were replaced and those in their place, and files that were deleted, as `--output json` says it."""
+
+    removed: int
+    removed_rows: int
+    removed_bytes: int
+    added: int
+    added_rows: int
+    added_bytes: int
+    deleted: int
+
+
+def show_rewritten(done: Compacted, output: str) -> None:
+    """One line, or one object."""
+    summary = Summary(
+        len(done.removed), sum(one.rows for one in done.removed), sum(one.bytes for one in done.removed),
+        len(done.added), sum(one.rows for one in done.added), sum(one.bytes for one in done.added), done.deleted,
+    )  # fmt: skip
+    click.echo(msgspec.json.encode(summary) if output == "json" else _told(summary))
+
+
+def _told(one: Summary) -> str:
+    deleted = f"; {one.deleted:,} files deleted" if one.deleted else ""
+    if not one.removed:
+        return f"nothing to rewrite{deleted}"
+    return (
+        f"{one.removed:,} segments with {one.removed_rows:,} rows and {one.removed_bytes:,} bytes"
+        f" → {one.added:,} with {one.added_rows:,} rows and {one.added_bytes:,} bytes{deleted}"
+    )
