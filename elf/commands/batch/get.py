@@ -33,7 +33,7 @@ def get(key: str, archives: tuple[str, ...], skip_torn: bool, master: str, outpu
     from elf.plain_table import plain_table
 
     try:
-        wanted = Range.of_key(key_of("KEY", key))
+        wanted = Range.of_key(key_of("KEY", key) or b"")
     except RowKeyError as error:
         raise UsageError(str(error)) from error
     with opened_table(archives, master, skip_torn=skip_torn) as table:

@@ -45,9 +45,9 @@ def _moment(option: str, text: str | None) -> int | None:
     return found
 
 
-def key_of(option: str, text: str) -> bytes:
+def key_of(option: str, text: str | None) -> bytes | None:
     """A row key that is given in hex. Raises UsageError for what is not hex."""
     try:
-        return bytes.fromhex(text)
+        return None if text is None else bytes.fromhex(text)
     except ValueError:
         raise UsageError(f"{option} {text!r} is no key: write it in hex, as elf batch scan shows keys") from None

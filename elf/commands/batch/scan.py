@@ -84,8 +84,8 @@ def scan(
         frozenset(streams) or None,
         since_ms,
         until_ms,
-        start and key_of("--start", start),
-        stop and key_of("--stop", stop),
+        key_of("--start", start),
+        key_of("--stop", stop),
     )
     names = None if columns == "*" else columns.split(",") if columns else COLUMNS
     with opened_table(archives, master, skip_torn=skip_torn) as table:
