@@ -1,11 +1,24 @@
-"""Which streams an agent archives."""
+"""Which streams an agent archives: of its own those that are chosen, and what the masters on it publish."""
 
 from __future__ import annotations
+
+import glob
+from pathlib import Path
 
 from agent.configuration.config import ArchiveConfig, Config, StreamConfig
 from agent.configuration.rules import is_chosen
 
+RESULTS = "@results"
+"""The stream of published results, as the archive calls it."""
+
+
+def results_directory(data_directory: Path) -> Path:
+    """Where their files are."""
+    return data_directory / "results"
+
 
 def archived_streams(config: Config, archive: ArchiveConfig) -> dict[str, StreamConfig]:
     """By name."""
-    return {stream.name: stream for stream in config.streams if is_chosen(stream.name, archive.streams)}
+    chosen = {stream.name: stream for stream in config.streams if is_chosen(stream.name, archive.streams)}
+    files = f"{glob.escape(str(results_directory(config.data_directory)))}/*.jsonl"
+    return chosen | {RESULTS: StreamConfig(RESULTS, (files,), "json", "time", "beginning")}

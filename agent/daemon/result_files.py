@@ -16,19 +16,12 @@ import trio
 from agent.runtime.result_records import ResultRecord
 from query import format_timestamp
 
-STREAM = "@results"
-"""What the archive calls it."""
 FILE_BYTES_MAX = 8 << 20
 FILE_AGE_MS = 24 * 3600 * 1000
 FILES_MAX = 32
 WAITING_BYTES_MAX = 64 << 20
 """Past it the disk is too slow: what comes is dropped, and counted."""
 MODE = 0o640
-
-
-def pattern(data_directory: Path) -> Path:
-    """The files of an agent's results, as a glob."""
-    return data_directory / "results" / "*.jsonl"
 
 
 class ResultFiles:

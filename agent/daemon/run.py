@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 
 from agent import log
+from agent.archive.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.client_requests import ClientRequests
@@ -31,6 +32,7 @@ from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.kept_revocations import kept_revocations
 from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.pump import Pump
+from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.shown_files import ShownFiles
 from agent.errors import StartError
@@ -164,6 +166,7 @@ class Daemon:
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
         self._archiving = Archiving(config)
+        self._results = self._result_files()
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
     async def run(self, signals: AsyncIterator[int]) -> int:
@@ -186,12 +189,20 @@ class Daemon:
             nursery.start_soon(self._again_and_again, "tables", self._tables.run)
             nursery.start_soon(self._again_and_again, "descriptions of streams", self._witness.run)
             nursery.start_soon(self._again_and_again, "archive", self._archiving.run)
+            nursery.start_soon(self._again_and_again, "results", self._results.run)
             nursery.start_soon(self._again_and_again, "identity", self._identity_watch.run)
             nursery.start_soon(self._necessary, "start", self._say_ready)
         log.info("ended", exit_code=self._exit_code)
         return self._exit_code
 
     # Its parts.
+
+    def _result_files(self) -> ResultFiles:
+        """Where the results of masters here go, if there is an archive for them."""
+        files = ResultFiles(results_directory(self._config.data_directory), wall_ms, self._warnings.warn)
+        if self._config.archive is not None:
+            self._agent.offices.record = files.add
+        return files
 
     async def _necessary(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
         """Runs a part without which there is no agent: if it fails, the agent ends."""
@@ -296,6 +307,7 @@ class Daemon:
         agent = self._agent.status()
         counters = transport_counters(transport)
         counters["agent.refused"] = agent.refused
+        counters["results.unwritten"] = self._results.dropped
         counters |= {"spill.unwritten": self._room.unwritten, "spill.unread": self._room.unread}
         counters |= {f"control.{name}": count for name, count in self._control.counters.items()}
         node = self._pump.node.statistics()

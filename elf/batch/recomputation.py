@@ -10,7 +10,8 @@ import msgspec
 
 import query
 from agent.archive.segments import LINE, PARSED
-from agent.daemon.result_files import FILE_AGE_MS, STREAM
+from agent.archive.streams import RESULTS
+from agent.daemon.result_files import FILE_AGE_MS
 from elf.batch.live_results import LiveJob, LiveResult, VersionLine, read_log
 from elf.batch.reconciliation import Windows
 from elf.batch.run import BatchOptions, BatchRun
@@ -34,10 +35,10 @@ class SparkArchive:
     def live_job(self, app: str, since_ms: int | None, until_ms: int | None) -> LiveJob:
         """What a job has published between two times. What describes a result is at most a day older than itself."""
         earliest = None if since_ms is None else since_ms - FILE_AGE_MS - SKEW_MS
-        wanted = Range(frozenset([STREAM]), earliest)
+        wanted = Range(frozenset([RESULTS]), earliest)
         if not self._table.segments(wanted):
             return LiveJob(())
-        columns = self._table.columns([STREAM])
+        columns = self._table.columns([RESULTS])
         name = f"{PARSED}app" if "app" in columns else LINE
         rows = self._table.scan(wanted, list(dict.fromkeys([LINE, name])))
         if name != LINE:  # rosters are nobody's alone

@@ -15,6 +15,8 @@ from .errors import DemoError
 
 _LOG_BYTES_MAX = 16 << 20
 """How much of an agent's log is looked at; the agents themselves write a line per reason and minute."""
+ARCHIVE = "archive"
+"""The folder of an agent's archive, in its own."""
 _PORT_TAKEN = "in use"
 _FAULT_LEVELS = ("error", "critical")
 _FAULT = {"level": "error"}
@@ -39,6 +41,7 @@ class AgentProcess:
         streams: Sequence[Mapping[str, str | list[str]]],
         socket: Path,
         port: int,
+        archives: bool = False,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -49,6 +52,7 @@ class AgentProcess:
         self.launches = 0
         self._fleet = fleet
         self._streams = streams
+        self._archives = archives
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_offset = 0
         self._ready = False
@@ -176,6 +180,7 @@ class AgentProcess:
         identity: dict[str, str | list[str]] = {"ca": "ca.crt", "certificate": "agent.crt", "key": "agent.key"}
         tables = [_table(head), "[identity]\n" + _table(identity)]
         tables += ["[[streams]]\n" + _table(stream) for stream in self._streams]
+        tables += ["[archive]\n" + _table({"directory": ARCHIVE})] if self._archives else []
         return "\n".join(tables)
 
 

@@ -17,7 +17,7 @@ from typing import Self
 
 from overlay import Authority, CreatorFiles, read_public_key
 
-from .agent_process import AgentProcess, PortTakenError
+from .agent_process import ARCHIVE, AgentProcess, PortTakenError
 from .errors import DemoError
 
 AGENTS_MAX = 64
@@ -55,8 +55,9 @@ class AgentSpec:
 class AgentFleet:
     """`with AgentFleet(directory, agents) as fleet:` runs the agents; all of them are ready when the block begins.
 
-    Raises DemoError when one cannot start. `choose_port` yields a port to try; one that is taken is replaced. After
-    the block no agent and no control socket is left; the agents' folders are, below `directory`.
+    Raises DemoError when one cannot start. `choose_port` yields a port to try; one that is taken is replaced. With
+    `archives` each agent keeps an archive. After the block no agent and no control socket is left; the agents'
+    folders are, below `directory`.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class AgentFleet:
         agents: Sequence[AgentSpec],
         *,
         fleet: str = "demo",
+        archives: bool = False,
         choose_port: Callable[[], int] | None = None,
     ) -> None:
         if not 1 <= len(agents) <= AGENTS_MAX:
             raise DemoError(f"a fleet has between 1 and {AGENTS_MAX} agents here, not {len(agents)}")
         self.directory = Path(directory)
         self.name = fleet
+        self._archives = archives
         self._agents = agents
         self._choose_port = choose_port or free_port
         self._processes: dict[str, AgentProcess] = {}
@@ -109,6 +112,10 @@ class AgentFleet:
     def socket(self, name: str) -> Path:
         """The control socket of an agent."""
         return self._processes[name].socket
+
+    def archive(self, name: str) -> Path:
+        """What an agent archives, if the fleet has archives."""
+        return self.directory / name / ARCHIVE
 
     def process(self, name: str) -> AgentProcess:
         return self._processes[name]
@@ -182,6 +189,7 @@ class AgentFleet:
                 streams=[_stream_table(stream) for stream in agent.streams],
                 socket=self._sockets / f"{agent.name}.sock",
                 port=self._new_port(),
+                archives=self._archives,
             )
             credentials = authority.issue(agent.name, node_id=agent.node_id)
             process.keep(authority.certificate_pem, credentials)

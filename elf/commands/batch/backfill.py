@@ -65,6 +65,7 @@ def backfill(
         raise UsageError("--windows and --timeout are for --follow")
     since_ms, until_ms = moments(since, until)
     from elf.batch.backfill import Backfill
+    from elf.batch.progress import spark_progress
     from elf.batch.session import spark_session
 
     with spark_session(master) as spark:
@@ -74,7 +75,8 @@ def backfill(
         if not filling.is_described:
             with asking(socket, None) as (client, _):
                 filling.describe(client.ask(app).query)
-        _print(filling, output)
+        with spark_progress(spark):
+            _print(filling, output)
     return 0
 
 

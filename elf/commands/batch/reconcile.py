@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from elf.asking import app_argument, output_option
-from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
+from elf.commands.batch.opened import opened_table
+from elf.commands.batch.options import (
+    archives_option,
+    from_option,
+    master_option,
+    moments,
+    skip_torn_option,
+    to_option,
+)
 from elf.errors import ElfError, UsageError
 from elf.terminal import printable, tell
 
@@ -46,6 +54,7 @@ Exit codes: 0 nothing is unexplained, 1 something is, or nothing could be compar
     "--html", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write a report with a picture."
 )
 @output_option("table", "json")
+@skip_torn_option
 @master_option
 def reconcile(
     app: str,
@@ -56,6 +65,7 @@ def reconcile(
     query_text: str | None,
     html: Path | None,
     output: str,
+    skip_torn: bool,
     master: str,
 ) -> int:
     """Compute the windows that APP has published again, from the archive, and say of each whether they are equal.
@@ -69,11 +79,9 @@ def reconcile(
     from elf.batch.recomputation import SparkArchive
     from elf.batch.reconcile_output import print_judged
     from elf.batch.reconciliation import reconcile as reconciled
-    from elf.batch.session import spark_session
-    from elf.batch.table import Table
 
-    with spark_session(master) as spark:
-        archive = SparkArchive(Table.open(spark, archives))
+    with opened_table(archives, master, skip_torn=skip_torn) as table:
+        archive = SparkArchive(table)
         if live is not None and query_text is not None:
             with live.open("rb") as lines:
                 job = read_printed(lines, archive.version_of(app, query_text)).between(since_ms, until_ms)
