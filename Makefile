@@ -8,6 +8,9 @@ READY_TO_TEST := $(VENV)/.ready-to-test
 FUZZ_SECONDS ?= 60
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
+# The tests start thousands of processes, which start sooner where bytecode is kept, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-net check bench fuzz clean
 
 demo: $(READY)
