@@ -49,7 +49,7 @@ class BatchRun:
     """
 
     def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
-        self._table = table
+        self.table = table
         self._options = options
         self._lookups: Mapping[str, LookupTable] = {}
         self.not_exact = ""
@@ -62,7 +62,7 @@ class BatchRun:
 
     def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
         """The plan, and the streams that it may read."""
-        parsed, table, options = query.parse(text), self._table, self._options
+        parsed, table, options = query.parse(text), self.table, self._options
         if others := query.apps(parsed):
             hint = 'ask the fleet for them: elf query "..."'
             raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
@@ -90,7 +90,7 @@ class BatchRun:
     def finished(self, combined: Combining) -> Iterator[Result]:
         """The windows of a state of all rows, as `results`."""
         master = self._master()
-        contributors = _enrol(master, self._table.agents(self.streams))
+        contributors = _enrol(master, self.table.agents(self.streams))
         run = Run(FIRST_PANE, END, contributors, combined.state(), combined.counted)
         yield from master.publish(run).values()
         if master.failure is not None:
@@ -100,7 +100,7 @@ class BatchRun:
     def way(self) -> AsColumns | InRegions:
         """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
         try:
-            return as_columns(self.plan, self._table, self._wanted)
+            return as_columns(self.plan, self.table, self.wanted)
         except NotExactError as error:
             self.not_exact = str(error)
             return self.in_regions
@@ -110,7 +110,7 @@ class BatchRun:
         """By agents' code, whatever Spark could do."""
         options = self._options
         job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
-        return InRegions(job, self._table, self._wanted)
+        return InRegions(job, self.table, self.wanted)
 
     def _master(self) -> Master:
         job = Submit(
@@ -125,7 +125,8 @@ class BatchRun:
         return Master(job, Epoch(0, 1, node), node)
 
     @property
-    def _wanted(self) -> Range:
+    def wanted(self) -> Range:
+        """Which rows it reads."""
         return Range(frozenset(self.streams), self._options.since_ms, self._options.until_ms)
 
 
