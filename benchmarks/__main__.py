@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from . import cbt, fleet, jobs, local, overlay, query
+from . import batch, cbt, fleet, jobs, local, overlay, query
 from .chart import write_chart
 from .environment import ROOT
 from .race import BenchmarkError
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "fleet": fleet.run,
     "jobs": jobs.run,
     "query": query.run,
+    "batch": batch.run,
 }
 CHARTS = {"cbt": cbt.write_chart, "overlay": overlay.write_chart, "jobs": jobs.write_chart}
 RESULTS = ROOT / "benchmarks" / "results"

@@ -116,6 +116,17 @@ class Layout:
             parts.append(rows.with_columns(pl.lit(part, dtype=pl.Int8).alias(PART)))
         return own_strings(pl.concat(self._identified(part) for part in parts))
 
+    def from_groups(self, grouped: pl.DataFrame) -> pl.DataFrame:
+        """The PAOs of rows that another engine has grouped: by `pane`, keys as they are in blocks and, where there are
+        item aggregates, their arguments; with the states of the other ones. O(n log n).
+        """
+        states = [name for pao in self._ordinary for name in pao.state]
+        parts = [grouped.select("pane", *self._group_keys, *states)]
+        for part, pao in enumerate(self._items.paos):
+            rows = lift_items(pao, grouped, self._group_keys, self._arguments[pao])
+            parts.append(rows.with_columns(pl.lit(part, dtype=pl.Int8).alias(PART)))
+        return self.combine(self._identified(part) for part in parts)
+
     def _identified(self, grouped: pl.DataFrame) -> pl.DataFrame:
         """Rows by keys as they are in a block, as rows of a frame."""
         rows = self._filled(grouped.with_columns(stored(grouped[key.name], key) for key in self.keys))

@@ -12,7 +12,8 @@ from query.measures import measures
 from query.other import OtherStage
 from query.parser import parse
 from query.plan import Plan, output_names
-from query.plan_sources import PlanJoin
+from query.plan_parts import PlanKey
+from query.plan_sources import Column, PlanJoin
 from query.printer import format_query
 from query.results import ResultStage
 from query.rewrite import Rewriting
@@ -34,6 +35,7 @@ __all__ = [
     "App",
     "BeyondGroups",
     "BranchesStage",
+    "Column",
     "EventStage",
     "Explanation",
     "JoinStage",
@@ -41,6 +43,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "PlanJoin",
+    "PlanKey",
     "Query",
     "QueryError",
     "ResultStage",

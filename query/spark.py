@@ -40,6 +40,8 @@ _OF_INTEGERS: Mapping[str, Callable[[Column, Column], Column]] = {
 }
 _OF_DOUBLES: Mapping[str, Callable[[Column, Column], Column]] = {"+": add, "-": sub, "*": mul}
 _INFINITE = float("inf")
+EXACT_MAX = 1 << 53
+"""Integers up to this one are doubles too."""
 
 
 class NotExactError(Exception):
@@ -50,12 +52,13 @@ class NotExactError(Exception):
 class Typed:
     """A column and the kind of its values: integer, double, number, string, boolean or null.
 
-    Those of a `number` are stored as doubles, but some may have been integers: only what is the same of both may be
-    done with them.
+    Those of a `number` are stored as doubles, but some may have been integers, of up to 53 bits: only what is the same
+    of both may be done with them. `narrow`: an integer that has no more bits either.
     """
 
     column: Column
     kind: str
+    narrow: bool = False
 
 
 class SparkTranslator:
@@ -117,7 +120,7 @@ def constant(value: int | float | str | bool | None) -> Typed:
         case bool():
             return Typed(F.lit(value), "boolean")
         case int():
-            return Typed(F.lit(value).cast("bigint"), "integer")
+            return Typed(F.lit(value).cast("bigint"), "integer", narrow=abs(value) <= EXACT_MAX)
         case float():
             return Typed(F.lit(value).cast("double"), "double")
         case str():
@@ -131,7 +134,10 @@ def _as_boolean(value: Typed) -> Column:
 def _compare(operator: str, left: Typed, right: Typed) -> Typed:
     if "null" in (left.kind, right.kind):
         return constant(None)
-    if left.kind == right.kind or {left.kind, right.kind} <= _NUMBERS:
+    kinds = {left.kind, right.kind}
+    if kinds == {"integer", "number"} and not (left.narrow or right.narrow):
+        raise NotExactError("comparing integers with numbers of which some are integers is not exact in doubles")
+    if len(kinds) == 1 or kinds <= _NUMBERS:
         return Typed(_COMPARE[operator](left.column, right.column), "boolean")
     both_known = left.column.isNotNull() & right.column.isNotNull()
     return Typed(F.when(both_known, F.lit(operator == "<>")), "boolean")

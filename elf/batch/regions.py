@@ -6,12 +6,12 @@ its compressed buffer tree. What it yields are partial states, which are combine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -26,6 +26,9 @@ from agent.runtime.tables import Table as LookupTable
 from elf.batch.partial_states import DDL, Combining, decode, encoded
 from elf.batch.raw_events import COLUMNS, RawEvents
 from elf.batch.table import Range, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 ROWS_PER_BATCH = 1 << 16
 """Events that are filtered and aggregated at once."""
@@ -74,27 +77,40 @@ class RegionJob:
             yield from encoded(function, [part.state()], part.counted, self.trees)
 
 
-def states_of_regions(job: RegionJob, table: Table, streams: Sequence[str]) -> Combining:
-    """What agents' code makes of the rows of some streams, all of it together."""
-    segments = table.segments(Range(frozenset(streams), job.since_ms, job.until_ms))
-    shares = sum(one.segment.bytes for one in segments) // BYTES_PER_TREE
-    job = replace(job, trees=max(1, min(table.spark.sparkContext.defaultParallelism, shares)))
-    rows = table.rows(streams, job.since_ms, job.until_ms, COLUMNS)
-    states = rows.mapInArrow(job.fold, DDL)
-    if job.trees > 1:
-        states = states.repartition(job.trees, "tree").mapInArrow(job.combine, DDL)
-    function = job.function()
-    parts: dict[int, Combining] = {}
-    decode(function, states.toArrow(), parts)
-    whole = Combining(function)
-    for part in parts.values():
-        whole.add(part.state())
-        whole.count(part.counted)
-    # Of lines that were too long to be kept only their number is left.
-    whole.count(
-        {END: Counts(malformed=overlong)} if (overlong := sum(one.segment.overlong for one in segments)) else {}
-    )
-    return whole
+@dataclass(frozen=True, slots=True)
+class InRegions:
+    """A plan over the rows of a range, where these are."""
+
+    job: RegionJob
+    table: Table
+    wanted: Range
+
+    @property
+    def pieces(self) -> DataFrame:
+        """Partial states and what was counted, as rows of bytes."""
+        streams = self.wanted.streams or ()
+        shares = sum(one.segment.bytes for one in self.table.segments(self.wanted)) // BYTES_PER_TREE
+        job = replace(self.job, trees=max(1, min(self.table.spark.sparkContext.defaultParallelism, shares)))
+        pieces = self.table.rows(streams, job.since_ms, job.until_ms, COLUMNS).mapInArrow(job.fold, DDL)
+        return pieces.repartition(job.trees, "tree").mapInArrow(job.combine, DDL) if job.trees > 1 else pieces
+
+    def gathered(self, pieces: pa.Table) -> Combining:
+        """All pieces as one state."""
+        function = self.job.function()
+        parts: dict[int, Combining] = {}
+        decode(function, pieces, parts)
+        whole = Combining(function)
+        for part in parts.values():
+            whole.add(part.state())
+            whole.count(part.counted)
+        # Of lines that were too long to be kept only their number is left.
+        overlong = sum(one.segment.overlong for one in self.table.segments(self.wanted))
+        whole.count({END: Counts(malformed=overlong)} if overlong else {})
+        return whole
+
+    def combined(self) -> Combining:
+        """What agents' code makes of the rows."""
+        return self.gathered(self.pieces.toArrow())
 
 
 class _Fold:

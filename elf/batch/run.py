@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import query
 from agent import Result, Submit
@@ -13,15 +13,16 @@ from agent.runtime.epochs import Epoch
 from agent.runtime.master import Master
 from agent.runtime.panes import END, FIRST_PANE, Run
 from agent.runtime.tables import Table as LookupTable
+from elf.batch.as_columns import AsColumns, as_columns
 from elf.batch.catalog import OWN_STREAMS, catalog_of
+from elf.batch.column_states import InexactError
 from elf.batch.partial_states import Combining
-from elf.batch.regions import RegionJob, states_of_regions
+from elf.batch.regions import InRegions, RegionJob
+from elf.batch.table import Range, Table
 from elf.errors import ElfError
 from elf.lookup_tables import read_tables
 from overlay import app_id, group_id
-
-if TYPE_CHECKING:
-    from elf.batch.table import Table
+from query.spark import NotExactError
 
 APP = "batch"
 
@@ -48,9 +49,11 @@ class BatchRun:
     """
 
     def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
-        self._table = table
+        self.table = table
         self._options = options
         self._lookups: Mapping[str, LookupTable] = {}
+        self.not_exact = ""
+        """Why Spark itself would not compute the same, where that is so."""
         self.plan, streams = (
             (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
         )
@@ -59,7 +62,7 @@ class BatchRun:
 
     def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
         """The plan, and the streams that it may read."""
-        parsed, table, options = query.parse(text), self._table, self._options
+        parsed, table, options = query.parse(text), self.table, self._options
         if others := query.apps(parsed):
             hint = 'ask the fleet for them: elf query "..."'
             raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
@@ -76,13 +79,38 @@ class BatchRun:
 
         Raises ElfError after the last window before one with too many groups, where that is an error.
         """
+        way = self.way
+        if isinstance(way, AsColumns):
+            try:
+                return self.finished(way.combined())
+            except InexactError:
+                way = self.in_regions
+        return self.finished(way.combined())
+
+    def finished(self, combined: Combining) -> Iterator[Result]:
+        """The windows of a state of all rows, as `results`."""
         master = self._master()
-        contributors = _enrol(master, self._table.agents(self.streams))
-        combined = self._states()
+        contributors = _enrol(master, self.table.agents(self.streams))
         run = Run(FIRST_PANE, END, contributors, combined.state(), combined.counted)
         yield from master.publish(run).values()
         if master.failure is not None:
             raise ElfError(master.failure)
+
+    @cached_property
+    def way(self) -> AsColumns | InRegions:
+        """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
+        try:
+            return as_columns(self.plan, self.table, self.wanted)
+        except NotExactError as error:
+            self.not_exact = str(error)
+            return self.in_regions
+
+    @property
+    def in_regions(self) -> InRegions:
+        """By agents' code, whatever Spark could do."""
+        options = self._options
+        job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
+        return InRegions(job, self.table, self.wanted)
 
     def _master(self) -> Master:
         job = Submit(
@@ -96,10 +124,10 @@ class BatchRun:
         node = group_id(APP)
         return Master(job, Epoch(0, 1, node), node)
 
-    def _states(self) -> Combining:
-        since_ms, until_ms = self._options.since_ms, self._options.until_ms
-        job = RegionJob(self.plan.to_wire(), since_ms, until_ms, self._lookups)
-        return states_of_regions(job, self._table, self.streams)
+    @property
+    def wanted(self) -> Range:
+        """Which rows it reads."""
+        return Range(frozenset(self.streams), self._options.since_ms, self._options.until_ms)
 
 
 def _streams_of_agents(table: Table) -> list[str]:

@@ -127,6 +127,10 @@ class Table:
         """All rows of these segments, each once, with these parsed columns (None: all)."""
         return self._read(segments, None, lambda: None, kinds=kinds)
 
+    def scan_segments(self, segments: Sequence[StoredSegment], wanted: Range, columns: Sequence[str]) -> DataFrame:
+        """The rows of these segments that are in a range, as `scan`."""
+        return self._read(segments, columns, lambda: _condition(wanted))
+
     def _all(self) -> Iterable[StoredSegment]:
         seen = set()
         for store in self.stores:

@@ -12,6 +12,7 @@ VERBS: tuple[str, ...] = (
     "get",
     "ingest",
     "reconcile",
+    "run",
     "scan",
     "split",
 )
