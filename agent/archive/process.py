@@ -32,6 +32,8 @@ NICE = 10
 POLL_S = 0.25
 STATUS_S = 1.0
 RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
+LAST_READING_S = 3.0
+"""Told to end, it reads what there still is for so long at most; the rest waits for its next start."""
 LOCK_FILE = "lock"
 EXIT_USAGE = 2
 
@@ -99,6 +101,9 @@ class Archiving:
                         self._next_status = time.monotonic() + STATUS_S
                         self._tell(archiver.status())
                     self._sleep(0.0 if is_busy else POLL_S)
+                deadline = time.monotonic() + LAST_READING_S
+                while archiver.step(time.monotonic(), _wall_ms()) and time.monotonic() < deadline:
+                    pass
                 archiver.end(time.monotonic(), _wall_ms())
                 self._tell(archiver.status())
             finally:

@@ -51,7 +51,7 @@ class Archiving:
             )
         except OSError as error:
             return f"cannot be started: {error.strerror}"
-        log.debug("archiver started", pid=process.pid)
+        log.info("archiver started", pid=process.pid)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._listen, process)
