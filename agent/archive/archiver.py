@@ -15,7 +15,7 @@ from agent.archive.upkeep import keep_up
 from agent.configuration.config import ArchiveConfig, StreamConfig
 from agent.sources.finding import words_of
 
-SEGMENT_BYTES = 32 << 20
+SEGMENT_BYTES = 16 << 20
 """Of lines in one segment, and held in all: of several streams the one that holds most goes first."""
 ROLL_S = 30.0
 """No row waits longer than this to be archived."""

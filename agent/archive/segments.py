@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,37 +69,20 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
     """
     stream, agent = lots[0].file.stream, lots[0].file.agent
     assert all((rows.file.stream, rows.file.agent) == (stream, agent) for rows in lots), "a segment has one stream"
-    order = _order(lots)
     fields, is_complete = _fields(lots)
-    times = pl.concat([rows.times for rows in lots]).gather(order)
-    offsets = pl.concat([rows.offsets for rows in lots]).gather(order)
-    events = pl.concat([rows.events for rows in lots]).gather(order)
-    keys = encode_keys(stream, agent, times, _constant(lots, "file_id", pl.UInt64()).gather(order), offsets)
-    columns = {
-        KEY: keys,
-        WRITTEN: pl.repeat(written_ms, len(times), dtype=pl.Int64, eager=True),
-        TIME: times,
-        AGENT: pl.repeat(agent, len(times), dtype=pl.String, eager=True),
-        STREAM: pl.repeat(stream, len(times), dtype=pl.String, eager=True),
-        FILE: _constant(lots, "path", pl.String()).gather(order),
-        OFFSET: offsets.cast(pl.Int64),
-        FORMAT: _formats(lots).gather(order),
-        EVENTS: events,
-        LINE: pl.concat([rows.lines for rows in lots]).gather(order),
-    }
-    stored = {name: field.values.gather(order) for name, field in fields.items() if field.kind in DTYPES}
-    frame = pl.DataFrame(columns | {f"{PARSED}{name}": values for name, values in stored.items()})
+    frame = _frame(lots, fields, written_ms)
+    keys = frame[KEY]
     return frame, Segment(
         name=uuid.uuid4().hex,
         stream=stream,
         agent=agent,
-        rows=len(times),
+        rows=frame.height,
         bytes=0,
         first_key=keys[0].hex(),
         last_key=keys[-1].hex(),
         from_ms=min(rows.first_ms for rows in lots),
         to_ms=max(rows.last_ms for rows in lots),
-        events=int(events.sum()),
+        events=int(frame[EVENTS].sum()),
         malformed=sum(rows.malformed for rows in lots),
         origins=_origins(lots),
         columns={name: field.kind for name, field in fields.items() if field.kind not in ("null", "unkept")},
@@ -108,6 +91,30 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
         written_ms=written_ms,
         overlong=sum(rows.overlong for rows in lots),
     )
+
+
+def _frame(lots: Sequence[Rows], fields: Mapping[str, Field], written_ms: int) -> pl.DataFrame:
+    times = pl.concat([rows.times for rows in lots])
+    offsets = pl.concat([rows.offsets for rows in lots])
+    file_ids = _constant(lots, "file_id", pl.UInt64())
+    stream, agent = lots[0].file.stream, lots[0].file.agent
+    columns = {
+        KEY: encode_keys(stream, agent, times, file_ids, offsets),
+        WRITTEN: pl.repeat(written_ms, len(times), dtype=pl.Int64, eager=True),
+        TIME: times,
+        AGENT: pl.repeat(agent, len(times), dtype=pl.String, eager=True),
+        STREAM: pl.repeat(stream, len(times), dtype=pl.String, eager=True),
+        FILE: _constant(lots, "path", pl.String()),
+        OFFSET: offsets.cast(pl.Int64),
+        FORMAT: _formats(lots),
+        EVENTS: pl.concat([rows.events for rows in lots]),
+        LINE: pl.concat([rows.lines for rows in lots]),
+    }
+    stored = {f"{PARSED}{name}": field.values for name, field in fields.items() if field.kind in DTYPES}
+    frame = pl.DataFrame(columns | stored)
+    if not frame[KEY].is_sorted():
+        frame = frame.sort(KEY)
+    return frame
 
 
 def write_segment(directory: Path, lots: Sequence[Rows], written_ms: int) -> Segment:
@@ -144,16 +151,6 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _order(lots: Sequence[Rows]) -> pl.Series:
-    """That of the keys, which differ in these three parts only."""
-    parts = {
-        "time": pl.concat([rows.times for rows in lots]),
-        "file_id": _constant(lots, "file_id", pl.UInt64()),
-        "offset": pl.concat([rows.offsets for rows in lots]),
-    }
-    return pl.DataFrame(parts).select(pl.arg_sort_by("time", "file_id", "offset")).to_series()
 
 
 def _constant(lots: Sequence[Rows], name: str, dtype: pl.DataType) -> pl.Series:
