@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import shutil
 import tempfile
 from collections import Counter
@@ -211,6 +212,22 @@ def test_a_disk_that_fails_is_tried_again(log: ArchivedLog, number: int, point: 
     assert log.archiver.status().streams[0].fault == ""
     assert log.archived() == sorted(log.written)
     assert log.rows().height == 5
+
+
+def test_a_file_that_the_system_cuts_short_is_written_again(log: ArchivedLog) -> None:
+    log.append(200)
+    log.step()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        log.step(31.0)
+        assert "file too large" in log.archiver.status().streams[0].fault
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((log.store / "segments").iterdir()) == []
+    log.step(60.0)
+    log.settle()
+    assert log.archived() == sorted(log.written)
 
 
 def test_an_archive_that_vanishes_and_comes_back(log: ArchivedLog, tmp_path: Path) -> None:
