@@ -9,7 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.configuration.config import Config, ConfigError, _File, _Identity, _Stream, _Table, load_config
+from agent.configuration.config import (
+    ArchiveConfig,
+    Config,
+    ConfigError,
+    _Archive,
+    _File,
+    _Identity,
+    _Stream,
+    _Table,
+    load_config,
+)
 
 GOOD = """\
 fleet = "shop"
@@ -95,10 +105,11 @@ def test_the_example_is_a_good_file() -> None:
 def test_the_documentation_has_every_key() -> None:
     text = (Path(__file__).parents[2] / "docs" / "running-agents.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_.]+)` \| ", text, re.MULTILINE))
-    tops = {field.name for field in msgspec.structs.fields(_File)} - {"identity", "streams", "tables"}
+    tops = {field.name for field in msgspec.structs.fields(_File)} - {"archive", "identity", "streams", "tables"}
     inner = {f"identity.{field.name}" for field in msgspec.structs.fields(_Identity)}
     inner |= {f"streams.{field.name}" for field in msgspec.structs.fields(_Stream)}
     inner |= {f"tables.{field.name}" for field in msgspec.structs.fields(_Table)}
+    inner |= {f"archive.{field.name}" for field in msgspec.structs.fields(_Archive)}
     assert documented >= tops | inner
 
 
@@ -113,6 +124,32 @@ def test_tables_are_files_by_name(tmp_path: Path) -> None:
     assert faults(tmp_path, GOOD + table + 'format = "combined"\n') == [
         ":17: tables.products.format: 'combined' is none of auto, json, csv, tsv"
     ]
+
+
+def test_an_archive_is_there_if_its_section_is(tmp_path: Path) -> None:
+    assert loaded(tmp_path, GOOD).archive is None
+    assert loaded(tmp_path, GOOD + "[archive]\n").archive == ArchiveConfig(tmp_path / "archive", 30.0, 1 << 30, ("*",))
+    keys = 'directory = "/srv/rows"\nkeep_days = 0.5\ndisk_free_min = "5 MiB"\nstreams = ["web", "api-*"]\n'
+    found = loaded(tmp_path, f"{GOOD}[archive]\n{keys}").archive
+    assert found == ArchiveConfig(Path("/srv/rows"), 0.5, 5 << 20, ("web", "api-*"))
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ('directory = ""', ":16: archive.directory: must not be empty"),
+        ("keep_days = 0", ":16: archive.keep_days: 0 is no number of days from just above 0 to 36,500"),
+        ("keep_days = nan", ":16: archive.keep_days: nan is no number of days from just above 0 to 36,500"),
+        ('keep_days = "7"', ":16: archive.keep_days: must be a whole number or a number, not text in quotes"),
+        ('disk_free_min = "1 GB"', ":16: archive.disk_free_min: '1 GB' is no amount of memory: write it like "
+         "'256 MiB' or '1.5 GiB'"),
+        ('streams = ["web", "wep"]', ":16: archive.streams[1]: there is no stream 'wep'"),
+        ("streams = []", ":16: archive.streams: must not be empty"),
+        ("keep = 7", ":16: archive.keep: unknown key (did you mean keep_days?)"),
+    ],
+)  # fmt: skip
+def test_faults_of_an_archive(tmp_path: Path, key: str, fault: str) -> None:
+    assert faults(tmp_path, f"{GOOD}[archive]\n{key}\n") == [fault]
 
 
 def test_names_of_streams_are_no_patterns(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from archived import rows_of_text
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.archive.log import commit, create_store, read_state
@@ -114,7 +114,8 @@ ACTS = st.one_of(
 )
 
 
-@given(st.lists(ACTS, max_size=15))
+@settings(max_examples=15)  # each commit waits for the disk
+@given(st.lists(ACTS, max_size=10))
 def test_a_store_holds_what_was_added_and_not_removed(acts: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
