@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agent.archive.fields import Field
-from agent.archive.known_fields import NAME_CHARACTERS_MAX
+from agent.archive.known_fields import COLUMNS_MAX, NAME_CHARACTERS_MAX
 from agent.archive.records import Ints, Records, Span, is_empty, line_spans
 from agent.parsing import Format, SourceColumn
 from agent.parsing.delimited import DelimitedParser
@@ -18,7 +18,8 @@ class DelimitedRecords:
     """See `RecordReader`. The header is a record like the others, and nothing."""
 
     def __init__(self, form: Format) -> None:
-        self._names = [name for name in dict.fromkeys(form.header or ()) if 0 < len(name) <= NAME_CHARACTERS_MAX]
+        names = [name for name in dict.fromkeys(form.header or ()) if 0 < len(name) <= NAME_CHARACTERS_MAX]
+        self._names = names[:COLUMNS_MAX]
         self._is_complete = len(self._names) == len(form.header or ())
         self._parser = DelimitedParser(form, [SourceColumn(name, (name,), "string") for name in self._names])
 

@@ -35,15 +35,14 @@ def keep_up(store: Path, wall_ms: int, keep_days: float) -> State:
         state = read_state(store)
     _delete_segments(store, state, wall_ms)
     _delete_entries(store / LOG_DIRECTORY, state, wall_ms)
-    _fold(store, state, wall_ms)
-    return read_state(store)
+    return read_state(store) if _fold(store, state, wall_ms) else state
 
 
 def _delete_segments(store: Path, state: State, wall_ms: int) -> None:
     directory = store / SEGMENTS_DIRECTORY
     for entry in os.scandir(directory):
         name = entry.name.removesuffix(SUFFIX)
-        if name in state.segments:
+        if name in state.segments or not entry.is_file():
             continue
         removed_ms = state.removed.get(name)
         is_over = _is_orphan(entry, wall_ms) if removed_ms is None else removed_ms <= wall_ms - REMOVED_KEPT_MS
@@ -71,8 +70,8 @@ def _is_orphan(entry: os.DirEntry[str], wall_ms: int) -> bool:
         return False
 
 
-def _fold(store: Path, state: State, wall_ms: int) -> None:
-    """Makes one entry of many. Those that remove what may still be read, or is still there, wait."""
+def _fold(store: Path, state: State, wall_ms: int) -> bool:
+    """Makes one entry of many, if there are. Those that remove what may still be read, or is still there, wait."""
     files = {name.removesuffix(SUFFIX) for name in os.listdir(store / SEGMENTS_DIRECTORY)}  # noqa: PTH208
     settled = {name: entry for name, entry in state.entries.items() if files.isdisjoint(entry.remove)}
     tombstones = sum(len(entry.remove) for entry in settled.values())
@@ -80,9 +79,11 @@ def _fold(store: Path, state: State, wall_ms: int) -> None:
     for name, entry in settled.items():
         size = 0 if tombstones > TOMBSTONES_MAX else _size_class(len(entry.add))
         by_size[size].append(name)
-    for names in by_size.values():
-        if len(names) >= FOLDED_AT or (tombstones > TOMBSTONES_MAX and len(names) > 1):
-            _fold_entries(store, {name: settled[name] for name in names}, wall_ms)
+    least = 2 if tombstones > TOMBSTONES_MAX else FOLDED_AT
+    many = [names for names in by_size.values() if len(names) >= least]
+    for names in many:
+        _fold_entries(store, {name: settled[name] for name in names}, wall_ms)
+    return bool(many)
 
 
 def _size_class(segments: int) -> int:

@@ -48,7 +48,7 @@ class Archiving:
 
     async def _run_once(self) -> str:
         """How it ended."""
-        command = [sys.executable, "-m", "agent.archive", str(self._config.path)]
+        command = [sys.executable, "-P", "-m", "agent.archive", str(self._config.path)]
         try:
             process = await trio.lowlevel.open_process(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | ENVIRONMENT

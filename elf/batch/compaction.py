@@ -107,13 +107,12 @@ def _major(segments: Sequence[StoredSegment]) -> Iterator[tuple[list[StoredSegme
 def _rewrite(table: Table, store: Store, group: Sequence[StoredSegment], regions: int, done: Compacted) -> None:
     """Writes the rows of some segments as others, and commits that these take their place."""
     before = [one.segment for one in group]
-    now_ms = _now_ms()
-    after = write(table, store, group, regions, now_ms)
+    after = write(table, store, group, regions)
     if fault := _fault(store, group, after):
         for one in after:
             store.directory.delete(one.file)
         raise ElfError(f"{store.directory.uri}: {fault}, so nothing was committed; try again")
-    commit(store, now_ms, add=after, remove=[one.name for one in before])
+    commit(store, _now_ms(), add=after, remove=[one.name for one in before])
     done.removed += before
     done.added += after
 

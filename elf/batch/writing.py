@@ -11,7 +11,7 @@ import msgspec
 
 from agent.archive.fields import EXACT_MAX
 from agent.archive.known_fields import COLUMNS_MAX
-from agent.archive.segments import EVENTS, KEY, PARSED, ROW_GROUP_ROWS, SEGMENTS_DIRECTORY, TIME, Segment
+from agent.archive.segments import EVENTS, KEY, PARSED, ROW_GROUP_ROWS, SEGMENTS_DIRECTORY, TIME, WRITTEN, Segment
 from elf.batch.layout import column, mixed_numbers, united_kinds
 from elf.batch.stores import Store, StoredSegment
 from elf.batch.table import Table
@@ -37,7 +37,6 @@ class _Origin:
     parts: Sequence[Segment]
     kinds: Mapping[str, str]
     is_complete: bool
-    written_ms: int
 
 
 def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dict[str, str], bool]:
@@ -63,7 +62,7 @@ def _inexact(table: Table, segments: Sequence[StoredSegment]) -> list[str]:
     return found
 
 
-def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: int, written_ms: int) -> list[Segment]:
+def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: int) -> list[Segment]:
     """Writes the rows of some segments of one stream as at most so many others of a store, each a range of keys.
 
     They are in place then, and nobody knows of them yet.
@@ -72,7 +71,7 @@ def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: i
     rows = table.read(parts, kinds)
     folder = f"{SEGMENTS_DIRECTORY}/{UNFINISHED}{uuid.uuid4().hex}"
     ranged = rows.coalesce(1) if regions == 1 else rows.repartitionByRange(regions, KEY)
-    origin = _Origin([one.segment for one in parts], kinds, is_complete, written_ms)
+    origin = _Origin([one.segment for one in parts], kinds, is_complete)
     try:
         ranged.sortWithinPartitions(KEY).write.options(**_OPTIONS).parquet(store.directory.uri_of(folder))
         segments = []
@@ -89,7 +88,8 @@ def _described(rows: DataFrame, uri: str) -> list[Row]:
     """What each file of a folder holds."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    read = rows.sparkSession.read.schema(f"`{KEY}` binary, `{TIME}` bigint, `{EVENTS}` int").parquet(uri)
+    schema = f"`{KEY}` binary, `{WRITTEN}` bigint, `{TIME}` bigint, `{EVENTS}` int"
+    read = rows.sparkSession.read.schema(schema).parquet(uri)
     file_id = F.substring(F.col(KEY), -2 * _FILE_ID_END, _FILE_ID_END)
     return (
         read.groupBy(F.col("_metadata.file_name").alias("file"), F.col("_metadata.file_size").alias("bytes"))
@@ -100,7 +100,7 @@ def _described(rows: DataFrame, uri: str) -> list[Row]:
             F.coalesce(F.sum(column(EVENTS)), F.lit(0)).alias("events"),
             F.count_if(column(EVENTS) == 0).alias("malformed"),
             F.coalesce(F.max(column(EVENTS)), F.lit(0)).alias("events_max"),
-            F.collect_set(file_id).alias("files"),
+            F.collect_set(file_id).alias("files"), F.max(WRITTEN).alias("written_ms"),
         )
         .collect()
     )  # fmt: skip
@@ -128,7 +128,7 @@ def _segment(described: Row, origin: _Origin) -> Segment:
         columns=objects | dict(origin.kinds),
         is_complete=origin.is_complete,
         formats=list(dict.fromkeys(form for one in parts for form in one.formats)),
-        written_ms=origin.written_ms,
+        written_ms=described["written_ms"],
     )
 
 

@@ -62,12 +62,14 @@ def test_old_events_that_were_archived_lately_stay(store: Path) -> None:
 
 def test_files_that_nothing_names_are_deleted_when_they_are_a_day_old(store: Path) -> None:
     old, new = (write_segment(store, rows_of_text(b"{}\n", kind="json"), NOW_MS) for _ in range(2))
+    (store / "segments" / "of-a-compaction").mkdir()
     unfinished = store / "log" / ".0000000000010-0.json.new"
     unfinished.write_bytes(b"{")
+    os.utime(store / "segments" / "of-a-compaction", (0, 0))
     for path, age_s in ((store / old.file, 86_401), (store / new.file, 86_000), (unfinished, 86_401)):
         os.utime(path, (NOW_MS / 1000 - age_s,) * 2)
     keep_up(store, NOW_MS, 7)
-    assert files(store) == {new.name}
+    assert files(store) == {new.name, "of-a-compaction"}
     assert entries(store) == set()
 
 

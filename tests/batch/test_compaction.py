@@ -62,7 +62,7 @@ def test_small_neighbours_become_one_segment(
     assert [one.name for one in after if one.stream == "other"] == [one.name for one in other]
     first = min((one for one in after if one.stream == "web"), key=lambda one: one.first_key)
     assert (first.rows, first.events, first.malformed, first.is_complete) == (61, 60, 1, True)
-    assert (first.from_ms, first.to_ms) == (START_MS, START_MS + 59_000)
+    assert (first.from_ms, first.to_ms, first.written_ms) == (START_MS, START_MS + 59_000, START_MS)
     assert first.origins == [(7, 0, len(json_lines(60)) + len(b"broken\n"))]
     assert compact(_table(spark, tmp_path)).removed == []
 
