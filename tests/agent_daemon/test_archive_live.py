@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from agent_process import AgentProcess, eventually
+from elf_command import elf
 from test_agent_fleet import AUTHORITY
 
 from agent.archive.log import read_store
@@ -74,6 +75,8 @@ def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(tmp_pa
         first = agent.archiving()
         size = (agent.folder / "access.log").stat().st_size
         eventually(lambda: agent.holds(size), "it has seen the log")
+        code, shown, _ = elf(tmp_path, "status", "--socket", str(agent.control_socket))
+        assert (code, "ARCHIVED" in shown, "archive   /" in shown) == (0, True, True)
         os.kill(first, signal.SIGKILL)
         agent.serve(500)
         second = agent.archiving(1)
