@@ -1,4 +1,4 @@
-"""The offline half: queries over an archive beside PySpark by hand.
+"""The offline half: queries over an archive beside PySpark by hand, and how little a narrow range reads.
 
 `python -m benchmarks.batch [--quick] [--json FILE] [FIGURE ...]`
 """
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from benchmarks.chart import write_chart
 from benchmarks.report import Comparison
 
-from . import running
+from . import running, scanning
 
 __all__ = ["FIGURES", "run", "write_chart"]
 
-FIGURES: Mapping[str, Callable[[bool], list[Comparison]]] = {"running": running.run}
+FIGURES: Mapping[str, Callable[[bool], list[Comparison]]] = {"running": running.run, "scanning": scanning.run}
 """Each by its name; called with whether it is to be quick. Raises BenchmarkError."""
 
 
