@@ -1,4 +1,5 @@
-"""The offline half: queries over an archive beside PySpark by hand, and what archiving costs an agent.
+"""The offline half: queries over an archive beside PySpark by hand, how little a narrow range reads, and what archiving
+costs an agent.
 
 `python -m benchmarks.batch [--quick] [--json FILE] [FIGURE ...]`
 """
@@ -8,12 +9,13 @@ from collections.abc import Callable, Mapping
 from benchmarks.chart import write_chart
 from benchmarks.report import Comparison
 
-from . import archiving, running
+from . import archiving, running, scanning
 
 __all__ = ["FIGURES", "run", "write_chart"]
 
 FIGURES: Mapping[str, Callable[[bool], list[Comparison]]] = {
     "running": running.run,
+    "scanning": scanning.run,
     "archiving": archiving.run,
 }
 """Each by its name; called with whether it is to be quick. Raises BenchmarkError."""

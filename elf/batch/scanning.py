@@ -38,7 +38,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
 
 
 def ordered(
-    table: Table, wanted: Range, columns: Sequence[str] | None, where: str | None, limit: int | None
+    table: Table, wanted: Range, columns: Sequence[str] | None, where: str | None = None, limit: int | None = None
 ) -> DataFrame:
     """The rows of a range in the order of their times and keys. UsageError for a condition that is none."""
     frame = table.scan(wanted, None if where else columns and [*columns, *(n for n in (TIME, KEY) if n not in columns)])

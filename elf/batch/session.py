@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import socket
@@ -46,6 +47,10 @@ _SETTINGS = {
 }
 
 
+_TOLD_AS_ERRORS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of pyspark that write to stderr what it also raises."""
+
+
 @contextmanager
 def spark_session(master: str = LOCAL, name: str = "elf batch") -> Iterator[SparkSession]:
     """A session on that master, ended with the block; errors of Spark become ElfError.
@@ -76,7 +81,9 @@ def start_session(master: str = LOCAL, name: str = "elf batch") -> SparkSession:
         builder = builder.config("spark.driver.host", LOOPBACK).config("spark.driver.bindAddress", LOOPBACK)
     if not _has_own_logging():
         configuration = (Path(__file__).parent / "log4j2.properties").as_uri()
-        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={configuration}")
+        builder = builder.config("spark.driver.defaultJavaOptions", f"-Dlog4j2.configurationFile={configuration}")
+    for logger in _TOLD_AS_ERRORS:
+        logging.getLogger(logger).disabled = True
     with spark_errors():
         return builder.getOrCreate()
 

@@ -17,13 +17,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+DEFAULTS = f"""\
+spark.driver.extraJavaOptions {QUICK_TO_START}
+spark.executor.extraJavaOptions {QUICK_TO_START}
+spark.sql.shuffle.partitions 2
+"""
+"""What tests want of Spark: they start many processes on few cores, and each has little to do."""
+
+
 @pytest.fixture(scope="session")
-def java() -> Path:
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The Java that Spark will run on; tests that need it skip where there is none."""
     try:
-        return find_java()
+        found = find_java()
     except ElfError as error:
         pytest.skip(str(error))
+    directory = tmp_path_factory.mktemp("spark-conf")
+    (directory / "spark-defaults.conf").write_text(DEFAULTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(directory))
+        patch.setenv("SPARK_DAEMON_JAVA_OPTS", QUICK_TO_START)
+        yield found
 
 
 @pytest.fixture(scope="session")

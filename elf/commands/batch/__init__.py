@@ -9,6 +9,7 @@ import click
 VERBS: tuple[str, ...] = (
     "backfill",
     "compact",
+    "export",
     "get",
     "ingest",
     "reconcile",
