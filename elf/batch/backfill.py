@@ -41,8 +41,14 @@ class Backfill:
         return bool(self._versions)
 
     def describe(self, text: str) -> None:
-        """What the job computes, as the fleet says it. Raises `query.QueryError`."""
+        """What the job computes, as the fleet says it. Raises UsageError where the archive has not what that needs."""
         self._versions = [self._archive.version_of(self.app, text)]
+
+    def look(self, text: str) -> None:
+        """Looks at the archive again, which may know by now what the job computes; else `text` says it."""
+        self._archive = self._open()
+        if not self.is_described and self._archive.has_streams(text):
+            self.describe(text)
 
     @property
     def columns(self) -> list[str]:
@@ -52,7 +58,7 @@ class Backfill:
     @property
     def agents(self) -> int:
         """How many have events for it in the archive."""
-        return len(self._archive.agents(self._versions[-1]))
+        return len(self._archive.agents(self._versions[-1])) if self._versions else 0
 
     def missed(self) -> Iterator[bytes]:
         """The lines of windows that are not published."""
@@ -60,14 +66,15 @@ class Backfill:
         return map(_line, missed(self._versions, self._archive, published, self._since_ms, self._until_ms))
 
     def lacking(self, until_ms: int) -> Sequence[str]:
-        """The agents whose archive has nothing from that time on yet. Looks at it again."""
-        self._archive = self._open()
-        reaches = self._archive.reaches(query.Plan.from_wire(self._versions[-1].plan).stream)
-        return sorted(name for name, reach_ms in reaches.items() if reach_ms < until_ms)
+        """The agents of whose stream the archive has nothing from that time on yet."""
+        if not self._versions:
+            return []
+        spans = self._archive.spans(query.Plan.from_wire(self._versions[-1].plan).stream)
+        return sorted(name for name, span in spans.items() if span.to_ms < until_ms)
 
-    def computed(self, until_ms: int, seam: Seam) -> Iterable[bytes]:
+    def before(self, seam: Seam) -> Iterable[bytes]:
         """The lines of the windows before a seam."""
-        return map(_line, seam.before(missed(self._versions, self._archive, (), self._since_ms, until_ms)))
+        return map(_line, seam.before(missed(self._versions, self._archive, (), self._since_ms, seam.until_ms)))
 
 
 def _line(result: Result) -> bytes:

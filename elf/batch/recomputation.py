@@ -16,6 +16,8 @@ from elf.batch.live_results import LiveJob, LiveResult, VersionLine, read_log
 from elf.batch.reconciliation import Windows
 from elf.batch.run import BatchOptions, BatchRun
 from elf.batch.table import Range
+from elf.batch.verdicts import NOTHING, Span
+from elf.errors import UsageError
 
 if TYPE_CHECKING:
     from agent import Result
@@ -49,16 +51,22 @@ class SparkArchive:
 
     def agents(self, version: VersionLine) -> frozenset[str]:
         """Whose events there are for it."""
-        return frozenset(self.reaches(query.Plan.from_wire(version.plan).stream))
+        return frozenset(self.spans(query.Plan.from_wire(version.plan).stream))
 
-    def reaches(self, stream: str) -> Mapping[str, int]:
-        """The agents with such a stream, and up to when (epoch ms) it is archived."""
-        reached: dict[str, int] = {}
+    def spans(self, stream: str) -> Mapping[str, Span]:
+        """The agents that archive such a stream, and of which time there are events; of some there are none yet."""
+        found: dict[str, Span] = {}
+        for store in self._table.stores:
+            chosen = [one for name, one in store.state.positions.items() if query.selects(stream, name)]
+            if chosen:
+                found[store.info.agent] = NOTHING._replace(lost=sum(one.dropped_rows for one in chosen))
         for one in self._table.segments():
             segment = one.segment
             if query.selects(stream, segment.stream):
-                reached[segment.agent] = max(segment.to_ms, reached.get(segment.agent, segment.to_ms))
-        return reached
+                known = found.get(segment.agent, NOTHING)
+                from_ms, to_ms = min(known.from_ms, segment.from_ms), max(known.to_ms, segment.to_ms)
+                found[segment.agent] = Span(from_ms, to_ms, known.lost)
+        return found
 
     def windows(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
@@ -78,10 +86,25 @@ class SparkArchive:
             for result in run.results():
                 yield msgspec.structs.replace(result, app=version.app, version=version.version)
 
+    def has_streams(self, text: str) -> bool:
+        """Whether there is anything that a query reads. Raises UsageError for what is no query."""
+        wanted = query.streams_read(_parsed(text))
+        return any(query.selects(one, stream) for one in wanted for stream in self._table.streams())
+
     def version_of(self, app: str, text: str) -> VersionLine:
-        """A query as the only version of a job. Raises `query.QueryError`."""
-        plan = BatchRun(text, self._table, BatchOptions()).plan
+        """A query as the only version of a job. Raises UsageError for what is none, or cannot be run here."""
+        try:
+            plan = BatchRun(text, self._table, BatchOptions()).plan
+        except query.QueryError as error:
+            raise UsageError(str(error)) from error
         return VersionLine(
             app=app, app_id="", born_ms=0, creator="", version=1, after=-(2**63), starts=-(2**63), text=text,
             plan=plan.to_wire(), grace_ms=0,
         )  # fmt: skip
+
+
+def _parsed(text: str) -> query.Query:
+    try:
+        return query.parse(text)
+    except query.QueryError as error:
+        raise UsageError(str(error)) from error

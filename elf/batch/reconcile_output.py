@@ -25,7 +25,7 @@ def print_judged(app: str, judged: Sequence[Judged], output: str) -> None:
     titles = ["WINDOW", "VERSION", "VERDICT", "LIVE", "OFFLINE", "WHY"]
     rows = [
         [
-            window_text(one),
+            one.window[0] or one.window[1] or "…",
             None if one.live is None else one.live.version,
             one.verdict,
             None if one.live is None else one.live.events,

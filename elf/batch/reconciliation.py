@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import query
 from elf.batch.live_results import Life, LiveJob, LiveResult, VersionLine
-from elf.batch.verdicts import Circumstances, Judged, approximate_columns, judge
+from elf.batch.verdicts import Circumstances, Judged, Span, approximate_columns, judge
 
 Windows: TypeAlias = Mapping[tuple[str, str], LiveResult]
 """By start and end."""
@@ -25,8 +25,8 @@ _Group: TypeAlias = tuple[Life, int, frozenset[str]]
 class Archive(Protocol):
     """What has to be known of an archive, and what is computed of it."""
 
-    def reaches(self, stream: str) -> Mapping[str, int]:
-        """The agents with such a stream, and up to when (epoch ms) it is archived."""
+    def spans(self, stream: str) -> Mapping[str, Span]:
+        """The agents that archive such a stream, and of which time there are events."""
 
     def windows(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
@@ -58,7 +58,7 @@ class _Reconciliation:
         self._job = job
         self._archive = archive
         self._computed: dict[_Group, Windows] = {}
-        self._reaches: dict[str, Mapping[str, int]] = {}
+        self._spans: dict[str, Mapping[str, Span]] = {}
         self._why_not = {key: why_not(version) for key, version in job.versions.items()}
 
     def judged(self) -> list[Judged]:
@@ -82,14 +82,14 @@ class _Reconciliation:
     def _agents(self, result: LiveResult) -> frozenset[str]:
         """Who is in it; of a result that does not say so, all that it does not call missing."""
         known = self._job.agents(result)
-        return frozenset(self._reach(result)) - result.absent if known is None else known
+        return frozenset(self._archived(result)) - result.absent if known is None else known
 
-    def _reach(self, result: LiveResult) -> Mapping[str, int]:
+    def _archived(self, result: LiveResult) -> Mapping[str, Span]:
         version = self._version(result.life, result.version)
         plan = query.Plan.from_wire(version.plan)
-        if plan.stream not in self._reaches:
-            self._reaches[plan.stream] = self._archive.reaches(plan.stream)
-        return self._reaches[plan.stream]
+        if plan.stream not in self._spans:
+            self._spans[plan.stream] = self._archive.spans(plan.stream)
+        return self._spans[plan.stream]
 
     def _version(self, life: Life, number: int) -> VersionLine:
         return self._job.versions[life, number]
@@ -102,7 +102,7 @@ class _Reconciliation:
         for one in windows:
             least = self._least(version, agents, one) if one.incomplete else None
             roster_is_known = self._job.agents(one) is not None
-            about = Circumstances(agents, self._reach(one), least, roster_is_known, approximate)
+            about = Circumstances(agents, self._archived(one), least, roster_is_known, approximate)
             yield judge(one, offline.get(one.window), about)
 
     def _least(self, version: VersionLine, agents: frozenset[str], window: LiveResult) -> LiveResult | None:

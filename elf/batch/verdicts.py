@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import query
 from elf.batch.live_results import LiveResult
@@ -32,14 +32,25 @@ class Judged:
     excess: int = 0
 
 
+class Span(NamedTuple):
+    """From when on and up to when (epoch ms) an agent's events are archived, and how many lines were deleted before."""
+
+    from_ms: int
+    to_ms: int
+    lost: int = 0
+
+
+NOTHING = Span(2**63 - 1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What may explain a difference. `agents`: who is in the live window. `archived`: by agent, up to when its archive
-    reaches (epoch ms). `least`: the window without those who are partial in it.
+    """What may explain a difference. `agents`: who is in the live window. `archived`: who has an archive, of when.
+    `least`: the window without those who are partial in it.
     """
 
     agents: frozenset[str]
-    archived: Mapping[str, int]
+    archived: Mapping[str, Span]
     least: LiveResult | None
     roster_is_known: bool
     approximate: Mapping[str, float | None]
@@ -77,15 +88,13 @@ def _events(result: LiveResult | None) -> int:
 
 def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Iterable[str]:
     """Why other events were counted."""
-    counted, end_ms = _events(offline), live.end_ms
+    counted = _events(offline)
     if counted < live.events:
         if strangers := about.agents - about.archived.keys():
             yield f"no archive of: {_names(strangers)}"
         if not about.roster_is_known and len(about.archived.keys() - live.absent) < live.contributors:
             yield f"{live.contributors:,} agents are in it, {len(about.archived):,} have an archive"
-        behind = [one for one in about.agents & about.archived.keys() if about.archived[one] < (end_ms or 0)]
-        if behind:
-            yield f"not archived up to its end yet: {_names(behind)}"
+        yield from _of_archives(live, live.events - counted, about)
     if counted > live.events:
         if not about.roster_is_known and len(about.archived.keys() - live.absent) > live.contributors:
             yield f"{live.contributors:,} agents are in it, which of the {len(about.archived):,} archived is not said"
@@ -95,6 +104,17 @@ def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstance
             yield f"leaped: {live.leaped:,}"
     if live.incomplete and _events(about.least) <= live.events <= counted:
         yield f"in it with a part of their events: {_names(live.incomplete)}"
+
+
+def _of_archives(live: LiveResult, lacking: int, about: Circumstances) -> Iterable[str]:
+    """Why the archives lack events."""
+    spans = {one: about.archived[one] for one in about.agents & about.archived.keys()}
+    if behind := [one for one, span in spans.items() if span.to_ms < (live.end_ms or 0)]:
+        yield f"not archived up to its end yet: {_names(behind)}"
+    if after := [one for one, span in spans.items() if live.start_ms is not None and span.from_ms > live.start_ms]:
+        yield f"not archived from its start on: {_names(after)}"
+    if sum(span.lost for span in spans.values()) >= lacking:
+        yield f"lines were deleted before they were archived: {_names(one for one in spans if spans[one].lost)}"
 
 
 def _of_values(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Iterable[str]:

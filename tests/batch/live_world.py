@@ -15,6 +15,7 @@ from agent import EmbeddedFleet, Submit
 from agent.parsing import Format, parser
 from agent.sources import Block, Origin
 from elf.batch.live_results import LiveResult, VersionLine
+from elf.batch.verdicts import Span
 from overlay import app_id
 
 STREAM = "events"
@@ -22,6 +23,7 @@ COUNT = "SELECT product, COUNT(*) AS n, SUM(price) AS paid FROM events GROUP BY 
 FORMAT = Format("json", time_field="time")
 BORN_MS = 1_700_000_000_000
 Event = dict[str, Any]
+ALWAYS = Span(0, BORN_MS * 2)
 
 
 def version(text: str = COUNT, number: int = 1, **fields: Any) -> VersionLine:
@@ -50,15 +52,15 @@ def windows(
 
 @dataclass
 class Logs:
-    """The archive: events by agent, and how far each is archived."""
+    """The archive: events by agent, and the time that is archived of each."""
 
     events: dict[str, list[Event]]
-    reach_ms: int = BORN_MS * 2
+    span: Span = ALWAYS
     asked: list[frozenset[str]] = field(default_factory=list)
 
-    def reaches(self, stream: str) -> Mapping[str, int]:
+    def spans(self, stream: str) -> Mapping[str, Span]:
         assert stream == STREAM
-        return dict.fromkeys(self.events, self.reach_ms)
+        return dict.fromkeys(self.events, self.span)
 
     def windows(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None

@@ -104,7 +104,5 @@ def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float
     from elf.query_session import show_followed
 
     with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
-        if not filling.is_described:
-            filling.describe(job.query)
-        whole = SeamedJob(job, filling, filling.agents, lambda text: tell(f"{printable(filling.app)}: {text}"))
+        whole = SeamedJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
         return show_followed(whole, view, Limits(windows, deadline), socket)

@@ -1,0 +1,129 @@
+"""The spam campaign (paper §4.1) and another job, live over eight agents with archives that are killed meanwhile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from watching import Watch
+
+import elf
+from agent.control.messages import Acknowledged
+from elf.demo import Shop
+from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.job_plays import ROLES
+from elf.demo.job_show import prepared
+from elf.demo.truth import read_events
+
+AGENTS = 8
+VISITORS_S = 40.0
+RATE = 200
+ROLE = ROLES["spam_campaign"]
+TOTALS = "totals"
+QUERY = "SELECT COUNT(*) AS n FROM events WINDOWING 1 SECOND"
+BEFORE_S = 6
+"""Whole seconds of the past that the other job is to have windows of."""
+WINDOWS = 30
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is left: the archives, whom it was killed, the times of all events, what the backfill has printed."""
+
+    archives: list[str]
+    killed: list[str]
+    events: list[int]
+    began_ms: int
+    backfilled: list[dict[str, Any]]
+
+
+def run_campaign(folder: Path) -> Campaign:
+    """While visitors come, the other job begins, and is filled in from the past on by the command."""
+    with Shop(folder, servers=AGENTS) as shop:
+        specs = [
+            AgentSpec(f"agent-{number}", (StreamFiles("events", (str(server.event_log),)),))
+            for number, server in enumerate(shop.servers, 1)
+        ]
+        with AgentFleet(folder / "agents", specs, archives=True) as fleet:
+            archives = [fleet.archive(name) for name in fleet.names]
+            eventually(lambda: all(any((one / "log").glob("*.json")) for one in archives))
+            submit(fleet)
+            visitors = threading.Thread(target=shop.run_load, args=(VISITORS_S,), kwargs={"rate": RATE})
+            visitors.start()
+            began_ms = (now_ms() // 1000 + 2) * 1000
+            eventually(lambda: now_ms() > began_ms + 1000 * BEFORE_S)
+            with elf.connect_sync(fleet.socket("agent-1")) as client, client.query(QUERY, app=TOTALS, detach=True):
+                filling = backfill(fleet, began_ms)
+            killed = kill_some(fleet)
+            visitors.join()
+            printed, said = filling.communicate(timeout=120)
+            assert filling.returncode == 0, said
+        events = [event.at_ms for server in shop.servers for event in read_events(server.event_log)]
+    return Campaign(
+        list(map(str, archives)), killed, sorted(events), began_ms, list(map(json.loads, printed.splitlines()))
+    )
+
+
+def submit(fleet: AgentFleet) -> None:
+    """Returns when all agents run the campaign's job."""
+    (one,) = prepared(fleet, [ROLE])
+    with elf.connect_sync(fleet.socket("agent-1")) as client, client.submit(ROLE.app, one.app_id, one.bundle) as job:
+        assert any(isinstance(said, Acknowledged) and said.agents == AGENTS for said in job.updates())
+
+
+def backfill(fleet: AgentFleet, began_ms: int) -> subprocess.Popen[str]:
+    """The command, asking an agent that is not killed."""
+    since = datetime.fromtimestamp(began_ms / 1000, UTC).isoformat()
+    archives = [word for name in fleet.names for word in ("--archive", str(fleet.archive(name)))]
+    words = ["backfill", TOTALS, *archives, "--from", since, "--follow", "--windows", str(WINDOWS), "--timeout", "110"]
+    command = [sys.executable, "-m", "elf", "batch", *words, "--output", "json", "--master", "local[2]"]
+    return subprocess.Popen(
+        [*command, "--socket", str(fleet.socket(bystander(fleet)))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def masters(fleet: AgentFleet) -> set[str]:
+    with elf.connect_sync(fleet.socket("agent-1")) as client:
+        return {job.master for job in client.jobs() if job.app == ROLE.app}
+
+
+def bystander(fleet: AgentFleet) -> str:
+    """One that stays alive."""
+    return next(name for name in fleet.names if name not in masters(fleet))
+
+
+def kill_some(fleet: AgentFleet) -> list[str]:
+    """One that only works, and then the master; the first one comes back."""
+    (master,) = masters(fleet)
+    leaf = next(name for name in fleet.names if name not in (master, bystander(fleet)))
+    with Watch(fleet.socket(bystander(fleet)), ROLE.app) as watch:
+        watch.wait_for("a whole window", lambda came: came.result.contributors == AGENTS, 20.0)
+        for victim in (leaf, master):
+            seen = len(watch.windows)
+            fleet.kill(victim)
+            watch.wait_for(f"{victim} missing", lambda came, name=victim: name in came.result.missing, 20.0, after=seen)
+            if victim == leaf:
+                fleet.restart(victim)
+        watch.wait_for("the next master's windows", lambda came: came.result.epoch > 1, 20.0)
+    return [leaf, master]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Waits for it, a minute at most."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
