@@ -1,4 +1,4 @@
-"""Runs command lines one after the other in this process, so that they share a JVM; what each printed, as JSON lines."""
+"""Runs command lines one after the other in this process, which share a JVM so; what each printed, as JSON lines."""
 
 from __future__ import annotations
 
