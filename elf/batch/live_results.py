@@ -23,7 +23,9 @@ def moment_ms(text: str | None) -> int | None:
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="version"):
-    """A function of a job. `maps`: its code makes other events; `drives`: it cuts its batches itself."""
+    """A function of a job. `maps`: its code makes other events, which not every master knows; `drives`: it cuts its
+    batches itself.
+    """
 
     app: str
     app_id: str
@@ -162,7 +164,8 @@ def read_log(lines: Iterable[bytes], app: str) -> LiveJob:
             ):
                 pass
             case VersionLine():
-                versions[one.life, one.version] = one
+                known = versions.get((one.life, one.version))
+                versions[one.life, one.version] = known if known is not None and known.maps else one
             case LiveResult():
                 results.append(one)
     return LiveJob(_windows(results), versions, rosters, torn)

@@ -38,6 +38,10 @@ def changed(lines: list[bytes], number: int, change: Change) -> list[bytes]:
         "SELECT COUNT(*) AS n FROM events WINDOWING 2 SECONDS",
         "SELECT product, AVG(price) AS mean FROM events GROUP BY product WINDOWING 4 SECONDS EVERY 2 SECONDS",
         "SELECT product, price FROM events ORDER BY price DESC LIMIT 3 WINDOWING 1 SECOND",
+        "SELECT COUNT(*) AS n FROM events WHERE product = 'a' WINDOWING 5 SECONDS, 1 SECOND",
+        "SELECT product, COUNT(*) AS n FROM events GROUP BY product WINDOWING SESSION 1 SECOND",
+        "SELECT COUNT(*) AS n FROM events WINDOWING 1 SECOND EMIT CHANGES",
+        "SELECT MAX(n) AS most FROM (SELECT product, COUNT(*) AS n FROM events GROUP BY product) WINDOWING 1 SECOND",
     ],
 )
 def test_what_was_published_of_all_events_is_equal(text: str) -> None:
