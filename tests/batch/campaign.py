@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +22,12 @@ from elf.demo import Shop
 from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.demo.job_plays import ROLES
 from elf.demo.job_show import prepared
+from elf.demo.load import LoadReport
 from elf.demo.truth import read_events
 
 AGENTS = 8
-VISITORS_S = 40.0
+VISITORS_S = 120.0
+"""So long visitors come at most: until all is done that needs them."""
 RATE = 200
 ROLE = ROLES["spam_campaign"]
 TOTALS = "totals"
@@ -56,20 +59,41 @@ def run_campaign(folder: Path) -> Campaign:
             archives = [fleet.archive(name) for name in fleet.names]
             eventually(lambda: all(any((one / "log").glob("*.json")) for one in archives))
             submit(fleet)
-            visitors = threading.Thread(target=shop.run_load, args=(VISITORS_S,), kwargs={"rate": RATE})
-            visitors.start()
+            visitors = Visitors(shop)
             began_ms = (now_ms() // 1000 + 2) * 1000
             eventually(lambda: now_ms() > began_ms + 1000 * BEFORE_S)
             with elf.connect_sync(fleet.socket("agent-1")) as client, client.query(QUERY, app=TOTALS, detach=True):
                 filling = backfill(fleet, began_ms)
             killed = kill_some(fleet)
-            visitors.join()
             printed, said = filling.communicate(timeout=120)
+            visitors.send_away()
             assert filling.returncode == 0, said
         events = [event.at_ms for server in shop.servers for event in read_events(server.event_log)]
     return Campaign(
         list(map(str, archives)), killed, sorted(events), began_ms, list(map(json.loads, printed.splitlines()))
     )
+
+
+class Visitors:
+    """They come to all servers, from now on."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self._are_gone = threading.Event()
+        self._thread = threading.Thread(target=self._come, daemon=True)
+        self._thread.start()
+
+    def _come(self) -> None:
+        with suppress(InterruptedError):
+            self._shop.run_load(VISITORS_S, self._go_on, rate=RATE)
+
+    def _go_on(self, _report: LoadReport) -> None:
+        if self._are_gone.is_set():
+            raise InterruptedError
+
+    def send_away(self) -> None:
+        self._are_gone.set()
+        self._thread.join()
 
 
 def submit(fleet: AgentFleet) -> None:
@@ -105,6 +129,8 @@ def kill_some(fleet: AgentFleet) -> list[str]:
     """One that only works, and then the master; the first one comes back."""
     (master,) = masters(fleet)
     leaf = next(name for name in fleet.names if name not in (master, bystander(fleet)))
+    with Watch(fleet.socket(bystander(fleet)), TOTALS) as watch:
+        watch.wait_for("a whole window of the other job", lambda came: came.result.contributors == AGENTS, 20.0)
     with Watch(fleet.socket(bystander(fleet)), ROLE.app) as watch:
         watch.wait_for("a whole window", lambda came: came.result.contributors == AGENTS, 20.0)
         for victim in (leaf, master):
