@@ -159,19 +159,25 @@ def test_a_terminal_of_another_encoding_is_no_accident(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before the first line", "after it"])
 def test_ctrl_c_ends_a_wait_for_input(begun: bool) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "elf", "local", COUNT, "-"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-m", "elf", "local", COUNT, "-"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
         if begun:
             process.stdin.write(json.dumps(EVENT).encode() + b"\n")
             process.stdin.flush()
-        # The list of imports on stderr tells when the last one is done.
-        while b" elf.cli" not in process.stderr.readline():
-            pass
-        time.sleep(1)  # it reads now, or will be interrupted before it does
+        deadline = time.monotonic() + 60
+        while not waits_for_a_pipe(process.pid):
+            assert time.monotonic() < deadline, "it does not read its input"
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 130
         assert process.stdout.read() == b""
+
+
+def waits_for_a_pipe(process_id: int) -> bool:
+    """Whether a thread of the process sleeps in the kernel until a pipe has something to read."""
+    threads = Path(f"/proc/{process_id}/task").glob("*/wchan")
+    return any("pipe_read" in thread.read_text() for thread in threads)
 
 
 def test_no_command_shows_the_help_as_it_is() -> None:
