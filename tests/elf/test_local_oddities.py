@@ -175,9 +175,8 @@ def test_ctrl_c_ends_a_wait_for_input(begun: bool) -> None:
 
 
 def waits_for_a_pipe(process_id: int) -> bool:
-    """Whether a thread of the process sleeps in the kernel until a pipe has something to read."""
-    threads = Path(f"/proc/{process_id}/task").glob("*/wchan")
-    return any("pipe_read" in thread.read_text() for thread in threads)
+    """Whether the process sleeps in the kernel until a pipe has something to read."""
+    return "pipe_read" in Path(f"/proc/{process_id}/wchan").read_text()
 
 
 def test_no_command_shows_the_help_as_it_is() -> None:
