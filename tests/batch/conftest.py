@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from spark_cluster import SparkCluster, spark_cluster
 
+from elf.batch import session
 from elf.batch.java import find_java
-from elf.batch.session import start_session
+from elf.batch.session import spark_errors, start_session
+from elf.commands.batch import opened
 from elf.errors import ElfError
 
 if TYPE_CHECKING:
@@ -60,3 +63,16 @@ def elsewhere(spark: SparkSession) -> Callable[[Path], str]:
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.default.linkFallback", "file:///")
     return lambda path: f"viewfs:///{path.relative_to('/')}"
+
+
+@pytest.fixture
+def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in the session of all tests: one start is enough."""
+
+    @contextmanager
+    def same_session(_master: str) -> Iterator[SparkSession]:
+        with spark_errors():
+            yield spark
+
+    monkeypatch.setattr(opened, "spark_session", same_session)
+    monkeypatch.setattr(session, "spark_session", same_session)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +14,9 @@ from click.testing import CliRunner, Result
 from spark_cluster import SparkCluster
 from stores_made import add_pieces, json_lines
 
-from elf.batch import session
-from elf.batch.session import spark_errors
 from elf.batch.table import Table
 from elf.cli import cli
-from elf.commands.batch import VERBS, opened
+from elf.commands.batch import VERBS
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -32,19 +29,6 @@ pytestmark = pytest.mark.spark
 def archive(tmp_path: Path) -> Path:
     add_pieces(tmp_path / "archive" / "web-1", json_lines(30) + b"\x1b broken \xff\n", [10, 10, 11])
     return tmp_path / "archive"
-
-
-@pytest.fixture
-def in_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run in the session of all tests: one start is enough."""
-
-    @contextmanager
-    def same_session(_master: str) -> Iterator[SparkSession]:
-        with spark_errors():
-            yield spark
-
-    monkeypatch.setattr(opened, "spark_session", same_session)
-    monkeypatch.setattr(session, "spark_session", same_session)
 
 
 def _run(archive: Path, verb: str, *arguments: str) -> Result:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from elf.cli import cli
 
 DOCUMENT = Path(__file__).parents[2] / "docs/batch.md"
 pytestmark = pytest.mark.spark
@@ -27,18 +27,20 @@ def lines_beginning(start: str) -> str:
     return "".join(lines)
 
 
-@pytest.mark.usefixtures("java")
-def test_the_document_tells_the_truth(tmp_path: Path) -> None:
+def run(line: str) -> str:
+    """What a command prints, and how it ends."""
+    done = CliRunner().invoke(cli, shlex.split(line)[1:], standalone_mode=False)
+    assert done.exception is None, f"{line}: {done.exception!r}"
+    return done.stdout + (f"exit code {done.return_value}\n" if done.return_value else "")
+
+
+@pytest.mark.usefixtures("in_session")
+def test_the_document_tells_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "access.json").write_text(lines_beginning('{"time"'))
     (tmp_path / "live.jsonl").write_text("".join(re.findall(r'(\{"app".*"rows".*\n)', DOCUMENT.read_text())))
-    commands = [f"{command} --master local[2]" for command, _ in examples()]
-    assert len(commands) >= 7
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "run_examples.py")], input=json.dumps(commands), text=True,
-        capture_output=True, cwd=tmp_path, env=os.environ | {"COLUMNS": "110"}, timeout=120, check=False,
-    )  # fmt: skip
-    printed = list(map(json.loads, done.stdout.splitlines()))
-    assert len(printed) == len(commands), done.stderr
-    for (command, expected), came in zip(examples(), printed, strict=True):
+    assert len(examples()) >= 8
+    for command, expected in examples():
+        printed = run(command)
         pattern = ".*".join(map(re.escape, expected.split("…")))
-        assert re.fullmatch(pattern, came), f"{command}\nprinted {came}\ninstead of {expected}"
+        assert re.fullmatch(pattern, printed), f"{command}\nprinted {printed}\ninstead of {expected}"

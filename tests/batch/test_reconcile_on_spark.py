@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 from live_world import BORN_MS, COUNT, STREAM, Event, published, shop_logs, version
 from stores_made import add_segment
 
@@ -19,6 +17,7 @@ from elf.batch.backfill import Backfill
 from elf.batch.recomputation import SparkArchive
 from elf.batch.reconciliation import reconcile
 from elf.batch.table import Table
+from elf.cli import cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,15 +88,7 @@ def test_what_was_not_published_is_filled_in(spark: SparkSession, shop: Path) ->
     assert {(one["contributors"], one["expected"]) for one in found} == {(3, 3)}
 
 
-def elf_batch(*words: str) -> tuple[int, str, str]:
-    """Runs the command as people do."""
-    done = subprocess.run(
-        [sys.executable, "-m", "elf", "batch", *words], capture_output=True, text=True, timeout=120, check=False,
-        env=os.environ | {"COLUMNS": "150"},
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
-
-
+@pytest.mark.usefixtures("in_session")
 def test_the_command_tells_by_its_exit_code_and_writes_a_report(shop: Path, tmp_path: Path) -> None:
     lines = published(version(), shop_logs())
     results: list[dict[str, Any]] = [json.loads(line) for line in lines[2:]]
@@ -105,7 +96,23 @@ def test_the_command_tells_by_its_exit_code_and_writes_a_report(shop: Path, tmp_
     live, page = tmp_path / "live.jsonl", tmp_path / "page.html"
     live.write_text("".join(json.dumps({k: v for k, v in one.items() if k != "kind"}) + "\n" for one in results))
     words = ["reconcile", "shop", "--archive", str(shop), "--live", str(live), "--query", COUNT, "--html", str(page)]
-    code, out, err = elf_batch(*words, "--output", "json", "--master", "local[2]")
-    assert code == 1, err
-    assert [json.loads(line)["verdict"] for line in out.splitlines()].index("unexplained") == 4
+    done = CliRunner().invoke(cli, ["batch", *words, "--output", "json"], standalone_mode=False)
+    assert (done.exception, done.return_value) == (None, 1)
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()].index("unexplained") == 4
     assert "circle" in page.read_text()
+    fine = CliRunner().invoke(cli, ["batch", *words, "--to", "2023-11-14T22:13:24Z"], standalone_mode=False)
+    assert (fine.exception, fine.return_value) == (None, 0)
+    nothing = CliRunner().invoke(cli, ["batch", "reconcile", "shop", "--archive", str(shop)], standalone_mode=False)
+    assert "has no window of shop" in str(nothing.exception)
+
+
+@pytest.mark.usefixtures("in_session")
+def test_the_command_fills_in_what_was_not_published(shop: Path) -> None:
+    lines = published(version(), shop_logs())
+    note_down(shop, [*lines[:4], *lines[9:]])
+    words = ["backfill", "shop", "--archive", str(shop), "--output", "json"]
+    done = CliRunner().invoke(cli, ["batch", *words], standalone_mode=False)
+    assert done.exception is None
+    assert [json.loads(line)["window_start"] for line in done.stdout.splitlines()] == [
+        json.loads(line)["window_start"] for line in lines[4:9]
+    ]
