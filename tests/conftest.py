@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,9 @@ def real_logs() -> Path:
     if not REAL_LOGS.is_dir():
         pytest.skip("no real logs here: set ELF_REAL_LOGS to the folder that holds them")
     return REAL_LOGS
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c() -> None:
+    """Ctrl-C is what it is on a terminal: in the background of a script it is ignored, and Spark takes it over."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,30 +18,10 @@ from cbt.sketches.kll import KllSketch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytest.importorskip("pyspark", reason="Spark is not installed: pip install elf-stream[spark]")
-pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is no `java`")
+pytestmark = pytest.mark.spark
 
 GROUP = ["pane"]
 NO_NULLS = bytes(8)  # Spark puts the number of NULLs behind its frequent items
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    directory = tmp_path_factory.mktemp("spark")
-    settings = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # starts sooner
-        "spark.driver.memory": "1g",
-        "spark.local.dir": str(directory),
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
-    }
-    session = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-    yield session
-    session.stop()
 
 
 def lifted(sketch: ItemPao, values: pl.Series) -> pl.DataFrame:
