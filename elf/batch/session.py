@@ -99,9 +99,11 @@ def start_session(master: str = LOCAL, name: str = "elf batch") -> SparkSession:
 def _own_interrupts() -> Iterator[None]:
     """Ctrl-C stays what it was: pyspark would answer it in the middle of its talk with Java, and get muddled."""
     before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
