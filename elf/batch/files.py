@@ -244,9 +244,12 @@ def _told(path: Path) -> Iterator[None]:
 @contextmanager
 def _told_by_java(uri: str) -> Iterator[None]:
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         yield
+    except PySparkException as error:
+        raise FileError(f"{uri}: cannot be used: {str(error).strip().splitlines()[0]}") from error
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -6,9 +6,11 @@ import atexit
 import logging
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -51,12 +53,17 @@ _TOLD_AS_ERRORS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of pyspark that write to stderr what it also raises."""
 
 
+_ON_WORKERS = "; workers need elf-stream too: install it there, or name a Python that has it in PYSPARK_PYTHON"
+
+
 @contextmanager
 def spark_session(master: str = LOCAL, name: str = "elf batch") -> Iterator[SparkSession]:
     """A session on that master, ended with the block; errors of Spark become ElfError.
 
     Raises ElfError for a master that is not there, and where pyspark or a Java for it is missing.
     """
+    # What py4j logs of a broken conversation, without a handler, goes to stderr.
+    logging.getLogger().addHandler(logging.NullHandler())
     session = start_session(master, name)
     try:
         with spark_errors():
@@ -84,8 +91,19 @@ def start_session(master: str = LOCAL, name: str = "elf batch") -> SparkSession:
         builder = builder.config("spark.driver.defaultJavaOptions", f"-Dlog4j2.configurationFile={configuration}")
     for logger in _TOLD_AS_ERRORS:
         logging.getLogger(logger).disabled = True
-    with spark_errors():
+    with spark_errors(), _own_interrupts():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Ctrl-C stays what it was: pyspark would answer it in the middle of its talk with Java, and get muddled."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -99,7 +117,9 @@ def spark_errors() -> Iterator[None]:
     except Py4JJavaError as error:
         raise ElfError(f"Spark: {_cause(str(error.java_exception))}") from error
     except (PySparkException, Py4JError) as error:
-        raise ElfError(f"Spark: {_cause(str(error))}") from error
+        cause = _cause(str(error))
+        hint = _ON_WORKERS if cause.startswith("ModuleNotFoundError") else ""
+        raise ElfError(f"Spark: {cause}{hint}") from error
 
 
 def _cause(text: str) -> str:

@@ -23,7 +23,8 @@ from agent.archive.log import (
     is_entry_name,
     state_of,
 )
-from agent.archive.segments import SEGMENTS_DIRECTORY, Segment
+from agent.archive.rows import Rows
+from agent.archive.segments import SEGMENTS_DIRECTORY, Segment, encode_segment
 from elf.batch.files import Directory, FileError, open_directory
 from elf.errors import ElfError
 
@@ -106,6 +107,14 @@ def commit(store: Store, written_ms: int, *, add: Sequence[Segment] = (), remove
     """Writes one entry: before, nothing of it has happened, and after it all of it."""
     entry = Entry(VERSION, written_ms, list(add), list(remove))
     store.directory.write(f"{LOG_DIRECTORY}/{entry_name(written_ms)}", msgspec.json.encode(entry))
+
+
+def put(store: Store, rows: Sequence[Rows], written_ms: int) -> Segment:
+    """Adds rows of one stream as one segment. Of rows with one key, the ones put last count."""
+    data, segment = encode_segment(rows, written_ms)
+    store.directory.write(segment.file, data)
+    commit(store, written_ms, add=[segment])
+    return segment
 
 
 def torn(segments: Iterable[StoredSegment]) -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from agent.archive.row_key import decode_key
 from agent.archive.segments import EVENTS, KEY, PARSED, TIME, WRITTEN
-from agent.parsing import Format
 from elf.batch.layout import RAW, Conversion, column, stored_kinds, struct_of, united_kinds
 from elf.batch.overlaps import doubled
 from elf.batch.stores import Store, StoredSegment, open_stores, torn
@@ -79,13 +78,6 @@ class Table:
     def columns(self, streams: Iterable[str] | None = None) -> dict[str, str]:
         """The parsed columns of these streams, and their kinds."""
         return united_kinds(one.segment for one in self.segments(_of_streams(streams)))
-
-    def formats(self) -> dict[str, list[Format]]:
-        """How the lines of each stream are read."""
-        found: dict[str, dict[Format, None]] = {}
-        for one in self._all():
-            found.setdefault(one.segment.stream, {}).update(dict.fromkeys(one.segment.formats))
-        return {stream: list(formats) for stream, formats in found.items()}
 
     def segments(self, wanted: Range = EVERYTHING) -> list[StoredSegment]:
         """Those that may have such rows, in the order of their keys."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.archive.log import commit, create_store
-from agent.archive.rows import FileOrigin, RowReader
+from agent.archive.rows import FileOrigin, RowReader, Rows
 from agent.archive.segments import Segment, write_segment
 from agent.parsing import sniff
 from agent.sources import Block, Origin
@@ -24,15 +24,21 @@ def json_lines(count: int, first: int = 0, status: str = "200") -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
+def rows_of(data: bytes, *, stream: str = "web", agent: str = "web-1", offset: int = 0, file_id: int = 7) -> Rows:
+    """The rows of these lines, as read from `offset` of a file."""
+    origin = FileOrigin(stream, agent, "access.log", file_id, sniff(data, "access.log"))
+    rows = RowReader(origin).read(Block(data, Origin("access.log", offset), 0), START_MS)
+    assert rows is not None
+    return rows
+
+
 def add_segment(
     store: Path, data: bytes, *, stream: str = "web", agent: str = "web-1", offset: int = 0, file_id: int = 7,
     written_ms: int = START_MS,
 ) -> Segment:  # fmt: skip
     """Commits these lines, as read from `offset` of a file, as one segment."""
     create_store(store, agent)
-    origin = FileOrigin(stream, agent, "access.log", file_id, sniff(data, "access.log"))
-    rows = RowReader(origin).read(Block(data, Origin("access.log", offset), 0), written_ms)
-    assert rows is not None
+    rows = rows_of(data, stream=stream, agent=agent, offset=offset, file_id=file_id)
     segment = write_segment(store, [rows], written_ms)
     commit(store, written_ms, add=[segment])
     return segment

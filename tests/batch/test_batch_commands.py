@@ -71,7 +71,7 @@ def test_a_scan_explains_what_it_would_read(archive: Path) -> None:
 
 @pytest.mark.usefixtures("in_session")
 def test_segments_are_rewritten_and_exported(archive: Path, tmp_path: Path) -> None:
-    assert "3 segments with 31 rows" in _run(archive, "compact").stdout
+    assert "segments: 3 with 31 rows" in _run(archive, "compact").stdout
     assert _run(archive, "compact", "--major").stdout == "nothing to rewrite\n"
     (done,) = _objects(_run(archive, "split", "2", "--output", "json"))
     assert (done["removed"], done["added"], done["added_rows"]) == (1, 2, 31)

@@ -146,56 +146,39 @@ def test_files_that_nobody_needs_are_deleted_in_time(tmp_path: Path) -> None:
     assert left == {f"{young.name}.parquet", f"{_kept.name}.parquet", f"{'a' * 32}.parquet", "_writing-a"}
 
 
-KILLED_DRIVER = """
+KILLED = """
 import os, signal, sys
 from elf.batch import compaction
-from elf.batch.session import spark_session
-from elf.batch.table import Table
-
-compaction.commit = lambda *_args, **_options: os.kill(os.getpid(), signal.SIGKILL)
-with spark_session(sys.argv[1]) as spark:
-    compaction.compact(Table.open(spark, [sys.argv[2]]), major=True)
-"""
-KILLED_WORKER = """
-import sys
-from elf.batch.compaction import compact
 from elf.batch.session import spark_session
 from elf.batch.table import Table
 
 with spark_session(sys.argv[1]) as spark:
     table = Table.open(spark, [sys.argv[2]])
     print("ready", flush=True)
-    sys.stdin.readline()
-    print(len(compact(table, major=True).added), flush=True)
+    print(len(compaction.compact(table, major=True).added), flush=True)
+    compaction.commit = lambda *_args, **_options: os.kill(os.getpid(), signal.SIGKILL)
+    compaction.compact(Table.open(spark, [sys.argv[3]]), major=True)
 """
 
 
 @spark_test
-def test_a_driver_killed_before_its_commit_leaves_all_as_it_was(
+def test_nothing_is_lost_or_doubled_when_a_worker_is_killed_and_then_the_driver(
     spark: SparkSession, cluster: SparkCluster, tmp_path: Path
 ) -> None:
-    add_pieces(tmp_path, json_lines(300), [100] * 3)
-    before = read_store(tmp_path).state
-    command = [sys.executable, "-c", KILLED_DRIVER, cluster.master, str(tmp_path)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert read_store(tmp_path).state == before
-    assert len(list((tmp_path / "segments").glob("*.parquet"))) == 4
-    assert _table(spark, tmp_path).scan(columns=["raw:line"]).count() == 300
-    assert compact(_table(spark, tmp_path), major=True).added[0].rows == 300
-
-
-@spark_test
-def test_a_worker_killed_in_a_compaction_loses_and_doubles_nothing(cluster: SparkCluster, tmp_path: Path) -> None:
-    add_pieces(tmp_path, json_lines(3000), [1000] * 3)
-    before = _rows(tmp_path)
-    command = [sys.executable, "-c", KILLED_WORKER, cluster.master, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
-        assert driver.stdin is not None
+    first, second = tmp_path / "first", tmp_path / "second"
+    for store in (first, second):
+        add_pieces(store, json_lines(3000), [1000] * 3)
+    rows, state = _rows(first), read_store(second).state
+    command = [sys.executable, "-c", KILLED, cluster.master, str(first), str(second)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         assert driver.stdout.readline() == "ready\n"
-        driver.stdin.write("go\n")
-        driver.stdin.flush()
         cluster.workers.pop().kill()
         assert driver.stdout.readline() == "1\n"
+        assert driver.wait() == -signal.SIGKILL
     cluster.workers.append(cluster.start_worker())
-    assert _rows(tmp_path).equals(before)
+    assert _rows(first).equals(rows)
+    assert read_store(second).state == state
+    assert len(list((second / "segments").glob("*.parquet"))) == 4
+    assert _table(spark, second).scan(columns=["raw:line"]).count() == 3000
+    assert compact(_table(spark, second), major=True).added[0].rows == 3000

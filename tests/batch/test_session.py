@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from spark_cluster import SparkCluster
 
 from elf.batch.session import masters_of, spark_errors, start_session
 from elf.errors import ElfError, UsageError
@@ -19,19 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS_OF_BATCHES = "rows long, key binary"
-ON_CLUSTER = """
-import sys, pyarrow as pa
-from elf.batch.session import spark_session
-
-def counted(batches):
-    import elf
-    for batch in batches:
-        yield pa.record_batch({"rows": pa.array([batch.num_rows])})
-
-with spark_session(sys.argv[1]) as spark:
-    table = spark.range(1000, numPartitions=4).mapInArrow(counted, "rows long").toArrow()
-    print(sum(table["rows"].to_pylist()), table.num_rows)
-"""
 
 
 @pytest.mark.spark
@@ -51,12 +35,6 @@ def test_an_error_in_a_worker_is_one_line_here(spark: SparkSession) -> None:
 
     with pytest.raises(ElfError, match=r"^Spark: ValueError: this line says why$"), spark_errors():
         spark.range(10).mapInArrow(failing, ROWS_OF_BATCHES).toArrow()
-
-
-@pytest.mark.spark
-def test_workers_of_a_cluster_find_the_packages(cluster: SparkCluster) -> None:
-    ran = subprocess.run([sys.executable, "-c", ON_CLUSTER, cluster.master], capture_output=True, text=True, check=True)
-    assert (ran.stdout, ran.stderr) == ("1000 4\n", "")
 
 
 def test_masters_are_read_from_the_address() -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
-from stores_made import START_MS, add_pieces, add_segment, json_lines
+from stores_made import START_MS, add_pieces, add_segment, json_lines, rows_of
 
 from agent.archive.log import create_store, read_store
 from agent.archive.row_key import RowKeyError, decode_key
-from elf.batch.stores import open_stores
+from elf.batch.stores import find_store, open_stores, put
 from elf.batch.table import Range, Table
 from elf.errors import ElfError, UsageError
 
@@ -116,6 +116,15 @@ def test_torn_segments_are_named_and_left_out_only_when_asked(spark: SparkSessio
     assert sorted(table.skipped) == sorted([cut.stem, blank.stem, gone.stem])
 
 
+def test_rows_are_put_as_one_segment(tmp_path: Path) -> None:
+    store = find_store(str(tmp_path), "web-1", None)
+    put(store, [rows_of(json_lines(10), agent="web-1")], START_MS)
+    (segment,) = read_store(tmp_path / "web-1").state.segments.values()
+    assert (segment.rows, [form.kind for form in segment.formats]) == (10, ["json"])
+    assert pl.read_parquet(tmp_path / "web-1" / segment.file)["parsed:n"].to_list() == list(range(10))
+    assert find_store(str(tmp_path), "web-1", None).info == store.info
+
+
 def test_damaged_stores_are_refused_by_name(tmp_path: Path) -> None:
     store = tmp_path / "web-1"
     add_segment(store, json_lines(1))
@@ -159,7 +168,11 @@ def test_other_file_systems_are_read_through_hadoop(
 
 @spark_test
 def test_a_file_system_that_is_not_there_is_said(spark: SparkSession) -> None:
-    for uri, why in (("hdfs://127.0.0.1:1/x", "refused"), ("nope://host/x", "No FileSystem for scheme")):
+    for uri, why in (
+        ("hdfs://127.0.0.1:1/x", "refused"),
+        ("hdfs://no-such-host.invalid/x", "UnknownHost"),
+        ("nope://host/x", "No FileSystem for scheme"),
+    ):
         with pytest.raises(ElfError, match=rf"^{uri}.*: cannot be used: .*{why}"):
             Table.open(spark, [uri])
 
@@ -167,12 +180,3 @@ def test_a_file_system_that_is_not_there_is_said(spark: SparkSession) -> None:
 def _refused(uris: list[Path], said: str) -> None:
     with pytest.raises(ElfError, match=said):
         open_stores([str(uri) for uri in uris], None)
-
-
-@spark_test
-def test_formats_are_known_without_reading(spark: SparkSession, tmp_path: Path) -> None:
-    segment = add_segment(tmp_path, json_lines(1))
-    table = Table.open(spark, [str(tmp_path)])
-    assert [form.kind for form in table.formats()["web"]] == ["json"]
-    assert json.loads(table.scan().collect()[0]["raw:format"])["kind"] == "json"
-    assert segment.formats == table.formats()["web"]

@@ -85,6 +85,6 @@ def ingest(
 def _told(one: Summary) -> str:
     present = f", {one.present:,} of them already there" if one.present else ""
     return (
-        f"{one.files:,} files{present}: {one.rows:,} lines with {one.events:,} events, {one.malformed:,} malformed,"
-        f" in {one.segments:,} new segments of {one.bytes:,} bytes"
+        f"files: {one.files:,}{present}; lines: {one.rows:,} with {one.events:,} events, {one.malformed:,} malformed;"
+        f" new segments: {one.segments:,} with {one.bytes:,} bytes"
     )

@@ -33,10 +33,10 @@ def show_rewritten(done: Compacted, output: str) -> None:
 
 
 def _told(one: Summary) -> str:
-    deleted = f"; {one.deleted:,} files deleted" if one.deleted else ""
+    deleted = f"; files deleted: {one.deleted:,}" if one.deleted else ""
     if not one.removed:
         return f"nothing to rewrite{deleted}"
     return (
-        f"{one.removed:,} segments with {one.removed_rows:,} rows and {one.removed_bytes:,} bytes"
+        f"segments: {one.removed:,} with {one.removed_rows:,} rows and {one.removed_bytes:,} bytes"
         f" → {one.added:,} with {one.added_rows:,} rows and {one.added_bytes:,} bytes{deleted}"
     )
