@@ -19,7 +19,7 @@ def _overlapping(segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
     for segment in sorted(segments, key=lambda one: one.first_key):
         open_ones = [one for one in open_ones if one.last_key >= segment.first_key]
         for other in open_ones:
-            if _share_origins(segment, other):
+            if segment.agent == other.agent and _share_origins(segment, other):
                 yield segment.name, other.name
         open_ones.append(segment)
 
