@@ -30,6 +30,8 @@ from agent.sources.finding import words_of
 
 NICE = 10
 POLL_S = 0.25
+REST_MAX_S = 1.0
+"""After some work it rests as long as it took, up to this: it takes half of a core at most."""
 STATUS_S = 1.0
 RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
 LAST_READING_S = 3.0
@@ -96,11 +98,12 @@ class Archiving:
             log.info("archiving", directory=str(self._archive.directory), streams=sorted(streams))
             try:
                 while not self._is_ending:
-                    is_busy = archiver.step(time.monotonic(), _wall_ms())
+                    began = time.monotonic()
+                    is_busy = archiver.step(began, _wall_ms())
                     if time.monotonic() >= self._next_status:
                         self._next_status = time.monotonic() + STATUS_S
                         self._tell(archiver.status())
-                    self._sleep(0.0 if is_busy else POLL_S)
+                    self._sleep(min(time.monotonic() - began, REST_MAX_S) if is_busy else POLL_S)
                 deadline = time.monotonic() + LAST_READING_S
                 while archiver.step(time.monotonic(), _wall_ms()) and time.monotonic() < deadline:
                     pass
