@@ -34,6 +34,8 @@ _SETTINGS = {
     # What does not fit is NULL, as in ELF QL; sums that must not wrap are guarded where they are made.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Ten thousand lines are a batch, whose lines may be long.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.sql.caseSensitive": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
     # The log of an archive names its files: there is nothing to find out about directories.

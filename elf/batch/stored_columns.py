@@ -47,9 +47,6 @@ def stored_names(plan: query.Plan, segments: Sequence[Segment]) -> list[str]:
 def _column(column: query.Column, segments: Sequence[Segment], of_texts: bool) -> Typed:
     name = ".".join(column.path)
     kinds = {kind for segment in segments if (kind := segment.columns.get(name)) is not None}
-    spelled = {one for segment in segments for one in segment.columns if one.lower() == name.lower()}
-    if spelled - {name}:
-        raise NotExactError(f"Spark cannot tell {' and '.join(sorted({*spelled, name}))} apart")
     if not kinds:
         return Typed(F.lit(None), "null")
     if len(kinds) > 1:
