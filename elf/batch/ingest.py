@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,9 +59,10 @@ class Loaded:
 @dataclass(frozen=True, slots=True)
 class _LogFile:
     path: str
-    bytes: int
+    size_bytes: int
     modified_ms: int
     format: Format
+    head: bytes
     file_id: int
     is_compressed: bool
 
@@ -73,6 +74,7 @@ def ingest(spark: SparkSession, load: Load) -> Loaded:
     """
     files = [_described(path, load) for path in paths(load.files)]
     store = find_store(load.uri, load.agent, spark)
+    files = [_as_it_was_loaded(file, store, load.stream) for file in files]
     loaded = Loaded(len(files))
     pieces = [piece for file in files for piece in _pieces(file, store, load)]
     if pieces:
@@ -133,7 +135,18 @@ def _described(path: str, load: Load) -> _LogFile:
     except SourceError as error:
         raise UsageError(str(error)) from error
     is_compressed = first.startswith((GZIP_MAGIC, ZSTD_MAGIC, *ZSTD_SKIPPABLE_MAGICS))
-    return _LogFile(path, status.st_size, status.st_mtime_ns // 1_000_000, form, file_id(path, head), is_compressed)
+    number = file_id(path, head)
+    return _LogFile(path, status.st_size, status.st_mtime_ns // 1_000_000, form, head, number, is_compressed)
+
+
+def _as_it_was_loaded(file: _LogFile, store: Store, stream: str) -> _LogFile:
+    """The file under the number it had when it was loaded while all of it was less than what that is made of."""
+    for segment in store.state.segments.values():
+        for number, first, end in segment.origins if segment.stream == stream else ():
+            is_whole = first == 0 and end < min(_HEAD_BYTES, len(file.head))
+            if is_whole and number == file_id(file.path, file.head[:end]):
+                return replace(file, file_id=number)
+    return file
 
 
 def _pieces(file: _LogFile, store: Store, load: Load) -> Iterator[Piece]:
@@ -144,13 +157,13 @@ def _pieces(file: _LogFile, store: Store, load: Load) -> Iterator[Piece]:
     covered = covered_to(store, load.stream, file.file_id)
     is_plain = not file.is_compressed and file.format.kind != "csv"
     if not file.is_compressed and covered:
-        if covered == file.bytes:
+        if covered == file.size_bytes:
             return
-        covered = covered if covered < file.bytes and _ends_line(file.path, covered) else 0
+        covered = covered if covered < file.size_bytes and _ends_line(file.path, covered) else 0
     if not is_plain:
         yield Piece(origin, covered, None, False, file.modified_ms)
         return
-    cuts = [covered, *range((covered // PIECE_BYTES + 1) * PIECE_BYTES, file.bytes, PIECE_BYTES)]
+    cuts = [covered, *range((covered // PIECE_BYTES + 1) * PIECE_BYTES, file.size_bytes, PIECE_BYTES)]
     for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
         yield Piece(origin, begin, end, True, file.modified_ms)
 

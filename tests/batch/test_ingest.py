@@ -80,6 +80,16 @@ def test_of_a_file_that_has_grown_only_the_rest_is_loaded(spark: SparkSession, t
 
 
 @spark_test
+def test_a_file_that_was_small_is_still_the_same_when_it_has_grown(spark: SparkSession, tmp_path: Path) -> None:
+    file, archive, data = tmp_path / "a.json", tmp_path / "archive", json_lines(200)
+    for lines in (2, 5, 200):
+        file.write_bytes(json_lines(lines))
+        _load(spark, archive, file)
+    assert _content(spark, archive) == {str(file): data}
+    assert _load(spark, archive, file).present == 1
+
+
+@spark_test
 def test_a_last_line_that_was_not_whole_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     file, archive, data = tmp_path / "a.json", tmp_path / "archive", json_lines(60)
     file.write_bytes(data[:-20])
