@@ -136,7 +136,8 @@ STAGED = """
         query = "SELECT SUM(n) AS n FROM app('apples') WINDOWING 2 SECONDS"
 
         def on_result(self, window):
-            self.log(f"{window.stage or 'job'} {window.window_start} {sum(row['n'] for row in window.rows)}")
+            n = sum(row["n"] for row in window.rows)
+            self.log(f"{window.stage or 'job'} {window.window_start} {window.contributors} {n}")
 """
 
 
@@ -163,16 +164,17 @@ def test_a_job_of_several_stages_is_one_thing_to_its_creator(fleet: AgentFleet, 
     assert running() == {"staged", "staged.apples", "staged.all"}
     again = elf(fleet, "submit", job_file(tmp_path, STAGED))
     assert (again.returncode, "a job named staged is running already" in again.stderr) == (2, True)
-    until(
-        lambda: {line.split()[0] for line in lines(fleet, "staged")} == {"job", "apples", "all"},
-        "windows of all stages",
-    )
-    counted = {}
-    for line in lines(fleet, "staged"):
-        stage, start, n = line.split()
-        counted[stage, start] = int(n)
-    both = [start for stage, start in counted if stage == "all" and ("apples", start) in counted]
-    assert [counted["all", start] for start in both] == [counted["apples", start] for start in both] != []
+
+    def counted(stage: str) -> dict[str, int]:
+        """By window, as far as all agents are in it: those that come first may be of those that have joined by then."""
+        said = [line.split() for line in lines(fleet, "staged")]
+        return {start: int(n) for one, start, agents, n in said if (one, agents) == (stage, str(AGENTS))}
+
+    until(lambda: counted("all").keys() & counted("apples").keys(), "a window of both stages with all agents")
+    until(lambda: any(line.startswith("job ") for line in lines(fleet, "staged")), "a window of the job")
+    every, apples = counted("all"), counted("apples")
+    both = every.keys() & apples.keys()
+    assert {start: every[start] for start in both} == {start: apples[start] for start in both} != {}
     refused = elf(fleet, "update", "staged.all", "--code", job_file(tmp_path, STAGED))
     assert "staged.all is a stage of staged: update that job" in refused.stderr
     changed = STAGED.replace("COUNT(*) AS n FROM web WINDOWING", "COUNT(*) * 100 AS n FROM web WINDOWING")
