@@ -52,7 +52,7 @@ def _share(
     spark: SparkSession, table: Table, wanted: Range, what: str, everything: int, target: float | None
 ) -> Comparison:
     """How much of all bytes a scan of all columns reads."""
-    return within("scanning", what, 100 * _bytes_read(spark, table.scan(wanted)) / everything, "%", target)
+    return within("batch", what, 100 * _bytes_read(spark, table.scan(wanted)) / everything, "%", target)
 
 
 def _of_keys(table: Table) -> Range:
