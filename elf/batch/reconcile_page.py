@@ -23,7 +23,8 @@ pre { overflow-x: auto; border: 1px solid var(--line); padding: .6rem }
 svg { width: 100%; height: auto }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left; vertical-align: top }
-td.number { text-align: right } td { overflow-wrap: anywhere }
+td.number { text-align: right } td { white-space: nowrap }
+td:last-child { white-space: normal; overflow-wrap: anywhere }
 .equal { color: var(--equal) } .explained { color: var(--explained) } .unchecked { color: var(--unchecked) }
 .unexplained { color: var(--unexplained); font-weight: bold }
 """
