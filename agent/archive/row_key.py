@@ -19,7 +19,8 @@ TIME_MS_MIN, TIME_MS_MAX = -(1 << 63), (1 << 63) - 1
 NUMBER_MAX = (1 << 64) - 1
 """Of file ids and offsets."""
 _SIGN = 1 << 63
-_NUMBERS_BYTES = 8
+NUMBER_BYTES = 8
+"""Of each number in a key."""
 _Bytes = npt.NDArray[np.uint8]
 
 
@@ -63,16 +64,16 @@ def encode_key(key: RowKey) -> bytes:
 def decode_key(data: bytes) -> RowKey:
     """The parts of a row key; RowKeyError for bytes that are none."""
     stream, _, rest = data[1:].partition(b"\0")
-    agent, _, numbers = rest[_NUMBERS_BYTES:].partition(b"\0")
-    if len(numbers) != 2 * _NUMBERS_BYTES:
+    agent, _, numbers = rest[NUMBER_BYTES:].partition(b"\0")
+    if len(numbers) != 2 * NUMBER_BYTES:
         raise RowKeyError(f"{data.hex()[:80] or 'nothing'} is no row key")
     try:
         key = RowKey(
             stream.decode(),
-            int.from_bytes(rest[:_NUMBERS_BYTES], "big") - _SIGN,
+            int.from_bytes(rest[:NUMBER_BYTES], "big") - _SIGN,
             agent.decode(),
-            int.from_bytes(numbers[:_NUMBERS_BYTES], "big"),
-            int.from_bytes(numbers[_NUMBERS_BYTES:], "big"),
+            int.from_bytes(numbers[:NUMBER_BYTES], "big"),
+            int.from_bytes(numbers[NUMBER_BYTES:], "big"),
         )
     except UnicodeDecodeError:
         raise RowKeyError(f"{data.hex()[:80]} is no row key: its names are not UTF-8") from None
@@ -105,7 +106,7 @@ def encode_keys(stream: str, agent: str, times: pl.Series, file_ids: pl.Series, 
 
 
 def _big_endian(numbers: npt.NDArray[np.uint64]) -> _Bytes:
-    return numbers.astype(">u8").view(np.uint8).reshape(-1, _NUMBERS_BYTES)
+    return numbers.astype(">u8").view(np.uint8).reshape(-1, NUMBER_BYTES)
 
 
 def _stream_prefix(salt: int, stream: str) -> bytes:
@@ -127,10 +128,10 @@ def _name_bytes(name: str) -> bytes:
 def _time_bytes(time_ms: int) -> bytes:
     if not TIME_MS_MIN <= time_ms <= TIME_MS_MAX:
         raise RowKeyError(f"{time_ms} is no time in milliseconds: it has more than 64 bits")
-    return (time_ms + _SIGN).to_bytes(_NUMBERS_BYTES, "big")
+    return (time_ms + _SIGN).to_bytes(NUMBER_BYTES, "big")
 
 
 def _number_bytes(number: int) -> bytes:
     if not 0 <= number <= NUMBER_MAX:
         raise RowKeyError(f"{number} is neither a file id nor an offset: it is not from 0 to 2^64 - 1")
-    return number.to_bytes(_NUMBERS_BYTES, "big")
+    return number.to_bytes(NUMBER_BYTES, "big")

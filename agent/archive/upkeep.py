@@ -16,7 +16,7 @@ from agent.archive.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
 
 REMOVED_KEPT_MS = 3_600_000
 """So long after its removal the file of a segment stays for those who are reading it."""
-ORPHAN_KEPT_S = 86_400.0
+ORPHAN_KEPT_MS = 86_400_000
 """A file that nothing names may be about to be committed; after so long it is a crash's."""
 REPLACED_KEPT_MS = 600_000
 FOLDED_AT = 64
@@ -65,7 +65,7 @@ def _delete_entries(log: Path, state: State, wall_ms: int) -> None:
 
 def _is_orphan(entry: os.DirEntry[str], wall_ms: int) -> bool:
     try:
-        return entry.stat().st_mtime < wall_ms / 1000 - ORPHAN_KEPT_S
+        return entry.stat().st_mtime < (wall_ms - ORPHAN_KEPT_MS) / 1000
     except FileNotFoundError:
         return False
 

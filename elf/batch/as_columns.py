@@ -19,6 +19,7 @@ from agent.archive.segments import EVENTS, TIME
 from agent.runtime.function import JobFunction
 from elf.batch.column_states import ColumnState, InexactError, column_state
 from elf.batch.event_counts import PANE, counted_of, events_by_pane, pane_column
+from elf.batch.layout import column as stored_column
 from elf.batch.partial_states import Combining
 from elf.batch.stored_columns import stored_columns, stored_names
 from elf.batch.table import Range, Table
@@ -80,7 +81,7 @@ def as_columns(plan: query.Plan, table: Table, wanted: Range) -> AsColumns:
     keys |= {one.grouped_by[0]: one.grouped_by[1] for one in states if one.grouped_by is not None}
     read = table.scan(wanted, [TIME, EVENTS, *stored_names(plan, segments)])
     if any(segment.events != segment.rows for segment in segments):
-        read = read.where(F.col(f"`{EVENTS}`") == 1)
+        read = read.where(stored_column(EVENTS) == 1)
     if plan.where is not None:
         read = read.where(columns.condition(plan.where))
     panes = [] if plan.pane_ms is None else [pane_column(plan.pane_ms).alias(PANE)]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from agent.archive.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
+from agent.archive.upkeep import ORPHAN_KEPT_MS, REMOVED_KEPT_MS
 from elf.batch.overlaps import doubled
 from elf.batch.stores import Store, StoredSegment, commit
 from elf.batch.table import Table
@@ -19,10 +20,6 @@ SEGMENT_BYTES = 192 << 20
 """About how large segments become."""
 SMALL_BYTES = 32 << 20
 """Smaller ones are put together with their neighbours by a minor compaction."""
-REMOVED_KEPT_MS = 3_600_000
-"""How long the file of a removed segment is kept for scans that run."""
-ORPHAN_KEPT_MS = 86_400_000
-"""How long a file that no entry names is kept: whoever writes it may still commit it."""
 
 
 @dataclass(slots=True)

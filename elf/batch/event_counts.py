@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from agent.archive.segments import EVENTS, TIME, Segment
 from agent.runtime.panes import END, Counted, Counts, count_in
+from elf.batch.layout import column
 from elf.batch.overlaps import doubled
 from elf.batch.table import Range, Table
 
@@ -23,7 +24,7 @@ PANE = "pane"
 
 def pane_column(pane_ms: int | None) -> Column:
     """The pane that a row's time is in."""
-    time = F.col(f"`{TIME}`")
+    time = column(TIME)
     return F.lit(0).cast("bigint") if pane_ms is None else time - F.pmod(time, F.lit(pane_ms).cast("bigint"))
 
 
@@ -71,7 +72,7 @@ def _read(
     table: Table, segments: Sequence[StoredSegment], wanted: Range, pane_ms: int | None, *, counts_events: bool
 ) -> Counted:
     rows = table.scan_segments(segments, wanted, [TIME, EVENTS])
-    events = F.col(f"`{EVENTS}`")
+    events = column(EVENTS)
     by_pane = rows.groupBy(pane_column(pane_ms).alias(PANE)).agg(F.count_if(events == 1), F.count_if(events == 0))
     counted: Counted = {}
     for pane, good, malformed in by_pane.collect():

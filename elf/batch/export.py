@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 from agent.archive.segments import AGENT, FILE, KEY, LINE, OFFSET, STREAM, TIME, WRITTEN
 from elf.batch.files import Directory, open_directory
-from elf.batch.layout import column
+from elf.batch.layout import column, file_ids
 from elf.batch.scanning import ordered
 from elf.batch.table import Range, Table
+from elf.batch.writing import UNFINISHED
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 ExportFormat = Literal["lines", "parquet", "csv", "json"]
 _TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSX"
-_NUMBERS_BYTES = 8
-"""Of a file's id and an offset, with which keys end."""
-_UNFINISHED = "_writing-"
 _PARTITIONS = ("agent", "stream", "file")
 
 
@@ -36,7 +34,7 @@ def export(
     directory = open_directory(target, table.spark)
     if directory.list():
         raise UsageError(f"{target}: is there already, and has something in it: name another directory")
-    folder = f"{_UNFINISHED}{uuid.uuid4().hex}"
+    folder = f"{UNFINISHED}{uuid.uuid4().hex}"
     try:
         if form == "lines":
             _write_lines(table, wanted, directory.uri_of(folder))
@@ -80,7 +78,7 @@ def _write_lines(table: Table, wanted: Range, uri: str) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = table.scan(wanted, [KEY, AGENT, STREAM, FILE, OFFSET, LINE])
-    file_id = F.lower(F.hex(F.substring(column(KEY), -2 * _NUMBERS_BYTES, _NUMBERS_BYTES)))
+    file_id = F.lower(F.hex(file_ids()))
     base = F.element_at(F.split(column(FILE), "/"), -1)
     named = rows.select(
         column(AGENT).alias("agent"), column(STREAM).alias("stream"), F.concat_ws(".", base, file_id).alias("file"),

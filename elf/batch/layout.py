@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agent.archive.fields import DTYPES, Field, Kind, united
+from agent.archive.row_key import NUMBER_BYTES
 from agent.archive.segments import (
     AGENT,
     EVENTS,
@@ -38,7 +39,7 @@ _SPARK_TYPES = {
     "integer": "bigint", "number": "double", "string": "string", "boolean": "boolean", "timestamp": "timestamp",
     "any": "string",
 }  # fmt: skip
-_OBJECT = "object"
+OBJECT = "object"
 
 
 def united_kinds(segments: Iterable[Segment]) -> dict[str, str]:
@@ -47,7 +48,7 @@ def united_kinds(segments: Iterable[Segment]) -> dict[str, str]:
     Integers and numbers are numbers together, any other mixture is `any`. What is only ever an object has no column.
     """
     seen = _kinds_seen(segments)
-    return {name: _united(kinds) for name, kinds in seen.items() if kinds != {_OBJECT}}
+    return {name: _united(kinds) for name, kinds in seen.items() if kinds != {OBJECT}}
 
 
 def _kinds_seen(segments: Iterable[Segment]) -> dict[str, set[str]]:
@@ -72,7 +73,7 @@ def mixed_numbers(segments: Iterable[Segment]) -> list[str]:
 
 def stored_kinds(segment: Segment) -> dict[str, str]:
     """The parsed columns that a segment's file has, with their kinds."""
-    return {name: kind for name, kind in segment.columns.items() if kind != _OBJECT}
+    return {name: kind for name, kind in segment.columns.items() if kind != OBJECT}
 
 
 def struct_of(columns: Sequence[str], kinds: Mapping[str, str]) -> StructType:
@@ -133,6 +134,13 @@ def column(name: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col(quoted(name))
+
+
+def file_ids() -> Column:
+    """The ids of files, which keys end with before the offset."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.substring(column(KEY), -2 * NUMBER_BYTES, NUMBER_BYTES)
 
 
 def quoted(name: str) -> str:

@@ -12,6 +12,7 @@ import query
 from agent.archive.segments import LINE, PARSED
 from agent.archive.streams import RESULTS
 from agent.daemon.result_files import FILE_AGE_MS
+from elf.batch.layout import column
 from elf.batch.live_results import LiveJob, LiveResult, VersionLine, read_log
 from elf.batch.reconciliation import Windows
 from elf.batch.run import BatchOptions, BatchRun
@@ -45,8 +46,8 @@ class SparkArchive:
         rows = self._table.scan(wanted, list(dict.fromkeys([LINE, name])))
         if name != LINE:  # rosters are nobody's alone
             names = [app, app.rpartition("@")[0] or app]
-            rows = rows.where(rows[f"`{name}`"].isNull() | rows[f"`{name}`"].isin(names))
-        lines = rows.select(f"`{LINE}`").toArrow().column(0)
+            rows = rows.where(column(name).isNull() | column(name).isin(names))
+        lines = rows.select(column(LINE)).toArrow().column(0)
         return read_log((bytes(line.as_py()) for line in lines), app).between(since_ms, until_ms)
 
     def agents(self, version: VersionLine) -> frozenset[str]:

@@ -21,6 +21,7 @@ from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.runtime.batches import Batches
 from agent.runtime.counting import count_batch
 from agent.runtime.function import JobFunction, PaneStore
+from agent.runtime.operator import ROWS_PER_BATCH
 from agent.runtime.panes import END, Counted, Counts, count_in
 from agent.runtime.tables import Table as LookupTable
 from elf.batch.partial_states import DDL, Combining, decode, encoded
@@ -30,8 +31,6 @@ from elf.batch.table import Range, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ROWS_PER_BATCH = 1 << 16
-"""Events that are filtered and aggregated at once."""
 BYTES_PER_TREE = 32 << 20
 """Of less than this, shuffling states would take longer than combining them where they arrive."""
 

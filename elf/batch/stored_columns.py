@@ -8,6 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import query
 from agent.archive.segments import PARSED, TIME, Segment
+from elf.batch.layout import column as stored_column
 from query.spark import NotExactError, Typed
 from query.types import WINDOW_BOUNDS
 
@@ -32,7 +33,7 @@ def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, T
         raise NotExactError("values are texts in some files, and typed in others")
     found = {column.name: _column(column, segments, of_texts == {True}) for column in plan.columns}
     if plan.windowing is not None and plan.windowing.is_tumbling and plan.window_ms is not None:
-        time, size = F.col(f"`{TIME}`"), F.lit(plan.window_ms).cast("bigint")
+        time, size = stored_column(TIME), F.lit(plan.window_ms).cast("bigint")
         start = time - F.pmod(time, size)
         found |= dict(zip(WINDOW_BOUNDS, (Typed(start, "integer"), Typed(start + size, "integer")), strict=True))
     return found
@@ -53,7 +54,7 @@ def _column(column: query.Column, segments: Sequence[Segment], of_texts: bool) -
         raise NotExactError(f"{name} is {' here and '.join(sorted(kinds))} there")
     kind = kinds.pop()
     type_ = "string" if of_texts and column.type == "any" else column.type
-    stored = F.col(f"`{PARSED}{name}`")
+    stored = stored_column(f"{PARSED}{name}")
     if of_texts and type_ == "string" and kind == "integer":
         return Typed(stored.cast("string"), "string")
     if kind not in _FITTING.get(type_, ()):

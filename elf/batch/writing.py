@@ -12,7 +12,7 @@ import msgspec
 from agent.archive.fields import EXACT_MAX
 from agent.archive.known_fields import COLUMNS_MAX
 from agent.archive.segments import EVENTS, KEY, PARSED, ROW_GROUP_ROWS, SEGMENTS_DIRECTORY, TIME, WRITTEN, Segment
-from elf.batch.layout import column, mixed_numbers, united_kinds
+from elf.batch.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
 from elf.batch.stores import Store, StoredSegment
 from elf.batch.table import Table
 
@@ -26,8 +26,6 @@ _OPTIONS = {
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-_FILE_ID_END = 8
-"""A key ends with the file's id and the offset, of so many bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dic
     parts = [one.segment for one in segments]
     kinds = united_kinds(parts)
     kept = dict(list(kinds.items())[:COLUMNS_MAX]) | dict.fromkeys(_inexact(table, segments), "any")
-    objects = {name for one in parts for name, kind in one.columns.items() if kind == "object"}
+    objects = {name for one in parts for name, kind in one.columns.items() if kind == OBJECT}
     is_complete = all(one.is_complete for one in parts) and len(kept) == len(kinds) and not objects & set(kept)
     return kept, is_complete
 
@@ -90,7 +88,6 @@ def _described(rows: DataFrame, uri: str) -> list[Row]:
 
     schema = f"`{KEY}` binary, `{WRITTEN}` bigint, `{TIME}` bigint, `{EVENTS}` int"
     read = rows.sparkSession.read.schema(schema).parquet(uri)
-    file_id = F.substring(F.col(KEY), -2 * _FILE_ID_END, _FILE_ID_END)
     return (
         read.groupBy(F.col("_metadata.file_name").alias("file"), F.col("_metadata.file_size").alias("bytes"))
         .agg(
@@ -100,7 +97,7 @@ def _described(rows: DataFrame, uri: str) -> list[Row]:
             F.coalesce(F.sum(column(EVENTS)), F.lit(0)).alias("events"),
             F.count_if(column(EVENTS) == 0).alias("malformed"),
             F.coalesce(F.max(column(EVENTS)), F.lit(0)).alias("events_max"),
-            F.collect_set(file_id).alias("files"), F.max(WRITTEN).alias("written_ms"),
+            F.collect_set(file_ids()).alias("files"), F.max(WRITTEN).alias("written_ms"),
         )
         .collect()
     )  # fmt: skip
@@ -111,7 +108,7 @@ def _segment(described: Row, origin: _Origin) -> Segment:
     files = {int.from_bytes(file, "big") for file in described["files"]}
     # Events of one line have times of their own, which only the parts know.
     several = described["events_max"] > 1
-    objects = {name: kind for one in parts for name, kind in one.columns.items() if kind == "object"}
+    objects = {name: kind for one in parts for name, kind in one.columns.items() if kind == OBJECT}
     return Segment(
         name=uuid.uuid4().hex,
         stream=parts[0].stream,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -24,9 +24,6 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.terminal import printable_json
-
-if TYPE_CHECKING:
-    pass
 
 COLUMNS = (TIME, AGENT, LINE)
 _ROWS_PER_TABLE = 500
