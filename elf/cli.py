@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib import import_module
 from typing import Any
 
 import click
 
 from elf.errors import ElfError, UsageError
+from elf.lazy_group import LazyGroup
 from elf.terminal import prepare_streams, printable, tell
 
 COMMANDS = (
@@ -42,16 +42,11 @@ class ReaderGoneError(Exception):
     """Nobody reads standard output any more (`| head`)."""
 
 
-class _Commands(click.Group):
-    """Loads a command when it is asked for, and tells a closed pipe from other errors: click would end with 1."""
+class _Commands(LazyGroup):
+    """Tells a closed pipe from other errors: click would end with 1."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"elf.commands.{cmd_name}"), cmd_name)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
         # Polars, once loaded, has the kernel restart a read that Ctrl-C interrupts: on a quiet pipe it would wait on.
         signal.siginterrupt(signal.SIGINT, True)
         return command
@@ -64,7 +59,11 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+    cls=_Commands,
+    commands_in="elf.commands",
+    verbs=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="elf-stream", prog_name="elf")
 def cli() -> None:

@@ -61,7 +61,7 @@ class StreamArchiver:
         self._is_new, self._has_dropped = positions is None, False
         self._tail: Tail[Format] = Tail(
             stream.paths,
-            partial(_recognise, kind=stream.format, time_field=stream.time_field),
+            partial(sniff, kind=stream.format, time_field=stream.time_field),
             read_from=stream.read_from if positions is None else "beginning",
             known=map(_read_up_to, self._known.values()),
         )
@@ -206,7 +206,3 @@ class StreamArchiver:
 def _read_up_to(position: FilePosition) -> ReadUpTo:
     identity = position.device, position.inode
     return ReadUpTo(position.path, identity, position.fingerprint_bytes, position.fingerprint, position.offset)
-
-
-def _recognise(head: bytes, file: str, *, kind: str, time_field: str | None) -> Format:
-    return sniff(head, file, kind, time_field)

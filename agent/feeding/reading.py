@@ -55,7 +55,7 @@ class FeedReader:
     """Reads and parses for one feed. Its calls block; one `read` may run at a time, and `again` beside it."""
 
     def __init__(self, feed: Feed, stream: StreamConfig) -> None:
-        recognise = partial(_recognise, kind=stream.format, time_field=stream.time_field)
+        recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
         if feed.bounded:
             self._reader = Backlog(stream.paths, recognise)
@@ -155,7 +155,3 @@ def _newest(times: pl.Series, limit: int) -> int | None:
     if isinstance(newest, int) and newest > limit:
         newest = times.filter(times <= limit).max()
     return newest if isinstance(newest, int) else None
-
-
-def _recognise(head: bytes, file: str, *, kind: str, time_field: str | None) -> Format:
-    return sniff(head, file, kind, time_field)

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 import query
 from agent.control.messages import BeyondGroups
-from agent.parsing import parse_time
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.answering import answer
+from elf.between import between
 from elf.errors import UsageError
 from elf.file_answers import FileAnswerer
 from elf.group_options import beyond_groups_option, max_groups_option
@@ -79,9 +79,7 @@ def local(
     FILE may be `-` for standard input; .gz and .zst files are read as they are. Formats: JSON lines, nginx's and
     Apache's combined and common logs, CSV and TSV with a header. Input is bounded: windows close when it ends.
     """
-    since_ms, until_ms = _moment("--since", since), _moment("--until", until)
-    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise UsageError(f"--since {since} is not before --until {until}: no event can lie between them")
+    since_ms, until_ms = between(("--since", "--until"), since, until)
     options = embedded.LocalOptions(
         arrival_ms=time.time_ns() // 1_000_000,
         agents=agents,
@@ -109,15 +107,6 @@ def local(
     write_all(results if first is None else chain([first], results), writer)
     if run.empty_because:
         tell(f"elf local: {run.empty_because}")
-
-
-def _moment(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    moment = parse_time(text)
-    if moment is None:
-        raise UsageError(f"{option} {text!r} is no time: write it like 2015-05-17T10:00:00Z")
-    return moment
 
 
 def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.Source]:

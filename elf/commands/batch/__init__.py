@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
+
+from elf.lazy_group import LazyGroup
 
 VERBS: tuple[str, ...] = (
     "backfill",
@@ -26,20 +26,13 @@ Examples:
 """
 
 
-class _Verbs(click.Group):
-    """Loads a verb when it is asked for: each needs other parts of Spark and ELF."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in VERBS:
-            return None
-        command: click.Command = getattr(import_module(f"elf.commands.batch.{cmd_name}"), cmd_name)
-        return command
-
-
-@click.group(cls=_Verbs, epilog=EXAMPLES, short_help="Ask and keep the archive of unchanged events, on Spark.")
+@click.group(
+    cls=LazyGroup,
+    commands_in=__name__,
+    verbs=VERBS,
+    epilog=EXAMPLES,
+    short_help="Ask and keep the archive of unchanged events, on Spark.",
+)
 def batch() -> None:
     """Work on what agents archive: the unchanged events, as a table of which Spark reads no more than it needs.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from agent.parsing import parse_time
 from elf.batch.session import LOCAL
+from elf.between import between
 from elf.errors import UsageError
 
 archives_option = click.option(
@@ -30,19 +30,7 @@ skip_torn_option = click.option(
 
 def moments(since: str | None, until: str | None) -> tuple[int | None, int | None]:
     """The times of --from and --to in epoch ms. Raises UsageError for what is no time, and where none lie between."""
-    since_ms, until_ms = _moment("--from", since), _moment("--to", until)
-    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise UsageError(f"--from {since} is not before --to {until}: no event can lie between them")
-    return since_ms, until_ms
-
-
-def _moment(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    found = parse_time(text)
-    if found is None:
-        raise UsageError(f"{option} {text!r} is no time: write it like 2015-05-17T10:00:00Z")
-    return found
+    return between(("--from", "--to"), since, until)
 
 
 def key_of(option: str, text: str | None) -> bytes | None:
