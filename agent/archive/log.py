@@ -64,15 +64,6 @@ class State:
     entries: dict[str, Entry] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
-    """A store as it was read."""
-
-    path: Path
-    info: StoreInfo
-    state: State
-
-
 def create_store(path: Path, agent: str) -> StoreInfo:
     """Makes a store, or finds that it is there already, of this very agent."""
     for directory in (path, path / LOG_DIRECTORY, path / SEGMENTS_DIRECTORY):
@@ -87,6 +78,7 @@ def create_store(path: Path, agent: str) -> StoreInfo:
 
 
 def read_info(path: Path) -> StoreInfo:
+    """Whose store it is. ArchiveError when it is none, or damaged; OSError when it cannot be read."""
     try:
         data = (path / STORE_FILE).read_bytes()
     except FileNotFoundError:
@@ -103,11 +95,6 @@ def decode_info(data: bytes, store: str) -> StoreInfo:
     if info.version != VERSION:
         raise ArchiveError(f"{store}: was written by another version of ELF (format {info.version}): use that one")
     return info
-
-
-def read_store(path: Path) -> Store:
-    """A store and what it holds. ArchiveError when it is none, or damaged; OSError when it cannot be read."""
-    return Store(path, read_info(path), read_state(path))
 
 
 def read_state(path: Path) -> State:

@@ -12,7 +12,7 @@ from agent_process import AgentProcess, eventually
 from elf_command import elf
 from test_agent_fleet import AUTHORITY
 
-from agent.archive.log import read_store
+from agent.archive.log import read_info, read_state
 
 pytestmark = pytest.mark.live
 LINE = '10.0.0.%d - - [17/May/2015:10:05:%02d +0000] "GET /item/%d HTTP/1.1" 200 512 "-" "curl/8.5"\n'
@@ -63,9 +63,9 @@ def is_gone(pid: int) -> bool:
 
 
 def rows(agent: ArchivingAgent) -> pl.DataFrame:
-    store = read_store(agent.folder / "archive")
-    assert store.info.agent == "web-1"
-    return pl.concat(pl.read_parquet(store.path / segment.file) for segment in store.state.segments.values())
+    store = agent.folder / "archive"
+    assert read_info(store).agent == "web-1"
+    return pl.concat(pl.read_parquet(store / segment.file) for segment in read_state(store).segments.values())
 
 
 def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ from agent.sources.tail import Tail
 NOBODY = 65534
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "access.log"
+
+
 def as_lines(head: bytes, file: str) -> Format:  # noqa: ARG001
     """Takes any file for text with a time, so that tests can write what they like."""
     return Format("json", "time", ("time",))

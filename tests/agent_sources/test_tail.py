@@ -10,20 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from appending import append
 
 from agent.sources.tail import GONE_S, LOOK_S
 
 Follow = Callable[..., Any]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "access.log"
-
-
-def append(path: Path, data: bytes) -> None:
-    with path.open("ab", buffering=0) as file:
-        file.write(data)
 
 
 def descriptors() -> set[str]:

@@ -7,22 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
+from appending import append
 
 from agent.parsing import Format, sniff
 from agent.sources.followed_file import OPEN_RECORD_S, UNKNOWN_S
 
 Follow = Callable[..., Any]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "access.log"
-
-
-def append(path: Path, data: bytes) -> None:
-    with path.open("ab", buffering=0) as file:
-        file.write(data)
 
 
 def test_a_format_shows_while_the_file_grows(follow: Follow, log: Path) -> None:

@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from appending import append
 
 from agent.sources.followed_file import ReadUpTo
 
 Follow = Callable[..., Any]
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "access.log"
-
-
-def append(path: Path, data: bytes) -> None:
-    with path.open("ab", buffering=0) as file:
-        file.write(data)
 
 
 def read_so_far(follow: Follow, log: Path, data: bytes) -> list[ReadUpTo]:

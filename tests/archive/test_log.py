@@ -11,8 +11,8 @@ from agent.archive.log import (
     ArchiveError,
     commit,
     create_store,
+    read_info,
     read_state,
-    read_store,
 )
 from agent.archive.positions import FilePosition, StreamPositions
 from agent.archive.segments import write_segment
@@ -32,12 +32,12 @@ def positions(sequence: int, offset: int = 0) -> StreamPositions:
 
 def test_a_segment_is_there_once_it_is_committed(store: Path) -> None:
     segment = write_segment(store, rows_of_text(LINES), 9)
-    assert read_store(store).state.segments == {}
+    assert read_state(store).segments == {}
     commit(store, 10, add=[segment], positions={"web": positions(1, 38)})
-    found = read_store(store)
-    assert found.info.agent == "web-1"
-    assert found.state.segments == {segment.name: segment}
-    assert found.state.positions == {"web": positions(1, 38)}
+    found = read_state(store)
+    assert read_info(store).agent == "web-1"
+    assert found.segments == {segment.name: segment}
+    assert found.positions == {"web": positions(1, 38)}
     assert (segment.rows, segment.from_ms, segment.to_ms, segment.origins) == (2, 3000, 5000, [(7, 0, len(LINES))])
     frame = pl.read_parquet(store / segment.file)
     assert frame["key"].is_sorted()
@@ -80,7 +80,7 @@ def test_a_torn_entry_is_named(store: Path, content: bytes) -> None:
     name = commit(store, 10)
     (store / "log" / name).write_bytes(content)
     with pytest.raises(ArchiveError, match=rf"{name}: is damaged .* restore it"):
-        read_store(store)
+        read_state(store)
 
 
 def test_entries_and_stores_of_other_versions_are_refused(store: Path) -> None:
@@ -90,21 +90,21 @@ def test_entries_and_stores_of_other_versions_are_refused(store: Path) -> None:
         read_state(store)
     (store / "store.json").write_bytes(b'{"version": 2, "agent": "web-1", "id": "x"}')
     with pytest.raises(ArchiveError, match="another version"):
-        read_store(store)
+        read_info(store)
 
 
 def test_a_folder_that_is_no_store_is_told(tmp_path: Path, store: Path) -> None:
     with pytest.raises(ArchiveError, match=r"is no archive: it has no store\.json"):
-        read_store(tmp_path)
+        read_info(tmp_path)
     (store / "store.json").write_bytes(b"{")
     with pytest.raises(ArchiveError, match=r"store\.json is damaged"):
-        read_store(store)
+        read_info(store)
 
 
 def test_a_store_without_its_log_is_told(store: Path) -> None:
     (store / "log").rmdir()
     with pytest.raises(ArchiveError, match="log is missing"):
-        read_store(store)
+        read_state(store)
 
 
 def test_a_store_belongs_to_one_agent(store: Path) -> None:
