@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 
 import pytest
 from case_archives import archived_lines
@@ -11,10 +10,8 @@ from click.testing import CliRunner
 
 from elf.batch.as_columns import AsColumns
 from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.session import spark_errors
 from elf.batch.table import Table
 from elf.cli import cli
-from elf.commands.batch import opened
 from elf.errors import ElfError
 from elf.local import LocalOptions, LocalRun, Source
 
@@ -39,15 +36,8 @@ def archive(tmp_path):
 
 
 @pytest.fixture
-def run(spark, archive, monkeypatch):
-    """Runs the command in the session of all tests: one start is enough."""
-
-    @contextmanager
-    def same_session(_master):
-        with spark_errors():
-            yield spark
-
-    monkeypatch.setattr(opened, "spark_session", same_session)
+def run(archive, in_session):  # noqa: ARG001 - the command runs in it
+    """Runs the command."""
 
     def command(*arguments):
         result = CliRunner().invoke(cli, ["batch", "run", *arguments, "--archive", str(archive)])
@@ -122,3 +112,13 @@ def test_sums_that_spark_cannot_have_exactly_are_exact_all_the_same(spark, tmp_p
     assert isinstance(asked.way, AsColumns)
     (result,) = asked.results()
     assert result.rows[0]["total"] == total
+
+
+def test_spark_itself_reads_columns_of_any_name(spark, tmp_path):
+    lines = [json.dumps({"time": "2026-01-01T10:00:00Z", "a`b c": n % 2}) for n in range(5)]
+    archive = archived_lines(tmp_path / "odd", "web", lines, 0, time_field="time")
+    run = BatchRun(
+        'SELECT "a`b c" AS k, COUNT(*) AS n FROM web GROUP BY k', Table.open(spark, [str(archive)]), BatchOptions()
+    )
+    assert isinstance(run.way, AsColumns)
+    assert [dict(row) for result in run.results() for row in result.rows] == [{"k": 0, "n": 3}, {"k": 1, "n": 2}]
