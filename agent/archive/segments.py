@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
         to_ms=max(rows.last_ms for rows in lots),
         events=int(frame[EVENTS].sum()),
         malformed=sum(rows.malformed for rows in lots),
-        origins=_origins(lots),
+        origins=united_origins((rows.file.file_id, rows.begin, rows.end) for rows in lots),
         columns={name: field.kind for name, field in fields.items() if field.kind not in ("null", "unkept")},
         is_complete=is_complete,
         formats=list(dict.fromkeys(rows.file.format for rows in lots)),
@@ -183,10 +183,10 @@ def _fields(lots: Sequence[Rows]) -> tuple[dict[str, Field], bool]:
     return fields, is_complete
 
 
-def _origins(lots: Sequence[Rows]) -> list[tuple[int, int, int]]:
-    """Where the rows were read from, with what follows each other put together."""
+def united_origins(origins: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Where rows were read from, in order, with what touches or overlaps put together."""
     found: list[tuple[int, int, int]] = []
-    for file_id, begin, end in sorted((rows.file.file_id, rows.begin, rows.end) for rows in lots):
+    for file_id, begin, end in sorted(origins):
         if found and found[-1][0] == file_id and begin <= found[-1][2]:
             found[-1] = (file_id, found[-1][1], max(end, found[-1][2]))
         else:

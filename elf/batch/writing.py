@@ -5,13 +5,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent.archive.fields import EXACT_MAX
 from agent.archive.known_fields import COLUMNS_MAX
-from agent.archive.segments import EVENTS, KEY, PARSED, ROW_GROUP_ROWS, SEGMENTS_DIRECTORY, TIME, WRITTEN, Segment
+from agent.archive.segments import (
+    EVENTS,
+    KEY,
+    PARSED,
+    ROW_GROUP_ROWS,
+    SEGMENTS_DIRECTORY,
+    TIME,
+    WRITTEN,
+    Segment,
+    united_origins,
+)
 from elf.batch.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
 from elf.batch.stores import Store, StoredSegment
 from elf.batch.table import Table
@@ -121,7 +132,7 @@ def _segment(described: Row, origin: _Origin) -> Segment:
         to_ms=max(one.to_ms for one in parts) if several else described["to_ms"],
         events=described["events"],
         malformed=described["malformed"],
-        origins=[one for one in _united([part.origins for part in parts]) if one[0] in files],
+        origins=[one for one in united_origins(chain.from_iterable(part.origins for part in parts)) if one[0] in files],
         columns=objects | dict(origin.kinds),
         is_complete=origin.is_complete,
         formats=list(dict.fromkeys(form for one in parts for form in one.formats)),
@@ -138,14 +149,3 @@ def _with_uncounted(segments: Sequence[Segment], parts: Sequence[Segment]) -> li
         segments[0], malformed=segments[0].malformed + uncounted, overlong=sum(one.overlong for one in parts)
     )
     return [first, *segments[1:]]
-
-
-def _united(origins: Sequence[Sequence[tuple[int, int, int]]]) -> list[tuple[int, int, int]]:
-    """All of them in order, with what touches or overlaps put together."""
-    found: list[tuple[int, int, int]] = []
-    for file_id, begin, end in sorted(one for part in origins for one in part):
-        if found and found[-1][0] == file_id and begin <= found[-1][2]:
-            found[-1] = (file_id, found[-1][1], max(end, found[-1][2]))
-        else:
-            found.append((file_id, begin, end))
-    return found

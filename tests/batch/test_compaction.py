@@ -16,7 +16,7 @@ import pytest
 from spark_cluster import SparkCluster
 from stores_made import START_MS, add_pieces, add_segment, json_lines
 
-from agent.archive.log import commit, read_store
+from agent.archive.log import commit, read_state
 from agent.archive.segments import Segment
 from elf.batch import compaction
 from elf.batch.compaction import compact, split, sweep
@@ -35,7 +35,7 @@ def _table(spark: SparkSession, path: Path) -> Table:
 
 
 def _segments(path: Path) -> list[Segment]:
-    return sorted(read_store(path).state.segments.values(), key=lambda one: one.first_key)
+    return sorted(read_state(path).segments.values(), key=lambda one: one.first_key)
 
 
 def _rows(path: Path) -> pl.DataFrame:
@@ -168,7 +168,7 @@ def test_nothing_is_lost_or_doubled_when_a_worker_is_killed_and_then_the_driver(
     first, second = tmp_path / "first", tmp_path / "second"
     for store in (first, second):
         add_pieces(store, json_lines(3000), [1000] * 3)
-    rows, state = _rows(first), read_store(second).state
+    rows, state = _rows(first), read_state(second)
     command = [sys.executable, "-c", KILLED, cluster.master, str(first), str(second)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
@@ -178,7 +178,7 @@ def test_nothing_is_lost_or_doubled_when_a_worker_is_killed_and_then_the_driver(
         assert driver.wait() == -signal.SIGKILL
     cluster.workers.append(cluster.start_worker())
     assert _rows(first).equals(rows)
-    assert read_store(second).state == state
+    assert read_state(second) == state
     assert len(list((second / "segments").glob("*.parquet"))) == 4
     assert _table(spark, second).scan(columns=["raw:line"]).count() == 3000
     assert compact(_table(spark, second), major=True).added[0].rows == 3000

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from stores_made import START_MS, add_pieces, add_segment, json_lines, rows_of
 
-from agent.archive.log import create_store, read_store
+from agent.archive.log import create_store, read_state
 from agent.archive.row_key import RowKeyError, decode_key
 from elf.batch.stores import find_store, open_stores, put
 from elf.batch.table import Range, Table
@@ -119,7 +119,7 @@ def test_torn_segments_are_named_and_left_out_only_when_asked(spark: SparkSessio
 def test_rows_are_put_as_one_segment(tmp_path: Path) -> None:
     store = find_store(str(tmp_path), "web-1", None)
     put(store, [rows_of(json_lines(10), agent="web-1")], START_MS)
-    (segment,) = read_store(tmp_path / "web-1").state.segments.values()
+    (segment,) = read_state(tmp_path / "web-1").segments.values()
     assert (segment.rows, [form.kind for form in segment.formats]) == (10, ["json"])
     assert pl.read_parquet(tmp_path / "web-1" / segment.file)["parsed:n"].to_list() == list(range(10))
     assert find_store(str(tmp_path), "web-1", None).info == store.info
@@ -156,7 +156,7 @@ def test_other_file_systems_are_read_through_hadoop(
 ) -> None:
     add_pieces(tmp_path, json_lines(20), [10, 10])
     table = Table.open(spark, [elsewhere(tmp_path)])
-    assert table.stores[0].state == read_store(tmp_path).state
+    assert table.stores[0].state == read_state(tmp_path)
     assert len(_scanned(table, Range(), "parsed:n")) == 20
     directory = table.stores[0].directory
     directory.write("log/x", b"\x00\xff")
