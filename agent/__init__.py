@@ -5,16 +5,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.configuration.config import Config, ConfigError, load_config
-    from agent.creators.mandate import Mandate, mandate_digest, signed_bytes
     from agent.daemon.own_identity import check_revocations, load_identity
     from agent.daemon.run import run_agent
     from agent.errors import StartError
     from agent.runtime.agent import Agent
     from agent.runtime.embedded import EmbeddedFleet
-    from agent.runtime.feeds_wanted import Feed, StreamOptions
-    from agent.runtime.master import Master
-    from agent.runtime.messages import Submit, Update
-    from agent.runtime.notices import (
+    from agent.runtime.function.result import Result
+    from agent.runtime.function.spill import SpillRoom
+    from agent.runtime.ingest.feed import Feed, StreamOptions
+    from agent.runtime.master.state import Master
+    from agent.runtime.messages.jobs import Submit, Update
+    from agent.runtime.model.mandate import Mandate, mandate_digest, signed_bytes
+    from agent.runtime.requests.notices import (
         Accepted,
         Acknowledged,
         Answered,
@@ -27,45 +29,43 @@ if TYPE_CHECKING:
         UpdateAnswered,
         UpdateRefused,
     )
-    from agent.runtime.result import Result
-    from agent.runtime.spill_room import SpillRoom
-    from agent.runtime.status import AgentStatus, JobListing, PartStatus
+    from agent.runtime.requests.status import AgentStatus, JobListing, PartStatus
 else:
     # Loaded when first used: a client needs the control messages, and not Polars.
     _HOMES = {
-        "Accepted": "agent.runtime.notices",
-        "Acknowledged": "agent.runtime.notices",
+        "Accepted": "agent.runtime.requests.notices",
+        "Acknowledged": "agent.runtime.requests.notices",
         "Agent": "agent.runtime.agent",
-        "AgentStatus": "agent.runtime.status",
-        "Answered": "agent.runtime.notices",
-        "AskRefused": "agent.runtime.notices",
+        "AgentStatus": "agent.runtime.requests.status",
+        "Answered": "agent.runtime.requests.notices",
+        "AskRefused": "agent.runtime.requests.notices",
         "Config": "agent.configuration.config",
         "ConfigError": "agent.configuration.config",
         "EmbeddedFleet": "agent.runtime.embedded",
-        "Ended": "agent.runtime.notices",
-        "Feed": "agent.runtime.feeds_wanted",
-        "JobListing": "agent.runtime.status",
-        "Mandate": "agent.creators.mandate",
-        "Master": "agent.runtime.master",
-        "Notice": "agent.runtime.notices",
-        "PartStatus": "agent.runtime.status",
-        "Published": "agent.runtime.notices",
-        "Result": "agent.runtime.result",
-        "SpillRoom": "agent.runtime.spill_room",
+        "Ended": "agent.runtime.requests.notices",
+        "Feed": "agent.runtime.ingest.feed",
+        "JobListing": "agent.runtime.requests.status",
+        "Mandate": "agent.runtime.model.mandate",
+        "Master": "agent.runtime.master.state",
+        "Notice": "agent.runtime.requests.notices",
+        "PartStatus": "agent.runtime.requests.status",
+        "Published": "agent.runtime.requests.notices",
+        "Result": "agent.runtime.function.result",
+        "SpillRoom": "agent.runtime.function.spill",
         "StartError": "agent.errors",
-        "StopAnswered": "agent.runtime.notices",
-        "StreamOptions": "agent.runtime.feeds_wanted",
-        "Submit": "agent.runtime.messages",
-        "SubmitRefused": "agent.runtime.notices",
-        "Update": "agent.runtime.messages",
-        "UpdateAnswered": "agent.runtime.notices",
-        "UpdateRefused": "agent.runtime.notices",
+        "StopAnswered": "agent.runtime.requests.notices",
+        "StreamOptions": "agent.runtime.ingest.feed",
+        "Submit": "agent.runtime.messages.jobs",
+        "SubmitRefused": "agent.runtime.requests.notices",
+        "Update": "agent.runtime.messages.jobs",
+        "UpdateAnswered": "agent.runtime.requests.notices",
+        "UpdateRefused": "agent.runtime.requests.notices",
         "check_revocations": "agent.daemon.own_identity",
         "load_config": "agent.configuration.config",
         "load_identity": "agent.daemon.own_identity",
-        "mandate_digest": "agent.creators.mandate",
+        "mandate_digest": "agent.runtime.model.mandate",
         "run_agent": "agent.daemon.run",
-        "signed_bytes": "agent.creators.mandate",
+        "signed_bytes": "agent.runtime.model.mandate",
     }
 
     def __getattr__(name: str) -> object:

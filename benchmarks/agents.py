@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.control.messages import Acknowledged
 from elf.client import SyncJob
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 from .events import write_shop_events
 from .race import BenchmarkError

@@ -13,7 +13,7 @@ from pathlib import Path
 import elf
 from elf.client import ClientError
 from elf.demo import DemoError
-from elf.demo.agents import AgentFleet
+from elf.demo.agents.agents import AgentFleet
 
 from .agents import BACKLOG, LIVE, live_logs, running_agents, until_all_run, write_events
 from .environment import use_two_cores

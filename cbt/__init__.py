@@ -1,15 +1,15 @@
 """The compressed buffer tree, and the algebra of what it stores: partial aggregates by pane and key."""
 
-from cbt.columns import Aggregate, Key, Order
-from cbt.frames import FrameError, decode_frame, encode_frame
-from cbt.hashing import key_hash
-from cbt.layout import Layout
-from cbt.rows import RowBuffer
-from cbt.scalars import canonical_json
-from cbt.snapshots import SnapshotError
-from cbt.spill_files import SpillError
-from cbt.tree import CompressedBufferTree, TreeStatistics
-from cbt.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
+from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
+from cbt.algebra.columns import Aggregate, Key, Order
+from cbt.algebra.hashing import key_hash
+from cbt.algebra.scalars import canonical_json
+from cbt.codec.frames import FrameError, decode_frame, encode_frame
+from cbt.layout.layout import Layout
+from cbt.tree.rows import RowBuffer
+from cbt.tree.snapshots import SnapshotError
+from cbt.tree.spill_files import SpillError
+from cbt.tree.tree import CompressedBufferTree, TreeStatistics
 from cbt.windows import SESSION_TIMES, Consolidator, OpenSessions, SessionLayout, Window, WindowSize, pane_of
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from elf.errors import ElfError, UsageError
-from elf.lazy_group import LazyGroup
-from elf.terminal import prepare_streams, printable, tell
+from elf.options.lazy_group import LazyGroup
+from elf.terminal.terminal import prepare_streams, printable, tell
 
 COMMANDS = (
     "agent",

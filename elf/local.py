@@ -20,13 +20,33 @@ import query
 from agent import EmbeddedFleet, Result, SpillRoom, Submit
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
-from agent.feeding.table_files import table_schema
+from agent.feeding.table_files import read_table, table_schema
 from agent.parsing import Format, Parsed, Parser, parser, sniff
+from agent.runtime.upstream.tables import Table
 from agent.sources import Block, SourceError
 from agent.sources import Source as SourceFile
 from elf.errors import ElfError, UsageError
-from elf.lookup_tables import read_tables
 from overlay import app_id
+
+
+def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, Table]:
+    """The tables that a query joins with, by name. Raises `query.QueryError` for one without a file, UsageError for a
+    file that is no table.
+    """
+    found = {}
+    for table in query.sources(parsed):
+        if not isinstance(table, query.Table):
+            continue
+        if table.name not in files:
+            guess = query.nearest(table.name, files)
+            hint = f"did you mean {guess}?" if guess else f"name its file: --table {table.name}=FILE"
+            raise query.QueryError(f"there is no table {table.name}", parsed.text, table.span, hint=hint)
+        try:
+            found[table.name] = read_table(files[table.name])
+        except SourceError as error:
+            raise UsageError(str(error)) from error
+    return found
+
 
 APP = "local"
 BLOCK_BYTES = 4 << 20

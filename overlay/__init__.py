@@ -27,7 +27,20 @@ from overlay.events import (
     RequestFailed,
     Responded,
 )
-from overlay.ids import (
+from overlay.node import PAYLOAD_BYTES_MAX, Node
+from overlay.outbox import keeps_order
+from overlay.pastry.forwarding.forwarding import OnForward
+from overlay.pastry.membership.join import ProtocolError
+from overlay.random_source import RandomSource
+from overlay.simulation.churn import Churn, ParetoSessions, Sessions, WeibullSessions
+from overlay.simulation.latency import Latency, LatencyMatrixError, MatrixLatency, PlaneLatency, UniformLatency
+from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
+from overlay.simulation.simulator import Simulator
+from overlay.simulation.whole_ring import build_tables, route_path
+from overlay.statistics import Statistics, Traffic
+from overlay.transport.addresses import format_address, parse_address
+from overlay.wire.codec import WIRE_BYTES_MAX, Codec, WireError
+from overlay.wire.ids import (
     ID_BITS,
     ID_SPACE,
     Id,
@@ -43,75 +56,68 @@ from overlay.ids import (
     shared_prefix_length,
     tree_id,
 )
-from overlay.node import PAYLOAD_BYTES_MAX, Node
-from overlay.outbox import keeps_order
-from overlay.pastry.forwarding import OnForward
-from overlay.pastry.join import ProtocolError
-from overlay.peer import Peer
-from overlay.random_source import RandomSource
-from overlay.simulation.churn import Churn, ParetoSessions, Sessions, WeibullSessions
-from overlay.simulation.latency import Latency, LatencyMatrixError, MatrixLatency, PlaneLatency, UniformLatency
-from overlay.simulation.memory import DeliveryLimitError, MemoryNetwork
-from overlay.simulation.simulator import Simulator
-from overlay.simulation.whole_ring import build_tables, route_path
-from overlay.statistics import Statistics, Traffic
-from overlay.transport.addresses import format_address, parse_address
-from overlay.wire import WIRE_BYTES_MAX, Codec, WireError
+from overlay.wire.peer import Peer
 
 if TYPE_CHECKING:
-    from overlay.transport.agent_files import AgentFiles
-    from overlay.transport.authority import Authority, Credentials, Revocation, certificate_uris
-    from overlay.transport.authority_directory import AuthorityDirectory
-    from overlay.transport.authority_files import AuthorityError
-    from overlay.transport.claims import AGENT_ROLE, CREATOR_ROLE
-    from overlay.transport.creator_files import Creator, CreatorFiles, read_public_key
-    from overlay.transport.creators import CreatorClaims, CreatorTrust, UntrustedCreatorError
-    from overlay.transport.identity import Identity, IdentityError
+    from overlay.transport.identity.agent_files import AgentFiles
+    from overlay.transport.identity.authority import Authority, Credentials, Revocation, certificate_uris
+    from overlay.transport.identity.authority_directory import AuthorityDirectory
+    from overlay.transport.identity.authority_files import AuthorityError
+    from overlay.transport.identity.claims import AGENT_ROLE, CREATOR_ROLE
+    from overlay.transport.identity.creator_files import Creator, CreatorFiles, read_public_key
+    from overlay.transport.identity.creators import CreatorClaims, CreatorTrust, UntrustedCreatorError
+    from overlay.transport.identity.identity import Identity, IdentityError
+    from overlay.transport.identity.revocation import (
+        RevocationError,
+        Revocations,
+        fingerprint,
+        read_list,
+        revocation_lists_of,
+    )
+    from overlay.transport.identity.secrets_on_disk import SecretFileError, read_password
+    from overlay.transport.identity.trust import Trust
     from overlay.transport.limits import TransportLimits
-    from overlay.transport.receiver import Receiver
+    from overlay.transport.link.receiver import Receiver
+    from overlay.transport.link.sockets import ListenError
+    from overlay.transport.link.statistics import Connection, TransportStatistics
     from overlay.transport.refusals import ConnectError, UnknownHostError
-    from overlay.transport.revocation import RevocationError, Revocations, fingerprint, read_list, revocation_lists_of
-    from overlay.transport.secrets_on_disk import SecretFileError, read_password
-    from overlay.transport.sockets import ListenError
-    from overlay.transport.statistics import Connection, TransportStatistics
     from overlay.transport.transport import Transport
-    from overlay.transport.trust import Trust
 else:
     # Loaded when first used: only agents need TLS and trio, only `elf ca` the library that signs certificates.
     _HOMES = {
-        "AGENT_ROLE": "overlay.transport.claims",
-        "AgentFiles": "overlay.transport.agent_files",
-        "Authority": "overlay.transport.authority",
-        "AuthorityDirectory": "overlay.transport.authority_directory",
-        "AuthorityError": "overlay.transport.authority_files",
+        "AGENT_ROLE": "overlay.transport.identity.claims",
+        "AgentFiles": "overlay.transport.identity.agent_files",
+        "Authority": "overlay.transport.identity.authority",
+        "AuthorityDirectory": "overlay.transport.identity.authority_directory",
+        "AuthorityError": "overlay.transport.identity.authority_files",
         "ConnectError": "overlay.transport.refusals",
-        "Connection": "overlay.transport.statistics",
-        "CREATOR_ROLE": "overlay.transport.claims",
-        "Creator": "overlay.transport.creator_files",
-        "CreatorClaims": "overlay.transport.creators",
-        "CreatorFiles": "overlay.transport.creator_files",
-        "CreatorTrust": "overlay.transport.creators",
-        "Credentials": "overlay.transport.authority",
-        "Identity": "overlay.transport.identity",
-        "IdentityError": "overlay.transport.identity",
-        "ListenError": "overlay.transport.sockets",
-        "Revocation": "overlay.transport.authority",
-        "RevocationError": "overlay.transport.revocation",
-        "Revocations": "overlay.transport.revocation",
-        "Receiver": "overlay.transport.receiver",
-        "SecretFileError": "overlay.transport.secrets_on_disk",
+        "Connection": "overlay.transport.link.statistics",
+        "CREATOR_ROLE": "overlay.transport.identity.claims",
+        "Creator": "overlay.transport.identity.creator_files",
+        "CreatorClaims": "overlay.transport.identity.creators",
+        "CreatorFiles": "overlay.transport.identity.creator_files",
+        "CreatorTrust": "overlay.transport.identity.creators",
+        "Credentials": "overlay.transport.identity.authority",
+        "Identity": "overlay.transport.identity.identity",
+        "IdentityError": "overlay.transport.identity.identity",
+        "ListenError": "overlay.transport.link.sockets",
+        "Revocation": "overlay.transport.identity.authority",
+        "RevocationError": "overlay.transport.identity.revocation",
+        "Revocations": "overlay.transport.identity.revocation",
+        "Receiver": "overlay.transport.link.receiver",
+        "SecretFileError": "overlay.transport.identity.secrets_on_disk",
         "Transport": "overlay.transport.transport",
         "TransportLimits": "overlay.transport.limits",
-        "TransportStatistics": "overlay.transport.statistics",
-        "Trust": "overlay.transport.trust",
-        "UntrustedCreatorError": "overlay.transport.creators",
+        "TransportStatistics": "overlay.transport.link.statistics",
+        "Trust": "overlay.transport.identity.trust",
+        "UntrustedCreatorError": "overlay.transport.identity.creators",
         "UnknownHostError": "overlay.transport.refusals",
-        "certificate_uris": "overlay.transport.authority",
-        "fingerprint": "overlay.transport.revocation",
-        "read_list": "overlay.transport.revocation",
-        "read_public_key": "overlay.transport.creator_files",
-        "read_password": "overlay.transport.secrets_on_disk",
-        "revocation_lists_of": "overlay.transport.revocation",
+        "certificate_uris": "overlay.transport.identity.authority",
+        "fingerprint": "overlay.transport.identity.revocation",
+        "read_list": "overlay.transport.identity.revocation",
+        "read_public_key": "overlay.transport.identity.creator_files",
+        "read_password": "overlay.transport.identity.secrets_on_disk",
+        "revocation_lists_of": "overlay.transport.identity.revocation",
     }
 
     def __getattr__(name: str) -> object:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from overlay.ids import Id
-from overlay.peer import Peer
+from overlay.wire.ids import Id
+from overlay.wire.peer import Peer
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,19 @@ from itertools import chain
 from typing import Any
 
 from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
-from overlay.ids import Id, checked_id
-from overlay.messages import (
+from overlay.outbox import CODEC, Outbox
+from overlay.parts import Parts
+from overlay.pastry.forwarding.forwarding import OnForward
+from overlay.pastry.membership.join import ProtocolError
+from overlay.pastry.tables.leaf_set import LeafSet
+from overlay.pastry.tables.routing_table import RoutingTable
+from overlay.pastry.tables.tables import Tables
+from overlay.random_source import RandomSource
+from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
+from overlay.statistics import Statistics
+from overlay.wire.codec import WIRE_BYTES_MAX, WireError
+from overlay.wire.ids import Id, checked_id
+from overlay.wire.messages import (
     Absent,
     Direct,
     LeafSetProbe,
@@ -20,21 +31,10 @@ from overlay.messages import (
     Publish,
     Route,
 )
-from overlay.outbox import CODEC, Outbox
-from overlay.parts import Parts
-from overlay.pastry.forwarding import OnForward
-from overlay.pastry.join import ProtocolError
-from overlay.pastry.leaf_set import LeafSet
-from overlay.pastry.routing_table import RoutingTable
-from overlay.pastry.tables import Tables
-from overlay.peer import Peer
-from overlay.random_source import RandomSource
-from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
-from overlay.scribe.words import (
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     Wanted,
 )
-from overlay.statistics import Statistics
-from overlay.wire import WIRE_BYTES_MAX, WireError
 
 PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX - (1 << 12)
 

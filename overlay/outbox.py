@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from overlay.events import Event
-from overlay.messages import Direct, OverlayMessage
-from overlay.peer import Peer
 from overlay.statistics import Counters
-from overlay.traffic import TRAFFIC
-from overlay.wire import Codec
+from overlay.wire.codec import Codec
+from overlay.wire.messages import Direct, OverlayMessage
+from overlay.wire.peer import Peer
+from overlay.wire.traffic import TRAFFIC
 
 CODEC: Codec[OverlayMessage] = Codec(OverlayMessage)
 _DIRECT = CODEC.encode(Direct(payload=b""))[:2]

@@ -3,8 +3,23 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from overlay.ids import Id
-from overlay.messages import (
+from overlay.outbox import Outbox
+from overlay.pastry.detection.detector import Detector
+from overlay.pastry.detection.health import Health
+from overlay.pastry.detection.heartbeat import Heartbeat
+from overlay.pastry.detection.lease import Leases
+from overlay.pastry.detection.watch import Watch
+from overlay.pastry.forwarding.forwarding import Forwarding, OnForward
+from overlay.pastry.forwarding.requests import Requests
+from overlay.pastry.membership.membership import Membership
+from overlay.pastry.membership.repair import Repair
+from overlay.pastry.membership.table_maintenance import Survey
+from overlay.pastry.presence import Presence
+from overlay.pastry.tables.tables import Tables
+from overlay.random_source import RandomSource
+from overlay.scribe.scribe import Scribe
+from overlay.wire.ids import Id
+from overlay.wire.messages import (
     Absent,
     Announcement,
     Echo,
@@ -29,22 +44,7 @@ from overlay.messages import (
     RowRequest,
     Suspect,
 )
-from overlay.outbox import Outbox
-from overlay.pastry.detector import Detector
-from overlay.pastry.forwarding import Forwarding, OnForward
-from overlay.pastry.health import Health
-from overlay.pastry.heartbeat import Heartbeat
-from overlay.pastry.lease import Leases
-from overlay.pastry.membership import Membership
-from overlay.pastry.presence import Presence
-from overlay.pastry.repair import Repair
-from overlay.pastry.requests import Requests
-from overlay.pastry.survey import Survey
-from overlay.pastry.tables import Tables
-from overlay.pastry.watch import Watch
-from overlay.peer import Peer
-from overlay.random_source import RandomSource
-from overlay.scribe.scribe import Scribe
+from overlay.wire.peer import Peer
 
 Handler = Callable[[Peer, Any, float], None]
 

@@ -1,30 +1,24 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
-from query.approximation import relative_error
-from query.ast import App, Query, Stream, Table, apps, sources, streams_read, with_apps
-from query.branch_stage import BranchesStage
 from query.compiler import analyze, analyze_with_rules
-from query.errors import QueryError, listed, nearest
-from query.explain import Explanation, aggregate_texts, explain
-from query.joining import JoinStage, TableError
-from query.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
-from query.measures import measures
-from query.other import OtherStage
-from query.parser import parse
-from query.plan import Plan, output_names
-from query.plan_parts import PlanKey
-from query.plan_sources import Column, PlanJoin
-from query.printer import format_query
-from query.results import ResultStage
-from query.rewrite import Rewriting
-from query.rows import Rows
-from query.streams import patterns, selects
-from query.timestamps import format_timestamp
-from query.to_polars import EventStage
-from query.types import Schema
-from query.vocabulary import functions, keywords
-from query.windows import tumbling
-from query.wire import BeyondGroups, PlanError
+from query.execution.event_stage import BranchesStage, EventStage
+from query.execution.join_stage import JoinStage, TableError
+from query.execution.result_stage import OtherStage, ResultStage
+from query.execution.rows import Rows
+from query.explain import Explanation, aggregate_texts, explain, measures, relative_error
+from query.model.errors import QueryError, listed, nearest
+from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
+from query.model.streams import patterns, selects
+from query.model.timestamps import format_timestamp
+from query.model.types import Schema
+from query.optimizer import Rewriting
+from query.plan.plan import Column, Plan, PlanJoin, PlanKey, output_names
+from query.plan.windows import tumbling
+from query.plan.wire import BeyondGroups, PlanError
+from query.syntax.ast import App, Query, Stream, Table, apps, sources, streams_read, with_apps
+from query.syntax.parser import parse
+from query.syntax.printer import format_query
+from query.syntax.vocabulary import functions, keywords
 
 __all__ = [
     "GROUPS_DEFAULT",

@@ -6,19 +6,19 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from query.limits import GROUPS_DEFAULT
-from query.planning import planned
-from query.rewrite import RULES, rewrite
-from query.scope import Known
+from query.binder.planning import planned
+from query.binder.scope import Known
+from query.model.limits import GROUPS_DEFAULT
+from query.optimizer import RULES, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from query import ast
-    from query.plan import Plan
-    from query.rewrite import Rewriting, Rule
-    from query.types import Schema
-    from query.wire import BeyondGroups
+    from query.model.types import Schema
+    from query.optimizer import Rewriting, Rule
+    from query.plan.plan import Plan
+    from query.plan.wire import BeyondGroups
+    from query.syntax import ast
 
 
 def analyze(

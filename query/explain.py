@@ -6,28 +6,119 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, cast
 
-from query import ast
-from query.aggregates import AGGREGATES
-from query.analysis import CASTS_TO
-from query.approximation import notes
-from query.expression import Call, Literal, Reference
+from query.binder.analysis import CASTS_TO
+from query.execution.event_stage import cheap_and_costly, shared_calls
 from query.functions import FUNCTIONS
-from query.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
-from query.printer import format_expression, format_name, format_source, format_streams
-from query.rewrite.expressions import event_expressions
-from query.sharing import shared_calls
-from query.timestamps import format_timestamp
-from query.where import cheap_and_costly
-from query.window_text import making_steps, publishing_step, windows_text
-from query.windows import tumbling
+from query.functions.aggregates import AGGREGATES
+from query.model.expression import Call, Literal, Reference, references
+from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
+from query.model.timestamps import format_timestamp
+from query.plan.plan import Plan
+from query.plan.walk import event_expressions
+from query.plan.windows import tumbling
+from query.syntax import ast
+from query.syntax.printer import format_expression, format_name, format_source, format_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from query.expression import Expression
-    from query.plan import Plan
-    from query.plan_parts import PlanAggregate
-    from query.rewrite import Rule
+    from query.model.expression import Expression
+    from query.optimizer import Rule
+    from query.plan.plan import Plan, PlanAggregate
+    from query.plan.windows import Windowing, WindowSize
+
+
+def relative_error(plan: Plan, limited: Collection[str] = ()) -> float | None:
+    """How far a plan's results may be off in 99 of 100 cases, as a part of a count or of all values; None if they are
+    exact. `limited`: the aggregates, by their names in the plan, that have met their limit.
+    """
+    errors = []
+    for one in plan.aggregates:
+        function = AGGREGATES[one.function.upper()]
+        if function.error is not None:
+            errors.append(function.error(one.parameters))
+        if one.name in limited and function.limited_error is not None:
+            errors.append(function.limited_error)
+    return float(f"{max(errors):.3g}") if errors else None
+
+
+def notes(plan: Plan, texts: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each aggregate that is approximate or limited; `texts` are the aggregates as people write them."""
+    for one in plan.aggregates:
+        function = AGGREGATES[one.function.upper()]
+        if function.error is not None:
+            error = f"{100 * function.error(one.parameters):.2g} % {function.of}"
+            yield f"{texts[one.name]} is approximate: within {error}, in 99 of 100 cases"
+        if function.limit is not None:
+            beyond = function.limited_error
+            within = "" if beyond is None else f", within {100 * beyond:.2g} % in 99 of 100 cases"
+            yield f"{texts[one.name]}: {function.limit(one.parameters)}{within}"
+
+
+def measures(plan: Plan) -> tuple[str, ...]:
+    """The names of a result's columns that are made of aggregates; of a query without any, all columns."""
+    plan = plan.shown
+    aggregates = {aggregate.name for aggregate in plan.aggregates}
+    if not aggregates:
+        return tuple(column.name for column in plan.output)
+    return tuple(
+        column.name
+        for column in plan.output
+        if any(reference.name in aggregates for reference in references(column.expression))
+    )
+
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+def windows_text(windowing: Windowing | None) -> str:
+    """The windows in a few words.
+
+    >>> from query.windows import Windowing, WindowSize
+    >>> windows_text(Windowing((WindowSize(600_000, 60_000), WindowSize(3_600_000, 3_600_000)), grace_ms=0))
+    '10 min every 1 min, 1 h, grace 0 ms, of panes of 1 min'
+    """
+    if windowing is None:
+        return "none: one result over everything"
+    parts = list(map(_size, windowing.sizes))
+    if windowing.session is not None:
+        gap, most = duration(windowing.session.gap_ms), duration(windowing.session.max_ms)
+        parts.append(f"sessions that end with {gap} without an event, cut after {most}")
+    if windowing.grace_ms is not None:
+        parts.append(f"grace {duration(windowing.grace_ms)}")
+    if not windowing.is_of_panes:
+        parts.append(f"of panes of {duration(windowing.pane_ms)}")
+    return ", ".join(parts)
+
+
+def making_steps(windowing: Windowing | None) -> tuple[str, ...]:
+    """What the master does with panes first."""
+    if windowing is None or windowing.is_of_panes:
+        return ()
+    return ("make windows of panes" if windowing.session is None else "make sessions of panes",)
+
+
+def publishing_step(windowing: Windowing | None) -> str:
+    """What it does at last."""
+    if windowing is None:
+        return "publish one result"
+    if windowing.session is not None:
+        return "publish sessions once they are over"
+    return "publish each window after each of its panes" if windowing.changes else "publish each window"
+
+
+def duration(milliseconds: int) -> str:
+    """In the largest unit that leaves no fraction: 90 s, 5 min."""
+    if not milliseconds:
+        return "0 ms"
+    size, unit = next((size, unit) for size, unit in _UNITS if milliseconds % size == 0)
+    return f"{milliseconds // size} {unit}"
+
+
+def _size(size: WindowSize) -> str:
+    every = "" if size.slide_ms == size.size_ms else f" every {duration(size.slide_ms)}"
+    return f"{duration(size.size_ms)}{every}"
+
 
 _CASTS = {operator: type_ for type_, operator in CASTS_TO.items()}
 READ_BY_ONE = "nothing: what is read is with the master already"

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from query.expression import Call, Literal, Reference
-from query.like import java_regex, literal_of
-from query.limits import INTEGER_MAX, INTEGER_MIN
+from query.model.expression import Call, Literal, Reference
+from query.model.like import java_regex, literal_of
+from query.model.limits import INTEGER_MAX, INTEGER_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column
 
-    from query.expression import Expression
+    from query.model.expression import Expression
 
 _NUMBERS = frozenset(("integer", "number", "double"))
 _COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {

@@ -2,6 +2,6 @@
 
 import sys
 
-from agent.archive.process import main
+from agent.archive.writer.process import main
 
 sys.exit(main(sys.argv[1:]))

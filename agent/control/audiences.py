@@ -14,7 +14,7 @@ import msgspec
 
 from agent.control import messages as control
 from agent.control.server import encode_answer
-from agent.runtime.notices import Accepted, Acknowledged, Ended, Published
+from agent.runtime.requests.notices import Accepted, Acknowledged, Ended, Published
 
 
 class Core(Protocol):

@@ -17,11 +17,12 @@ from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, 
 from agent.control.server import Connection
 from agent.control.submissions import Submissions
 from agent.control.surveying import surveyed
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from agent.runtime.agent import Agent
-from agent.runtime.app_names import AmbiguousNameError, no_job
-from agent.runtime.bundle import Seal
-from agent.runtime.notices import (
+from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
+from agent.runtime.model.bundle import Seal
+from agent.runtime.requests.commands import UPDATING
+from agent.runtime.requests.notices import (
     Accepted,
     Acknowledged,
     Answered,
@@ -36,7 +37,6 @@ from agent.runtime.notices import (
     UpdateAnswered,
     UpdateRefused,
 )
-from agent.runtime.requests import UPDATING
 from overlay import parse_id
 
 _SEAL: msgspec.msgpack.Decoder[Seal] = msgspec.msgpack.Decoder(Seal)

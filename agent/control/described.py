@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import query
-from agent.archive.status import ArchiveStatus
+from agent.archive.format.status import ArchiveStatus
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
-from agent.runtime.panes import END, FIRST_PANE
-from agent.runtime.status import AgentStatus, JobListing, PartStatus
+from agent.runtime.model.panes import END, FIRST_PANE
+from agent.runtime.requests.status import AgentStatus, JobListing, PartStatus
 from overlay import Node, Peer, TransportStatistics, Trust, format_id
 
 _STATM = Path("/proc/self/statm")

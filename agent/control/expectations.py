@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import trio
 
 from agent.control import messages as control
-from agent.runtime.notices import Ended, Notice
+from agent.runtime.requests.notices import Ended, Notice
 
 ANSWER_TIMEOUT_S = 10.0
 NOT_JOINED = "this agent has not joined its fleet yet: try again when its log says ready"

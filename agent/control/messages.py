@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from agent.archive.status import ArchiveStatus
+from agent.archive.format.status import ArchiveStatus
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]

@@ -15,11 +15,11 @@ from agent.control.audiences import Audiences, Client
 from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, End, Expected
 from agent.control.known_here import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.server import Connection
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from agent.runtime.agent import Agent
-from agent.runtime.bundle import Bundle
-from agent.runtime.messages import Submit, Update
-from agent.runtime.notices import Accepted, SubmitRefused
+from agent.runtime.messages.jobs import Submit, Update
+from agent.runtime.model.bundle import Bundle
+from agent.runtime.requests.notices import Accepted, SubmitRefused
 from overlay import app_id as id_of_app
 from overlay import parse_id
 

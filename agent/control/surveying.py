@@ -10,12 +10,12 @@ import trio
 import query
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
-from agent.runtime.notices import StreamAsked, StreamSurveyed
-from agent.runtime.post import FLEET_GROUP
-from agent.runtime.survey_messages import Seen
+from agent.runtime.messages.descriptions import Seen
+from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
 
 WAITING_MAX = 16
 """Questions that wait until those before them are answered; more are left without an answer."""

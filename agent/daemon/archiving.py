@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from agent import log
-from agent.archive.status import ArchiveStatus
+from agent.archive.format.status import ArchiveStatus
 from agent.configuration.config import Config
 
 STATUS_BYTES_MAX = 1 << 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from agent.runtime.result_records import ResultRecord
+from agent.runtime.master.result_archive import ResultRecord
 from query import format_timestamp
 
 FILE_BYTES_MAX = 8 << 20

@@ -16,34 +16,34 @@ from pathlib import Path
 import trio
 
 from agent import log
-from agent.archive.streams import results_directory
+from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
 from agent.control.client_requests import ClientRequests
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
 from agent.control.surveying import StreamWitness
-from agent.creators.fleet_creators import FleetCreators
 from agent.daemon.archiving import Archiving
+from agent.daemon.creator_trust import FleetCreators
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
 from agent.daemon.kept_revocations import kept_revocations
 from agent.daemon.limits_of_process import raise_descriptor_limit
-from agent.daemon.pump import Pump
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.shown_files import ShownFiles
+from agent.driver import Pump
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
 from agent.programs.processes import Processes
 from agent.runtime.agent import Agent
-from agent.runtime.feeds_wanted import StreamOptions
-from agent.runtime.notices import Notice, Shown, StreamAsked
-from agent.runtime.spill_room import SpillRoom
+from agent.runtime.function.spill import SpillRoom
+from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.requests.notices import Notice, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
     EpochTaken,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import trio
 
 from agent import log
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from overlay import ConnectError, Peer, RandomSource, UnknownHostError
 
 LONELY_S = 2.0

@@ -18,7 +18,7 @@ from agent.configuration.config import StreamConfig
 from agent.feeding.reading import Batch, Columns, FeedReader, Round, slices
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
-from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey
 
 POLL_S = 0.1
 """How often files are looked at that had nothing new."""

@@ -10,10 +10,10 @@ import polars as pl
 
 from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
-from agent.runtime.feeds_wanted import Feed
-from agent.sources.backlog import Backlog
-from agent.sources.pieces import Piece, ReaderStatistics, StreamReader
-from agent.sources.tail import Tail
+from agent.runtime.ingest.feed import Feed
+from agent.sources.file.backlog import Backlog
+from agent.sources.file.pieces import Piece, ReaderStatistics, StreamReader
+from agent.sources.file.tail import Tail
 
 ROWS_PER_INSERT = 1 << 15
 """Events given to the agent at once, so that between two inserts it can do other things."""

@@ -9,9 +9,9 @@ import polars as pl
 
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, SourceColumn, parser, schema, sniff
-from agent.runtime.survey_messages import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, SeenColumn
+from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, SeenColumn
 from agent.sources import Block, Origin, Source, SourceError
-from agent.sources.finding import find_files
+from agent.sources.file.finding import find_files
 
 FILES_MAX = 4
 """Those that were changed last."""

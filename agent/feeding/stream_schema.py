@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import query
 from agent.parsing import Format, schema, sniff
 from agent.sources import Source, SourceError
-from agent.sources.finding import find_files
+from agent.sources.file.finding import find_files
 
 FILES_LOOKED_AT_MAX = 32
 """Heads read to learn a stream's columns; the files changed last tell what comes next."""

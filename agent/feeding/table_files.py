@@ -12,7 +12,7 @@ import query
 from agent.configuration.config import TableConfig
 from agent.parsing import parser, schema, sniff
 from agent.parsing.formats import Format
-from agent.runtime.tables import Table, Tables
+from agent.runtime.upstream.tables import Table, Tables
 from agent.sources import BLOCK_BYTES, Block, Source, SourceError
 
 POLL_S = 1.0

@@ -14,39 +14,39 @@ from collections.abc import Callable, Collection, Mapping
 
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
-from agent.runtime.acts import Acts
-from agent.runtime.announcements import Announcements
-from agent.runtime.app_names import app_of
-from agent.runtime.app_readings import AppReadings
-from agent.runtime.bundle import Seal
-from agent.runtime.code import Code
-from agent.runtime.creators import Creators, NoCreators
-from agent.runtime.departure import Departure
-from agent.runtime.dispatch import Dispatch
-from agent.runtime.feeds_wanted import Feed, FeedKey, StreamOptions
-from agent.runtime.following import Followings
-from agent.runtime.installations import Installations
-from agent.runtime.letters import Letters
-from agent.runtime.lookups import Lookups
-from agent.runtime.master import Master
-from agent.runtime.messages import Ask, Submit, Update
-from agent.runtime.notices import Notice
-from agent.runtime.offices import Offices
-from agent.runtime.panes import FIRST_PANE
-from agent.runtime.parts import Parts
-from agent.runtime.post import FLEET_GROUP, Post
-from agent.runtime.program_messages import AskLog
-from agent.runtime.programs import Programs
-from agent.runtime.questions import Questions
-from agent.runtime.requests import Requests
-from agent.runtime.result import Result
-from agent.runtime.spill_room import SpillRoom
-from agent.runtime.stages import Stages
-from agent.runtime.status import AgentStatus, JobListing, listing, part_status
-from agent.runtime.subscriptions import Subscriptions
-from agent.runtime.succession import Succession
-from agent.runtime.surveys import Surveys
-from agent.runtime.tables import Tables
+from agent.runtime.drain import Departure
+from agent.runtime.fleet.authorization import Creators, NoCreators
+from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_names import app_of
+from agent.runtime.function.result import Result
+from agent.runtime.function.spill import SpillRoom
+from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions
+from agent.runtime.job.code import Code
+from agent.runtime.job.deployment import Installations
+from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.program_table import Programs
+from agent.runtime.master.failover import Succession
+from agent.runtime.master.job_masters import Offices
+from agent.runtime.master.state import Master
+from agent.runtime.messages.jobs import Ask, Submit, Update
+from agent.runtime.messages.programs import AskLog
+from agent.runtime.messages.sender import FLEET_GROUP, Post
+from agent.runtime.model.bundle import Seal
+from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.program_host.handler import Acts
+from agent.runtime.program_host.rpc import Letters
+from agent.runtime.program_host.stages import Stages
+from agent.runtime.program_host.subscriptions import Subscriptions
+from agent.runtime.requests.asks import Questions
+from agent.runtime.requests.commands import Requests
+from agent.runtime.requests.following import Followings
+from agent.runtime.requests.notices import Notice
+from agent.runtime.requests.status import AgentStatus, JobListing, listing, part_status
+from agent.runtime.requests.stream_survey import Surveys
+from agent.runtime.router import Dispatch
+from agent.runtime.upstream.app_source import AppReadings
+from agent.runtime.upstream.join_cache import Lookups
+from agent.runtime.upstream.tables import Tables
 from overlay import (
     ChildAdded,
     ChildRemoved,

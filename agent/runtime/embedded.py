@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from agent.parsing import Parsed, SourceColumn
 from agent.runtime.agent import Agent
-from agent.runtime.feeds_wanted import FeedKey, StreamOptions
-from agent.runtime.master import Master
-from agent.runtime.mastership import SETTLE_S
-from agent.runtime.messages import Submit
-from agent.runtime.result import Result
-from agent.runtime.spill_room import SpillRoom
-from agent.runtime.tables import Table
+from agent.runtime.function.result import Result
+from agent.runtime.function.spill import SpillRoom
+from agent.runtime.ingest.feed import FeedKey, StreamOptions
+from agent.runtime.master.job_master import SETTLE_S
+from agent.runtime.master.state import Master
+from agent.runtime.messages.jobs import Submit
+from agent.runtime.upstream.tables import Table
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000

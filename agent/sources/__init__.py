@@ -2,7 +2,7 @@
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, Origin
 from agent.sources.errors import SourceError
-from agent.sources.files import STANDARD_INPUT, Progress, Source, read_blocks
+from agent.sources.file.files import STANDARD_INPUT, Progress, Source, read_blocks
 from agent.sources.records import Record, irregular_records, read_record
 
 __all__ = [

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent.archive.log import commit, create_store
-from agent.archive.rows import FileOrigin, RowReader, Rows
-from agent.archive.segments import write_segment
+from agent.archive.format.log import commit, create_store
+from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.segments import write_segment
 from agent.parsing import sniff
 from agent.sources import Source
 from benchmarks.events import Dataset, write_shop_events

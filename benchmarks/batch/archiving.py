@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import elf
-from agent.archive.archiver import SEGMENT_BYTES
-from agent.archive.rows import FileOrigin, RowReader, Rows
-from agent.archive.segments import encode_segment
+from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.segments import encode_segment
+from agent.archive.writer.archiver import SEGMENT_BYTES
 from agent.parsing import sniff
 from agent.sources import Source
 from benchmarks.environment import use_two_cores
@@ -21,7 +21,7 @@ from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, smaller, throughput
 from elf.client import ClientError, SyncClient
 from elf.demo import DemoError
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 EVENTS, QUICK_EVENTS = 1_500_000, 400_000
 ROUNDS, QUICK_ROUNDS = 7, 3

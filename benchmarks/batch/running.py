@@ -14,10 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, smaller
-from elf.batch.as_columns import AsColumns
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.session import spark_session
-from elf.batch.table import Table
+from elf.batch.query.native import AsColumns
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.session.session import spark_session
+from elf.batch.table.table import Table
 
 from .archives import STREAM, write_archives
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from agent.archive.segments import KEY
+from agent.archive.format.segments import KEY
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, within
-from elf.batch.session import spark_session
-from elf.batch.table import Range, Table
+from elf.batch.session.session import spark_session
+from elf.batch.table.table import Range, Table
 
 from .archives import write_archives
 

@@ -8,7 +8,7 @@ from benchmarks.agents import BACKLOG, running_agents, write_events
 from benchmarks.environment import use_two_cores
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison
-from elf.demo.agents import AgentFleet
+from elf.demo.agents.agents import AgentFleet
 
 from .lines import at_most
 

@@ -10,7 +10,7 @@ from benchmarks.overlay.population import progress
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison
 from elf.client import Updated
-from elf.demo.agents import AgentFleet
+from elf.demo.agents.agents import AgentFleet
 
 from .fleets import GROUPS, SELECT, program, running_program, running_query
 from .lines import at_least, at_most

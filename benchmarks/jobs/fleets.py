@@ -13,15 +13,14 @@ import msgspec
 
 import elf
 from agent.control.messages import Updated
-from agent.runtime.bundle import Bundle
+from agent.runtime.model.bundle import Bundle
 from benchmarks.agents import LIVE, until_all_run
 from benchmarks.race import BenchmarkError
 from elf.client import SyncClient
-from elf.creator_options import creator_in
-from elf.demo.agents import AgentFleet
-from elf.ownership import owned_job, word_to_stop
+from elf.demo.agents.agents import AgentFleet
 from elf.program.code import about, load_code
-from elf.submission import JobFile, contents_of, signed
+from elf.signing.creator import creator_in, owned_job, word_to_stop
+from elf.signing.submission import JobFile, contents_of, signed
 from overlay import parse_id
 
 SELECT = f"SELECT product, SUM(clicks_count) AS clicks FROM {LIVE}"

@@ -16,7 +16,7 @@ from benchmarks.race import BenchmarkError
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison
 from elf.client import ClientError, Result, SyncClient
-from elf.demo.agents import AgentFleet
+from elf.demo.agents.agents import AgentFleet
 
 from .lines import at_least, at_most
 

@@ -10,7 +10,7 @@ from benchmarks.overlay.lines import quantile
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison
-from elf.demo.agents import AgentFleet
+from elf.demo.agents.agents import AgentFleet
 
 from .fleets import RunningProgram, program, running_program
 from .lines import at_most

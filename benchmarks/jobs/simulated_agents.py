@@ -14,7 +14,7 @@ import query
 from agent import Agent, Feed, Notice, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
 from agent.programs.orders import ProgramSaid
-from agent.runtime.bundle import Bundle
+from agent.runtime.model.bundle import Bundle
 from benchmarks.overlay.population import Population
 from benchmarks.race import BenchmarkError
 from overlay import Id, Node, UniformLatency, app_id

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import query
-from agent.creators.fleet_creators import FleetCreators
+from agent.daemon.creator_trust import FleetCreators
 from agent.programs import calls
 from agent.programs.orders import EndProgram, Order, ProgramSaid, StartProgram, TellProgram
-from agent.runtime.bundle import Bundle, Contents, Function
-from elf.creator_options import creator_in
+from agent.runtime.model.bundle import Bundle, Contents, Function
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
-from elf.sealing import sealed
+from elf.signing.creator import creator_in, sealed
 from overlay import Authority, CreatorFiles, CreatorTrust, Id, Identity, Node, Revocations, Simulator, Trust
 from overlay import read_public_key as public_key_in
 

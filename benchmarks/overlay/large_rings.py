@@ -12,7 +12,7 @@ from statistics import mean
 
 from benchmarks.report import Comparison
 from overlay import Id, Latency, Peer, PlaneLatency, build_tables, route_path
-from overlay.pastry.tables import Tables
+from overlay.pastry.tables.tables import Tables
 
 from .lines import at_most, beside, size
 from .population import SIDE_S, progress

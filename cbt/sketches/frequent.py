@@ -14,9 +14,9 @@ import math
 
 import polars as pl
 
-from cbt.items import ItemPao
-from cbt.kinds import any_kind, kind_columns, kind_texts, split_kinds
-from cbt.pao import Lifted
+from cbt.algebra.items import ItemPao
+from cbt.algebra.kinds import any_kind, kind_columns, kind_texts, split_kinds
+from cbt.algebra.pao import Lifted
 
 _LOAD = 0.75
 _LG_SIZE_MIN = 3

@@ -14,7 +14,7 @@ import struct
 import numpy as np
 import polars as pl
 
-from cbt.kinds import any_kind, kind_texts
+from cbt.algebra.kinds import any_kind, kind_texts
 from cbt.sketches.frequent import FrequentItems
 from cbt.sketches.wire import Reader, SketchError, check, rows_of
 

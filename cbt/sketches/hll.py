@@ -19,9 +19,9 @@ import math
 import numpy as np
 import polars as pl
 
-from cbt.items import ItemPao
-from cbt.kinds import kind_columns, kind_texts, split_kinds
-from cbt.pao import Lifted
+from cbt.algebra.items import ItemPao
+from cbt.algebra.kinds import kind_columns, kind_texts, split_kinds
+from cbt.algebra.pao import Lifted
 from cbt.sketches.murmur import hash_longs, hash_strings
 
 RANK_MAX = 63

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import polars as pl
 
-from cbt.items import ItemPao, number_groups
-from cbt.pao import Lifted
+from cbt.algebra.items import ItemPao, number_groups
+from cbt.algebra.pao import Lifted
 from cbt.sketches.halving import LEVELS_MAX, halve_levels, room
 
 LEAST_LEVEL, GREATEST_LEVEL = -1, -2

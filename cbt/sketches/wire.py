@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cbt.items import ItemPao
+from cbt.algebra.items import ItemPao
 
 
 class SketchError(Exception):

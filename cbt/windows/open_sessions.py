@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from cbt.layout import own_strings
+from cbt.layout.layout import own_strings
 from cbt.windows.sessions import END, SessionLayout
 
 _ORIGIN = "session origin"  # the pane of the first event since a gap: later cuts are counted from there

@@ -4,8 +4,8 @@ from collections import deque
 
 import polars as pl
 
-from cbt.columns import Aggregate
-from cbt.layout import Layout
+from cbt.algebra.columns import Aggregate
+from cbt.layout.layout import Layout
 from cbt.windows.merging import combined
 from cbt.windows.subtraction import subtract_frames
 

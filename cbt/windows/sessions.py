@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from cbt.columns import Aggregate, Key, changed
-from cbt.items import ItemPao
-from cbt.layout import Layout, own_strings
-from cbt.user_defined import UserFunctions
+from cbt.aggregates.user_defined import UserFunctions
+from cbt.algebra.columns import Aggregate, Key, changed
+from cbt.algebra.items import ItemPao
+from cbt.layout.layout import Layout, own_strings
 from cbt.windows.panes import pane_of
 
 START, END = "session.start", "session.end"

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import polars as pl
 
-from cbt.layout import Layout
+from cbt.layout.layout import Layout
 from cbt.windows.merging import Mergeable
 from cbt.windows.panes import WindowSize
 from cbt.windows.running_difference import RunningDifference

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cbt.layout import Layout
-from cbt.pao import LESS, StateAlgebra
-from cbt.user_defined import attempt
+from cbt.aggregates.user_defined import attempt
+from cbt.algebra.pao import LESS, StateAlgebra
+from cbt.layout.layout import Layout
 
 
 def invertible(layout: Layout) -> bool:

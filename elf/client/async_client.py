@@ -98,7 +98,7 @@ class AsyncClient:
     def submit(self, app: str, app_id: str, bundle: bytes) -> AsyncJob:
         """A job of a creator, submitted by entering its `async with` statement; it goes on when that is left.
 
-        `elf.submission` makes what is submitted.
+        `elf.signing.submission` makes what is submitted.
         """
         return self._job(Submit(app, app_id, bundle), None)
 
@@ -117,7 +117,7 @@ class AsyncClient:
     async def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name.
 
-        One that is somebody's is stopped by its creator's `seal` (`elf.sealing.stopping`) alone.
+        One that is somebody's is stopped by its creator's `seal` (`elf.signing.creator.stopping`) alone.
         """
         await self._ask(Stop(app, app_id, seal))
 
@@ -140,7 +140,7 @@ class AsyncClient:
         return answer
 
     async def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> Updated:
-        """The same for a job of a creator, and what they have signed next; `elf.submission` makes it."""
+        """The same for a job of a creator, and what they have signed next; `elf.signing.submission` makes it."""
         answer = await self._ask(UpdateBundle(app, app_id, bundle, reset))
         assert isinstance(answer, Updated), "the protocol lets nothing else pass"
         return answer

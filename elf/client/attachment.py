@@ -25,7 +25,7 @@ from elf.client.errors import (
 )
 from elf.client.protocol import ControlConnection
 from elf.client.result import Result, read_result
-from elf.terminal import printable
+from elf.terminal.terminal import printable
 
 NEVER = float("inf")
 UNKNOWN_PATIENCE_S = 45.0

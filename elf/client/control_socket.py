@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 
 from elf.client.errors import AgentUnreachableError
-from elf.terminal import printable
+from elf.terminal.terminal import printable
 
 DEFAULT_SOCKET = "/run/elf/control.sock"
 BUSY_RETRY_S = 0.05

@@ -48,7 +48,7 @@ from agent.control.messages import (
     Window,
 )
 from elf.client.errors import ConnectionLostError, ProtocolError, QueryRefusedError
-from elf.terminal import printable
+from elf.terminal.terminal import printable
 
 EXCERPT_CHARACTERS = 60
 

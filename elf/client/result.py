@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from agent.control.messages import Answered, Window
-from agent.runtime.other_groups import OtherGroups
+from agent.runtime.function.result import OtherGroups
 from elf.client.errors import ProtocolError
 
 

@@ -100,7 +100,7 @@ class SyncClient:
     def submit(self, app: str, app_id: str, bundle: bytes) -> SyncJob:
         """A job of a creator, submitted by entering its `with` statement; it goes on when that is left.
 
-        `elf.submission` makes what is submitted.
+        `elf.signing.submission` makes what is submitted.
         """
         return self._job(Submit(app, app_id, bundle), None)
 
@@ -122,7 +122,7 @@ class SyncClient:
     def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name.
 
-        One that is somebody's is stopped by its creator's `seal` (`elf.sealing.stopping`) alone.
+        One that is somebody's is stopped by its creator's `seal` (`elf.signing.creator.stopping`) alone.
         """
         self._ask(Stop(app, app_id, seal))
 
@@ -145,7 +145,7 @@ class SyncClient:
         return answer
 
     def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> Updated:
-        """The same for a job of a creator, and what they have signed next; `elf.submission` makes it."""
+        """The same for a job of a creator, and what they have signed next; `elf.signing.submission` makes it."""
         answer = self._ask(UpdateBundle(app, app_id, bundle, reset))
         assert isinstance(answer, Updated), "the protocol lets nothing else pass"
         return answer

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from elf.configuration import read_config, read_identity
 from elf.errors import ElfError
+from elf.options.configuration import read_config, read_identity
 
 THREADS = {"POLARS_MAX_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
 """An agent is a guest on its machine and works on small blocks; left alone, these start a thread for every core."""

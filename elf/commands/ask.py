@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from agent.control.messages import ASKED_WINDOWS_MAX
-from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.terminal import printable, tell
+from elf.options.common import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:
@@ -38,14 +38,14 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
     nothing to print, which is said on standard error. A QUERY reads the rows as the stream `windows`, each with the
     window_start and window_end of its window.
     """
-    from elf.output import result_writer, write_all
+    from elf.output.output import result_writer, write_all
 
     answer = SyncClient(control_socket(socket), ANSWER_TIMEOUT_S).ask(app, windows=windows)
     if not answer.windows:
         tell(f"{printable(answer.app)}: no window is out yet: elf follow waits for the next one")
         return
     if query_text is not None:
-        from elf.window_query import answer_over  # it needs the query engine, which asking does not
+        from elf.statements.window_query import answer_over  # it needs the query engine, which asking does not
 
         columns, results = answer_over(answer.windows, query_text)
         write_all(results, result_writer(output, columns, measures=_measures(output, query_text)))
@@ -56,6 +56,6 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
 def _measures(output: str, query_text: str) -> Sequence[str]:
     if output != "plot":
         return ()
-    from elf.measured import measures_of
+    from elf.explain import measures_of
 
     return measures_of(query_text)

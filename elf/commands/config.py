@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from elf.configuration import FAULTY, read_config, read_identity
 from elf.errors import ElfError
-from elf.terminal import printable, tell
+from elf.options.configuration import FAULTY, read_config, read_identity
+from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:

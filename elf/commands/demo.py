@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from elf.errors import ElfError, UsageError
-from elf.terminal import printable
+from elf.terminal.terminal import printable
 
 SECONDS_MAX = 3600
 EXAMPLES = """\b
@@ -37,11 +37,11 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     if they do not agree.
     """
     from elf.demo import DemoError  # only here: other commands load none of this
-    from elf.demo.interruption import orderly_end
-    from elf.demo.job_plays import PLAYS, play
-    from elf.demo.job_show import show_jobs
-    from elf.demo.show import show
-    from elf.output import terminal
+    from elf.demo.jobs.job_plays import PLAYS, play
+    from elf.demo.jobs.job_show import show_jobs
+    from elf.demo.shop.interruption import orderly_end
+    from elf.demo.story.show import show
+    from elf.output.output import terminal
 
     roles = play(job) if job is not None else None
     if job is not None and roles is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.asking import (
+from elf.options.common import (
     app_argument,
     asking,
     output_option,
@@ -16,8 +16,8 @@ from elf.asking import (
     watch_option,
     windows_option,
 )
-from elf.query_session import show_followed
-from elf.view import Limits
+from elf.output.view import Limits
+from elf.statements.session import show_followed
 
 EXAMPLES = """\b
 Examples:

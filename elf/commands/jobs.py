@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
+from elf.options.common import ANSWER_TIMEOUT_S, output_option, socket_option
 
 EXAMPLES = """\b
 Examples:
@@ -32,7 +32,6 @@ def jobs(output: str, socket: Path | None) -> None:
         for job in found:
             click.echo(msgspec.json.encode(job))
         return
-    from elf.job_listing import listed_jobs
-    from elf.listing import print_listing
+    from elf.terminal.listing import listed_jobs, print_listing
 
     print_listing(listed_jobs(found), output)

@@ -16,16 +16,16 @@ import query
 from agent.control.messages import BeyondGroups
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
-from elf.answering import answer
-from elf.between import between
 from elf.errors import UsageError
-from elf.file_answers import FileAnswerer
-from elf.group_options import beyond_groups_option, max_groups_option
-from elf.output import result_writer, write_all
-from elf.statements import Explain, read_statement
-from elf.table_options import named_files, pair_of, tables_option
-from elf.terminal import printable, tell
-from elf.view import Limits, View
+from elf.options.groups import beyond_groups_option, max_groups_option
+from elf.options.tables import named_files, pair_of, tables_option
+from elf.options.times import between
+from elf.output.output import result_writer, write_all
+from elf.output.view import Limits, View
+from elf.statements.backend import answer
+from elf.statements.file_backend import FileAnswerer
+from elf.statements.statements import Explain, read_statement
+from elf.terminal.terminal import printable, tell
 
 AGENTS_MAX = 1024
 DEFAULT_STREAM = "logs"

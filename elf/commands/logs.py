@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from agent.control.messages import LOG_LINES_MAX
-from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.terminal import printable, tell
+from elf.options.common import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:

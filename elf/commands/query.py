@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from agent.control.messages import BeyondGroups
-from elf.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
 from elf.errors import UsageError
-from elf.group_options import beyond_groups_option, max_groups_option
-from elf.script import Script, script_file, script_text
-from elf.view import Limits
+from elf.options.common import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
+from elf.options.groups import beyond_groups_option, max_groups_option
+from elf.output.view import Limits
+from elf.statements.script import Script, script_file, script_text
 
 EXAMPLES = """\b
 Examples:
@@ -82,7 +82,7 @@ def query(
         raise UsageError("--app: a job's name has 1 to 255 characters")
     if app is not None and len(script.statements) > 1:
         raise UsageError(f"--app names one job, but there are {len(script.statements):,} statements")
-    from elf.fleet_answers import FleetAnswerer, QueryOptions
+    from elf.statements.fleet_backend import FleetAnswerer, QueryOptions
 
     shown = view(output, watch=watch)
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
@@ -92,7 +92,7 @@ def query(
 
 
 def _explain(script: Script, *, once: bool, max_groups: int, beyond_groups: BeyondGroups, output: str) -> int:
-    from elf.explanation import print_explanation  # it needs all of ELF QL, which asking does not
+    from elf.explain import print_explanation  # it needs all of ELF QL, which asking does not
 
     for text in script.statements:
         with script.blamed():

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elf.asking import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
-from elf.table_options import named_files, tables_option
-from elf.terminal import printable, tell
+from elf.options.common import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
+from elf.options.tables import named_files, tables_option
+from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
     from elf.shell.shell import Shell
@@ -66,8 +66,8 @@ def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: 
 
 
 def _with_fleet(socket: Path | None) -> Shell:
-    from elf.fleet_answers import FleetAnswerer, QueryOptions
     from elf.shell.shell import Shell
+    from elf.statements.fleet_backend import FleetAnswerer, QueryOptions
 
     path = control_socket(socket)
     patient, brief = (
@@ -84,9 +84,9 @@ def _with_fleet(socket: Path | None) -> Shell:
 
 def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
     from elf.commands.local import DEFAULT_STREAM
-    from elf.file_answers import FileAnswerer
     from elf.local import LocalOptions, Source
     from elf.shell.shell import Shell
+    from elf.statements.file_backend import FileAnswerer
 
     if "-" in files:
         raise UsageError("elf shell reads what you type from standard input: name files")

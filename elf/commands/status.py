@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from agent.archive.status import ArchiveStatus, StreamArchiveStatus
+from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.control.messages import JobStatus, Status, StreamStatus
-from elf.asking import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.terminal import printable
+from elf.options.common import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,7 +37,7 @@ def status(output: str, socket: Path | None) -> None:
     if output == "json":
         click.echo(msgspec.json.encode(found))
         return
-    from elf.output import terminal
+    from elf.output.output import terminal
 
     console = terminal(sys.stdout)
     for part in _parts(found):
@@ -47,7 +47,7 @@ def status(output: str, socket: Path | None) -> None:
 def _parts(found: Status) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from elf.plain_table import plain_table
+    from elf.terminal.listing import plain_table
 
     for line in _lines(found):
         yield Text(printable(line))

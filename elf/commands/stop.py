@@ -8,14 +8,13 @@ import click
 import msgspec
 
 from agent.control.messages import Stopped
-from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
-from elf.creator_options import creator_option
-from elf.ownership import owned_job, word_to_stop
-from elf.stages import stages_of, stop_stages
-from elf.terminal import printable
+from elf.options.common import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.signing.creator import creator_option, owned_job, word_to_stop
+from elf.signing.stages import stages_of, stop_stages
+from elf.terminal.terminal import printable
 
 EXAMPLES = """\b
 Examples:

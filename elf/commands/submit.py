@@ -10,14 +10,14 @@ import click
 import msgspec
 
 from agent.control.messages import Acknowledged, Ended
-from elf.asking import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
 from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.creator_options import creator_in, creator_option
-from elf.stages import refuse_if_running, started
-from elf.submission import contents_of, job_file, signed
-from elf.terminal import printable, tell
+from elf.options.common import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
+from elf.signing.creator import creator_in, creator_option
+from elf.signing.stages import refuse_if_running, started
+from elf.signing.submission import contents_of, job_file, signed
+from elf.terminal.terminal import printable, tell
 
 SETTLE_S = 5.0
 """So long the command waits for all agents to say that they run the job; it goes on in any case."""

@@ -9,17 +9,16 @@ import click
 import msgspec
 
 from agent.control.messages import BeyondGroups, Job, Updated
-from agent.runtime.bundle import Contents
-from elf.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from agent.runtime.model.bundle import Contents
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.creator_options import creator_option
 from elf.errors import ElfError, UsageError
-from elf.group_options import beyond_groups_option, max_groups_option
-from elf.ownership import creator_of, owned_job
-from elf.stages import stages_of, started, stop_stages
-from elf.submission import contents_of, job_file, signed
-from elf.terminal import printable, tell
+from elf.options.common import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.groups import beyond_groups_option, max_groups_option
+from elf.signing.creator import creator_of, creator_option, owned_job
+from elf.signing.stages import stages_of, started, stop_stages
+from elf.signing.submission import contents_of, job_file, signed
+from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
     from overlay import Creator

@@ -11,8 +11,8 @@ from prompt_toolkit.document import Document
 
 from elf.shell.knowledge import Knowledge
 from elf.shell.shell_commands import COMMANDS, FORMATS
-from elf.statements import Word, words
-from elf.terminal import printable
+from elf.statements.statements import Word, words
+from elf.terminal.terminal import printable
 
 STREAMS_LOOKED_AT_MAX = 8
 STATEMENTS = ("SELECT", "EXPLAIN", "SHOW", "DESCRIBE")

@@ -10,7 +10,7 @@ from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
-from elf.statements import words
+from elf.statements.statements import words
 
 STYLE = Style.from_dict(
     {

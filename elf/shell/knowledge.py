@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from elf.answering import Answerer
 from elf.errors import ElfError
+from elf.statements.backend import Answerer
 
 FRESH_S = 10.0
 STREAMS_MAX = 64

@@ -14,17 +14,17 @@ from prompt_toolkit.filters import Condition, completion_is_selected
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from elf.answering import Answerer, answer
 from elf.errors import ElfError, UsageError
-from elf.script import script_text
+from elf.output.view import Limits, View
 from elf.shell.completion import ShellCompleter
 from elf.shell.highlighting import STYLE, StatementLexer
 from elf.shell.knowledge import Knowledge
 from elf.shell.shell_commands import COMMANDS, FORMATS
 from elf.shell.vocabulary import Vocabulary
-from elf.statements import is_ended
-from elf.terminal import can_be_drawn_over, printable, tell
-from elf.view import Limits, View
+from elf.statements.backend import Answerer, answer
+from elf.statements.script import script_text
+from elf.statements.statements import is_ended
+from elf.terminal.terminal import can_be_drawn_over, printable, tell
 
 INTERRUPTED = 130
 PROMPT, CONTINUED = "elf> ", "...> "
@@ -145,8 +145,8 @@ def _statement(verb: str, argument: str) -> str:
 
 
 def _print_help() -> None:
-    from elf.output import terminal
-    from elf.plain_table import plain_table
+    from elf.output.output import terminal
+    from elf.terminal.listing import plain_table
 
     rows = [[f"{name} {command.argument}".rstrip(), command.does] for name, command in COMMANDS.items()]
     terminal(sys.stdout).print(plain_table(["COMMAND", "WHAT IT DOES"], rows))

@@ -3,18 +3,18 @@
 from itertools import chain
 
 from overlay.events import PeerFailed, PeerLeft, PeerRemoved
-from overlay.messages import Absent, Leaving, Ping, Pong, RelayedPing, Suspect
 from overlay.outbox import Outbox
-from overlay.pastry.detector import Detector
-from overlay.pastry.forwarding import Forwarding
-from overlay.pastry.heartbeat import Heartbeat
-from overlay.pastry.lease import LEASE_S, Leases
-from overlay.pastry.membership import Membership
-from overlay.pastry.repair import Repair
-from overlay.pastry.tables import Tables
-from overlay.pastry.watch import Watch
-from overlay.peer import Peer
+from overlay.pastry.detection.detector import Detector
+from overlay.pastry.detection.heartbeat import Heartbeat
+from overlay.pastry.detection.lease import LEASE_S, Leases
+from overlay.pastry.detection.watch import Watch
+from overlay.pastry.forwarding.forwarding import Forwarding
+from overlay.pastry.membership.membership import Membership
+from overlay.pastry.membership.repair import Repair
+from overlay.pastry.tables.tables import Tables
 from overlay.scribe.scribe import Scribe
+from overlay.wire.messages import Absent, Leaving, Ping, Pong, RelayedPing, Suspect
+from overlay.wire.peer import Peer
 
 
 class Presence:

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from overlay.events import MulticastAcknowledged
-from overlay.ids import ID_BYTES, Id, id_from_bytes, id_to_bytes
-from overlay.messages import (
+from overlay.scribe.group import Group
+from overlay.scribe.history import Entry
+from overlay.scribe.trees import Trees
+from overlay.wire.ids import ID_BYTES, Id, id_from_bytes, id_to_bytes
+from overlay.wire.messages import (
     IDS_PER_MESSAGE_MAX,
     Acknowledge,
     AcknowledgeAgain,
@@ -23,11 +26,8 @@ from overlay.messages import (
     Disseminate,
     Publish,
 )
-from overlay.peer import Peer
-from overlay.scribe.group import Group
-from overlay.scribe.history import Entry
-from overlay.scribe.trees import Trees
-from overlay.scribe.words import (
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     Wanted,
 )
 

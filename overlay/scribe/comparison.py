@@ -9,18 +9,18 @@ many the rest follows another time, beginning anywhere.
 
 from dataclasses import dataclass
 
-from overlay.ids import Id
-from overlay.messages import (
+from overlay.scribe.edges import bucket
+from overlay.scribe.group import Group, parents_checksum
+from overlay.scribe.trees import Trees
+from overlay.wire.ids import Id
+from overlay.wire.messages import (
     EDGE_BUCKETS,
     GROUPS_PER_DIGEST_MAX,
     EdgeBuckets,
     GroupDigest,
 )
-from overlay.peer import Peer
-from overlay.scribe.edges import bucket
-from overlay.scribe.group import Group, parents_checksum
-from overlay.scribe.trees import Trees
-from overlay.scribe.words import (
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     UpwardEdge,
 )
 

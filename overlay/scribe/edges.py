@@ -11,11 +11,11 @@ A node's hash is the same for all its children in a group: it is computed once p
 import hashlib
 from collections.abc import Iterable, Iterator
 
-from overlay.ids import Id, id_to_bytes
-from overlay.messages import EDGE_BUCKETS
-from overlay.peer import Peer
-from overlay.scribe.epoch import Epoch
 from overlay.scribe.group import Group, parents_checksum
+from overlay.wire.epoch import Epoch
+from overlay.wire.ids import Id, id_to_bytes
+from overlay.wire.messages import EDGE_BUCKETS
+from overlay.wire.peer import Peer
 
 
 class _Shared:

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from overlay.events import EpochTaken
-from overlay.ids import Id, closer
-from overlay.messages import HOPS_MAX, RootAnswer, RootQuery
-from overlay.pastry.membership import Membership
-from overlay.peer import Peer
+from overlay.pastry.membership.membership import Membership
 from overlay.random_source import jittered
-from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
 from overlay.scribe.group import Group
 from overlay.scribe.history import Frontier
 from overlay.scribe.trees import Trees
+from overlay.wire.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.wire.ids import Id, closer
+from overlay.wire.messages import HOPS_MAX, RootAnswer, RootQuery
+from overlay.wire.peer import Peer
 
 TAKEN_MAX = 4_096
 QUERY_S = 0.5

@@ -6,11 +6,11 @@ in which many have the same next hop grows downwards. Some places are kept for n
 
 import hashlib
 
-from overlay.ids import id_to_bytes
-from overlay.peer import Peer
-from overlay.scribe.epoch import NEVER
 from overlay.scribe.group import Group
-from overlay.scribe.words import (
+from overlay.wire.epoch import NEVER
+from overlay.wire.ids import id_to_bytes
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     Standing,
 )
 

@@ -2,11 +2,11 @@
 
 import zlib
 
-from overlay.ids import Id, id_to_bytes
-from overlay.peer import Peer
-from overlay.scribe.epoch import NEVER
 from overlay.scribe.history import Frontier, History
-from overlay.scribe.words import (
+from overlay.wire.epoch import NEVER
+from overlay.wire.ids import Id, id_to_bytes
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
     Place,
     Standing,

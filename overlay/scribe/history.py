@@ -12,8 +12,8 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from overlay.ids import Id
-from overlay.scribe.epoch import COUNTER_MAX, Epoch, Sequence
+from overlay.wire.epoch import COUNTER_MAX, Epoch, Sequence
+from overlay.wire.ids import Id
 
 LOG_ENTRIES_MAX = 64
 LOG_BYTES_MAX = 1 << 20

@@ -7,8 +7,10 @@ same peer: so the order in which a peer is told things stays.
 from collections.abc import Iterable
 from typing import Any
 
-from overlay.ids import Id
-from overlay.messages import (
+from overlay.outbox import Outbox
+from overlay.scribe.group import Group
+from overlay.wire.ids import Id
+from overlay.wire.messages import (
     GROUPS_PER_MESSAGE_MAX,
     GroupJoin,
     GroupJoined,
@@ -17,10 +19,8 @@ from overlay.messages import (
     OverlayMessage,
     Replicate,
 )
-from overlay.outbox import Outbox
-from overlay.peer import Peer
-from overlay.scribe.group import Group
-from overlay.scribe.words import (
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     Refusal,
     RootState,
 )

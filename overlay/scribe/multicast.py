@@ -17,25 +17,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from overlay.events import MulticastReceived
-from overlay.ids import Id
-from overlay.messages import (
+from overlay.random_source import jittered
+from overlay.recent import RecentIds
+from overlay.scribe.acknowledgements import Acknowledgements
+from overlay.scribe.epochs import Epochs
+from overlay.scribe.group import Group
+from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
+from overlay.scribe.replicas import Replicas
+from overlay.scribe.trees import Trees
+from overlay.wire.epoch import NEVER, Epoch
+from overlay.wire.ids import Id
+from overlay.wire.messages import (
     HOPS_MAX,
     Disseminate,
     Publish,
     Pull,
     Supply,
 )
-from overlay.peer import Peer
-from overlay.random_source import jittered
-from overlay.recent import RecentIds
-from overlay.scribe.acknowledgements import Acknowledgements
-from overlay.scribe.epoch import NEVER, Epoch
-from overlay.scribe.epochs import Epochs
-from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
-from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
-from overlay.scribe.words import (
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     RootState,
 )
 

@@ -9,14 +9,14 @@ What nodes keep for others is bounded, in number and bytes; what came first goes
 
 from dataclasses import dataclass
 
-from overlay.ids import Id
-from overlay.pastry.tables import Tables
-from overlay.peer import Peer
-from overlay.scribe.epoch import Epoch
+from overlay.pastry.tables.tables import Tables
 from overlay.scribe.group import Group
 from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
 from overlay.scribe.trees import Trees
-from overlay.scribe.words import (
+from overlay.wire.epoch import Epoch
+from overlay.wire.ids import Id
+from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import (
     RootState,
 )
 

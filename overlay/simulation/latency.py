@@ -4,8 +4,8 @@ from math import hypot, isfinite
 from pathlib import Path
 from typing import Protocol
 
-from overlay.peer import Peer
 from overlay.random_source import RandomSource
+from overlay.wire.peer import Peer
 
 MATRIX_PLACES_MAX = 4096
 DELAY_MIN_S = 0.0001

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from math import inf
 
 from overlay.node import Node
-from overlay.peer import Peer
+from overlay.wire.peer import Peer
 
 DELIVERIES_MAX = 10_000_000
 

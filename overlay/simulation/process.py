@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from overlay.ids import id_to_bytes
 from overlay.node import Node
 from overlay.simulation.clock import Clock
+from overlay.wire.ids import id_to_bytes
 
 
 @dataclass(slots=True, eq=False)

@@ -18,12 +18,12 @@ from typing import Any
 
 from overlay.events import Event
 from overlay.node import Node
-from overlay.peer import Peer
 from overlay.random_source import RandomSource
 from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
 from overlay.simulation.links import NEVER, Links
 from overlay.simulation.process import Process
+from overlay.wire.peer import Peer
 
 STEPS_MAX = 100_000_000
 TRACE_BLOCK_BYTES = 1 << 16

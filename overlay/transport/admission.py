@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection
 from random import Random
 
-from overlay.peer import Peer
-from overlay.transport.identity import Identity
-from overlay.transport.link import Link
+from overlay.transport.identity.identity import Identity
+from overlay.transport.identity.revocation import Revocations
+from overlay.transport.identity.trust import Trust
+from overlay.transport.link.link import Link
 from overlay.transport.refusals import ViolationError
-from overlay.transport.revocation import Revocations
 from overlay.transport.spreading import MARK, Spreading
-from overlay.transport.trust import Trust
+from overlay.wire.peer import Peer
 
 REMINDER_S = 10.0
 """How often a peer is told which lists of revoked certificates there are."""

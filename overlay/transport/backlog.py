@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from overlay.transport.framing import HEADER, URGENT_BYTES_MAX
+from overlay.transport.link.framing import HEADER, URGENT_BYTES_MAX
 
 MESSAGES_MAX = 8192
 BYTES_MAX = 64 << 20

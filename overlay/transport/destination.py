@@ -1,8 +1,8 @@
 """One peer as a sender sees it: the links to it, what waits for one, when it may be dialled again."""
 
-from overlay.peer import Peer
 from overlay.transport.backlog import Queues
-from overlay.transport.link import Link
+from overlay.transport.link.link import Link
+from overlay.wire.peer import Peer
 
 BACK_OFF_FIRST_S = 0.1
 BACK_OFF_MAX_S = 3.0

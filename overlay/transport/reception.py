@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import trio
 
-from overlay.peer import Peer
 from overlay.transport.addresses import format_address
-from overlay.transport.greeting import Greeting
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link import Link
+from overlay.transport.link.greeting import Greeting
+from overlay.transport.link.link import Link
+from overlay.transport.link.sockets import prepared
+from overlay.transport.link.waiting_room import Stay, WaitingRoom
 from overlay.transport.refusals import LinkError, Refusals, explained
-from overlay.transport.sockets import prepared
-from overlay.transport.waiting_room import Stay, WaitingRoom
+from overlay.wire.peer import Peer
 
 ACCEPT_PAUSE_S = 0.1
 

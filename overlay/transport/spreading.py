@@ -18,18 +18,18 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.peer import Peer
 from overlay.random_source import RandomSource
-from overlay.transport.identity import AUTHORITIES_MAX
-from overlay.transport.refusals import ViolationError
-from overlay.transport.revocation import (
+from overlay.transport.identity.identity import AUTHORITIES_MAX
+from overlay.transport.identity.revocation import (
     LIST_BYTES_MAX,
     NUMBER_MAX,
     OutdatedError,
     RevocationError,
     Revocations,
 )
-from overlay.wire import Codec, WireError
+from overlay.transport.refusals import ViolationError
+from overlay.wire.codec import Codec, WireError
+from overlay.wire.peer import Peer
 
 MARK = b"\xc1"
 """The one byte msgpack never uses."""

@@ -1,10 +1,10 @@
 """Looking after links now and then: idle ones are closed, stuck ones broken, the least used gives way to a new one."""
 
-from overlay.transport.assembly import Room
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link import Link
+from overlay.transport.link.assembly import Room
+from overlay.transport.link.link import Link
+from overlay.transport.link.usage import Usage
 from overlay.transport.refusals import LinkError
-from overlay.transport.usage import Usage
 
 
 class Upkeep:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 import polars as pl
 
 from query.functions.function import Arguments, ConstantError, Function, Scalar
-from query.values import Value
+from query.physical.values import Value
 
 ADDRESS_CHARACTERS_MAX = 60
 NETWORKS_MAX = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from query.functions.function import Arguments, Function, alike
-from query.values import NULL, Value
+from query.physical.values import NULL, Value
 
 
 def _first_known(arguments: Arguments) -> Value:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from query.arithmetic import Bind
-from query.expression import Literal
-from query.types import TypeMismatchError, common_type, family
-from query.values import DTYPES, NULL, Value
+from query.model.expression import Literal
+from query.model.types import TypeMismatchError, common_type, family
+from query.physical.arithmetic import Bind
+from query.physical.values import DTYPES, NULL, Value
 
 if TYPE_CHECKING:
-    from query.expression import Expression
+    from query.model.expression import Expression
 
 Scalar: TypeAlias = int | float | str | bool | None
 TEXT_BYTES_MAX = 65_536

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from query.functions.function import Arguments, ConstantError, Function, Scalar
-from query.values import NULL, Value
+from query.physical.values import NULL, Value
 
 STEPS_MAX = 32
 _STEP = re.compile(r"\.(\w+)|\[(\d{1,9})\]|\['([^'\"\\\]]+)'\]|\.\"([^'\"\\\]]+)\"")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from query.arithmetic import calculate, finite
 from query.functions.function import Arguments, Compute, ConstantError, Function, Scalar
-from query.limits import INTEGER_MIN
-from query.values import Value
+from query.model.limits import INTEGER_MIN
+from query.physical.arithmetic import calculate, finite
+from query.physical.values import Value
 
 DIGITS_MAX = 15
 

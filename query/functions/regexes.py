@@ -9,7 +9,7 @@ from functools import lru_cache
 import polars as pl
 
 from query.functions.function import Arguments, ConstantError, Function, Scalar, bounded
-from query.values import Value
+from query.physical.values import Value
 
 PATTERN_CHARACTERS_MAX = 1_000
 SIZE_MAX = 2_000

@@ -17,7 +17,7 @@ from query.functions.function import (
     of_text,
 )
 from query.functions.texts import as_text
-from query.values import Value
+from query.physical.values import Value
 
 PAD_MAX = 1_000
 

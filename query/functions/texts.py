@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from query.timestamps import SHOWN_MAX, SHOWN_MIN
-from query.values import DTYPES, NULL, Value
+from query.model.timestamps import SHOWN_MAX, SHOWN_MIN
+from query.physical.values import DTYPES, NULL, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from query.arithmetic import Bind
+    from query.physical.arithmetic import Bind
 
 _TRUE = ["true", "t", "yes", "y", "1"]
 _FALSE = ["false", "f", "no", "n", "0"]

@@ -9,9 +9,9 @@ import polars as pl
 
 from query.functions.function import Arguments, Compute, ConstantError, Function, Scalar
 from query.functions.texts import in_calendar
-from query.limits import DAY_MS, WINDOW_DAYS_MAX
-from query.timestamps import SHOWN_MAX, SHOWN_MIN
-from query.values import Value
+from query.model.limits import DAY_MS, WINDOW_DAYS_MAX
+from query.model.timestamps import SHOWN_MAX, SHOWN_MIN
+from query.physical.values import Value
 
 _SIZES_MS = {"millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": DAY_MS, "week": 7 * DAY_MS}
 _INTERVAL = re.compile(rf"\s*(\d{{1,15}})\s*({'|'.join(_SIZES_MS)})s?\s*", re.IGNORECASE)

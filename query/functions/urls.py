@@ -8,7 +8,7 @@ from urllib.parse import unquote, unquote_plus
 import polars as pl
 
 from query.functions.function import Arguments, ConstantError, Function, Scalar, of_text
-from query.values import Value
+from query.physical.values import Value
 
 NAME_CHARACTERS_MAX = 200
 _BEFORE_HOST = r"^(?:[A-Za-z][A-Za-z0-9+.\-]*:)?//"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from query.functions.function import Arguments, Function
-from query.values import Value
+from query.physical.values import Value
 
 CLASSES = (
     ("bot", ("bot", "crawl", "spider", "slurp", "facebookexternalhit", "mediapartners", "bingpreview", "archiver",

@@ -10,8 +10,8 @@ import pytest
 from simulated_fleet import SQL, Server, SimulatedFleet, key_of
 from window_checks import check_followers, check_windows
 
-from agent.runtime.panes import FIRST_PANE
-from agent.runtime.trees import groups_of
+from agent.runtime.job.topology import groups_of
+from agent.runtime.model.panes import FIRST_PANE
 
 JOB = "one"
 DEEP = 26

@@ -12,7 +12,7 @@ import polars as pl
 import query
 from agent import Agent, Feed, Notice, Result, SpillRoom, StreamOptions, Submit
 from agent.parsing import Parsed
-from agent.runtime.mastership import SETTLE_S
+from agent.runtime.master.job_master import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
 
 COUNT = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"

@@ -23,13 +23,13 @@ from memory_fleet import WALL_MS, Fleet, events
 import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
-from agent.creators.fleet_creators import FleetCreators
+from agent.daemon.creator_trust import FleetCreators
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
-from agent.runtime.bundle import Bundle, Contents
+from agent.runtime.model.bundle import Bundle, Contents
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
-from elf.sealing import sealed
-from elf.submission import JobFile, contents_of
+from elf.signing.creator import sealed
+from elf.signing.submission import JobFile, contents_of
 from overlay import Authority, CreatorTrust, Id
 
 FLEET = "shop"
@@ -85,7 +85,7 @@ class Turns:
 
 
 class Person:
-    """A creator as `elf.sealing` knows them."""
+    """A creator as `elf.signing.creator` knows them."""
 
     def __init__(self, authority: Authority, name: str, fleet: str = FLEET) -> None:
         self._key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())

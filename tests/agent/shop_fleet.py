@@ -13,9 +13,9 @@ from program_fleet import ProgramFleet
 
 from agent import Result, StreamOptions
 from agent.parsing import Format, parser
-from agent.runtime.notices import Shown
+from agent.runtime.requests.notices import Shown
 from agent.sources import Block, Origin
-from elf.demo.truth import Event
+from elf.demo.story.truth import Event
 from overlay import Id
 
 JOBS = Path(__file__).parents[2] / "elf" / "jobs"

@@ -19,10 +19,10 @@ from simulated_links import LinkLatency
 import query
 from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
-from agent.runtime.feeds_wanted import FeedKey
-from agent.runtime.master import Master
-from agent.runtime.open_windows import MadeWindow
-from agent.runtime.version_messages import Version
+from agent.runtime.ingest.feed import FeedKey
+from agent.runtime.master.state import Master
+from agent.runtime.master.windows import MadeWindow
+from agent.runtime.messages.versions import Version
 from overlay import Event, Id, Node, Simulator, app_id
 
 PANE_MS = 2000

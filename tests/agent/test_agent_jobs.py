@@ -13,9 +13,7 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 import query
 from agent import Submit
 from agent.parsing import Parsed
-from agent.runtime.epochs import Epoch
-from agent.runtime.message import Message
-from agent.runtime.messages import (
+from agent.runtime.messages.jobs import (
     CODEC,
     Acknowledgement,
     Announce,
@@ -41,8 +39,10 @@ from agent.runtime.messages import (
     Updated,
     Window,
 )
-from agent.runtime.panes import END, FIRST_PANE
-from agent.runtime.version_messages import Begin, Prepared, Propose, Version, Withdraw
+from agent.runtime.messages.versions import Begin, Prepared, Propose, Version, Withdraw
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.fields import Message
+from agent.runtime.model.panes import END, FIRST_PANE
 from overlay import Id, Node, Peer, app_id, group_id
 
 

@@ -13,9 +13,9 @@ from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
 from agent import Ended, Published
-from agent.runtime import result_log
-from agent.runtime.following import LOST_S
-from agent.runtime.panes import FIRST_PANE
+from agent.runtime.master import result_log
+from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.requests.following import LOST_S
 
 TOP = "top"
 SIZE_MS = 3 * PANE_MS

@@ -10,9 +10,10 @@ from test_following_jobs import live, log_until_shown
 
 from agent import Answered, AskRefused
 from agent.control import messages as control
-from agent.runtime import messages, questions
-from agent.runtime.messages import Ask
-from agent.runtime.result_log import RESULTS_MAX
+from agent.runtime.master.result_log import RESULTS_MAX
+from agent.runtime.messages import jobs as messages
+from agent.runtime.messages.jobs import Ask
+from agent.runtime.requests import asks as questions
 from overlay import Id, app_id, group_id
 
 

@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runtime.combiner import Combiner
-from agent.runtime.panes import END, FIRST_PANE, Counts, Run, add_counted
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run, add_counted
+from agent.runtime.reduce.combiner import Combiner
 
 PANES = range(12)
 

@@ -13,9 +13,9 @@ from program_fleet import ProgramFleet
 from agent import Agent
 from agent.parsing import Parsed
 from agent.programs import calls
-from agent.runtime.driven_intake import DrivenIntake
-from agent.runtime.panes import Counts, Run
-from agent.runtime.patience import PATIENCE_S
+from agent.runtime.ingest.self_paced import DrivenIntake
+from agent.runtime.master.straggler import PATIENCE_S
+from agent.runtime.model.panes import Counts, Run
 
 BATCHES = """
     from dataclasses import dataclass

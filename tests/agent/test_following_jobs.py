@@ -9,11 +9,11 @@ import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused
-from agent.runtime import result_log
-from agent.runtime.announcements import SILENCE_S
-from agent.runtime.mastership import LINGER_S, NOBODY_S, UNFOLLOWED_S
-from agent.runtime.panes import FIRST_PANE
-from agent.runtime.requests import NO_ANSWER
+from agent.runtime.fleet.job_directory import SILENCE_S
+from agent.runtime.master import result_log
+from agent.runtime.master.job_master import LINGER_S, NOBODY_S, UNFOLLOWED_S
+from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.requests.commands import NO_ANSWER
 
 SECOND = 1000
 

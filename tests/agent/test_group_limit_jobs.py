@@ -15,9 +15,9 @@ import query
 from agent import Ended, Result
 from agent.control import messages as control
 from agent.parsing import Parsed
-from agent.runtime import operator
-from agent.runtime.function import JobFunction
-from agent.runtime.other_groups import OtherGroups
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.result import OtherGroups
+from agent.runtime.ingest import operator
 
 PRICES = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS total, SUM(price) / COUNT(*) AS mean, product AS again FROM web "

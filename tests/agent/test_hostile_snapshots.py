@@ -15,20 +15,21 @@ import cbt
 import query
 from agent import Agent, Master, Result, StreamOptions, Submit
 from agent.parsing import Parsed
-from agent.runtime import announcements, held_snapshots
-from agent.runtime.epochs import Epoch
-from agent.runtime.feeds_wanted import Feed, WantedFeeds
-from agent.runtime.function import JobFunction
-from agent.runtime.intake import columns_of
-from agent.runtime.jobs import JobPart
-from agent.runtime.messages import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
-from agent.runtime.operators import Operators
-from agent.runtime.other_groups import OtherGroups
-from agent.runtime.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
-from agent.runtime.post import FLEET_GROUP
-from agent.runtime.snapshots import run_of, snapshot_of
-from agent.runtime.uplink import Pace
-from cbt.group_limit import GroupLimit
+from agent.runtime.fleet import job_directory as announcements
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.result import OtherGroups
+from agent.runtime.ingest.feed import Feed, WantedFeeds
+from agent.runtime.ingest.pipeline import columns_of
+from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.job.local_job import JobPart
+from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
+from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
+from agent.runtime.reduce import snapshot as held_snapshots
+from agent.runtime.reduce.resend import Pace
+from agent.runtime.reduce.snapshot import run_of, snapshot_of
+from cbt.layout.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
 
 APP, ROOT, CHILD = app_id("shop", b""), Id(1), Id(2)
@@ -230,7 +231,7 @@ def test_what_comes_again_counts_once_and_only_if_it_is_whole() -> None:
 
 
 def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.runtime.combiner.LOOSE_MAX", 2)
+    monkeypatch.setattr("agent.runtime.reduce.combiner.LOOSE_MAX", 2)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counted=counted(0, events=7), again=True)
@@ -251,7 +252,7 @@ def test_counts_stay_within_what_can_be_added() -> None:
 
 
 def test_a_run_too_large_for_a_message_goes_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.runtime.snapshots.SNAPSHOT_BYTES_MAX", 10)
+    monkeypatch.setattr("agent.runtime.reduce.snapshot.SNAPSHOT_BYTES_MAX", 10)
     root = Root()
     message = root.part._message(Run(FIRST_PANE, END, 0b11, pl.DataFrame(schema=root.schema), {0: Counts(5)}))
     assert (message.contributors, message.after, message.upto) == (b"", FIRST_PANE, END)

@@ -15,11 +15,11 @@ from test_hostile_snapshots import APP, CHILD, ENDS, EPOCH, ROOT, SQL, Root, a_f
 
 import cbt
 from agent import Agent, StreamOptions
-from agent.runtime.messages import CODEC, Announce, Snapshot
-from agent.runtime.panes import END, FIRST_PANE
-from agent.runtime.post import FLEET_GROUP
-from cbt.group_limit import GroupLimit
-from cbt.partitions import partition_of
+from agent.runtime.messages.jobs import CODEC, Announce, Snapshot
+from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.model.panes import END, FIRST_PANE
+from cbt.algebra.partitions import partition_of
+from cbt.layout.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, distance, tree_id
 
 TREES = 3

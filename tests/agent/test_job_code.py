@@ -7,10 +7,10 @@ import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, Person, ended, feed
 
 from agent import StopAnswered, Submit, SubmitRefused, Update, UpdateRefused
-from agent.runtime.app_names import AmbiguousNameError
-from agent.runtime.messages import CODEC
-from agent.runtime.program_messages import Broken, Line, Told, Unable
-from elf.sealing import stopping
+from agent.runtime.fleet.job_names import AmbiguousNameError
+from agent.runtime.messages.jobs import CODEC
+from agent.runtime.messages.programs import Broken, Line, Told, Unable
+from elf.signing.creator import stopping
 
 
 def test_the_master_of_a_job_gets_its_windows(fleet_of: Make) -> None:

@@ -6,7 +6,7 @@ import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, ended, feed
 
 from agent import Update, UpdateAnswered, UpdateRefused
-from agent.runtime.creators import NoCreators
+from agent.runtime.fleet.authorization import NoCreators
 
 # Code that maps.
 

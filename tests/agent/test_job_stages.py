@@ -15,7 +15,7 @@ from agent.parsing import Parsed
 from agent.programs import calls
 from elf.errors import UsageError
 from elf.program.code import CodeError
-from elf.sealing import sealed, stopping
+from elf.signing.creator import sealed, stopping
 from overlay import Id
 
 STREAMS = {"likes": StreamOptions(), "buys": StreamOptions()}

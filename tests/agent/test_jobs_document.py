@@ -16,7 +16,7 @@ from program_fleet import Make, ProgramFleet, feed
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime.notices import Shown
+from agent.runtime.requests.notices import Shown
 from elf.cli import cli
 from overlay import Id
 

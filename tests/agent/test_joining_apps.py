@@ -12,9 +12,9 @@ from test_reading_apps import changed, counted, ended, of, start_of
 
 from agent import Feed, StreamOptions, UpdateAnswered
 from agent.parsing import Parsed
-from agent.runtime.lookups import PATIENCE_S
+from agent.runtime.upstream.join_cache import PATIENCE_S
 from overlay import Id, app_id
-from query import joining
+from query.execution import join_stage as joining
 
 BUNDLES = "SELECT product, MAX(rank) AS rank FROM deals GROUP BY product WINDOWING 1 SECOND"
 CLICKS = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"

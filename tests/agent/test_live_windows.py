@@ -9,9 +9,10 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime import operator, worker
-from agent.runtime.patience import PATIENCE_S
-from agent.runtime.watermark import FUTURE_MS
+from agent.runtime.ingest import operator
+from agent.runtime.ingest import operator as worker
+from agent.runtime.ingest.watermark import FUTURE_MS
+from agent.runtime.master.straggler import PATIENCE_S
 
 GRACE_MS = 2000
 

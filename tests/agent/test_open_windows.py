@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import query
-from agent.runtime import open_windows
-from agent.runtime.function import JobFunction
-from agent.runtime.open_windows import MadeWindow, OpenWindows
-from agent.runtime.pane_ledger import PaneLedger
-from agent.runtime.panes import END, FIRST_PANE, Counts, Run
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.master import windows as open_windows
+from agent.runtime.master.windows import MadeWindow, OpenWindows, PaneLedger
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 
 EVENTS = st.lists(st.tuples(st.integers(-50, 200), st.sampled_from("abc")), max_size=40)
 SIZES = st.lists(

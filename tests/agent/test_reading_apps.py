@@ -13,12 +13,12 @@ from test_following_jobs import SECOND, live, log, without_acknowledgements
 
 import query
 from agent import Ended, Published, Result, Submit, SubmitRefused, Update, UpdateAnswered, UpdateRefused
-from agent.runtime import messages
-from agent.runtime.app_names import ITSELF, no_job
-from agent.runtime.messages import CODEC, Window
-from agent.runtime.panes import FIRST_PANE
+from agent.runtime.fleet.job_names import ITSELF, no_job
+from agent.runtime.messages import jobs as messages
+from agent.runtime.messages.jobs import CODEC, Window
+from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, app_id
-from query.timestamps import parse_timestamp
+from query.model.timestamps import parse_timestamp
 
 PER_PRODUCT = "SELECT product, SUM(n) AS n FROM app('shop') GROUP BY product WINDOWING {} SECONDS"
 SHOP, TOP = app_id("shop", b""), app_id("top", b"")

@@ -8,7 +8,7 @@ import pytest
 from test_following_jobs import SECOND, live
 from test_reading_apps import of, read, start_of, write
 
-from query.timestamps import parse_timestamp
+from query.model.timestamps import parse_timestamp
 
 
 @pytest.mark.parametrize(

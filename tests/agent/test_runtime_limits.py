@@ -12,15 +12,20 @@ from test_combiner import run_of
 
 import query
 from agent import Submit
-from agent.runtime import announcements, followers, following, requests, roster, succession
-from agent.runtime.combiner import Combiner
-from agent.runtime.epochs import Epoch
-from agent.runtime.message import Message
-from agent.runtime.messages import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped
-from agent.runtime.notices import Ended, StopAnswered, SubmitRefused
-from agent.runtime.panes import END, FIRST_PANE
-from agent.runtime.roster import Roster
-from agent.runtime.version_messages import Version
+from agent.runtime.fleet import job_directory as announcements
+from agent.runtime.master import failover as succession
+from agent.runtime.master import roster
+from agent.runtime.master import subscribers as followers
+from agent.runtime.master.roster import Roster
+from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped
+from agent.runtime.messages.versions import Version
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.fields import Message
+from agent.runtime.model.panes import END, FIRST_PANE
+from agent.runtime.reduce.combiner import Combiner
+from agent.runtime.requests import commands as requests
+from agent.runtime.requests import following
+from agent.runtime.requests.notices import Ended, StopAnswered, SubmitRefused
 from overlay import Id, Node, Peer
 
 

@@ -15,11 +15,11 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 import query
 from agent import Update
 from agent.parsing import Parsed
-from agent.runtime import worker
-from agent.runtime.function import JobFunction
-from agent.runtime.operators import Operators
-from agent.runtime.panes import FIRST_PANE, Run
-from agent.runtime.worker import Worker
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest import operator as worker
+from agent.runtime.ingest.operator import Worker
+from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id, app_id
 
 FEW = COUNT.replace("GROUP BY", "WHERE page = '/' GROUP BY")

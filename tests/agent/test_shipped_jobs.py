@@ -11,8 +11,8 @@ import pytest
 from memory_fleet import WALL_MS
 from shop_fleet import ShopFleet
 
-from elf.demo import truth
-from elf.demo.truth import instant
+from elf.demo.story import truth
+from elf.demo.story.truth import instant
 
 GAMES = [f"{title} {edition}" for title in ("Angry Birds", "Turbo Kart") for edition in ("Season", "Gold", "Arena")]
 Make = Callable[[], ShopFleet]

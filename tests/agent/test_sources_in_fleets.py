@@ -11,10 +11,10 @@ from memory_fleet import Fleet
 from agent import Feed, StreamOptions
 from agent.feeding.table_files import read_table
 from agent.parsing import Parsed
-from agent.runtime.notices import StreamAsked, StreamSurveyed
-from agent.runtime.post import FLEET_GROUP
-from agent.runtime.survey_messages import Seen, SeenColumn
-from agent.runtime.surveys import DEADLINE_S
+from agent.runtime.messages.descriptions import Seen, SeenColumn
+from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
+from agent.runtime.requests.stream_survey import DEADLINE_S
 
 STREAMS = {"web-a": StreamOptions(), "web-b": StreamOptions(), "api": StreamOptions()}
 

@@ -11,8 +11,8 @@ from memory_fleet import COUNT, Fleet, events
 
 from agent import Result, SpillRoom
 from agent.parsing import Parsed
-from agent.runtime import operator
-from agent.runtime.spill_room import UNREAD, UNWRITTEN
+from agent.runtime.function.spill import UNREAD, UNWRITTEN
+from agent.runtime.ingest import operator
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
 from simulated_fleet import Server, key_of, published
 from window_checks import check_windows
 
-from agent.runtime.messages import Stopped
-from agent.runtime.notices import Acknowledged
-from agent.runtime.panes import FIRST_PANE
-from agent.runtime.post import FLEET_GROUP
+from agent.runtime.messages.jobs import Stopped
+from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.requests.notices import Acknowledged
 
 KEY = key_of(JOB)
 

@@ -15,10 +15,10 @@ from test_job_code_in_use import WORDS as MAPPED
 from test_updating_jobs import live, log, settle_update, shown, update
 
 from agent import Result, UpdateAnswered, UpdateRefused
-from agent.runtime.branches import RootOf
-from agent.runtime.change import OTHER_TREES
-from agent.runtime.combiner import Combiner, Span
-from agent.runtime.panes import FIRST_PANE
+from agent.runtime.master.rollout import OTHER_TREES
+from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.reduce.combiner import Combiner, Span
+from agent.runtime.reduce.tree_node import RootOf
 from overlay import tree_id
 
 GROUPED = (

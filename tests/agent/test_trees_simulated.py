@@ -27,7 +27,7 @@ from lives import (
 from simulated_fleet import SQL, SimulatedFleet, key_of
 from window_checks import check_windows
 
-from agent.runtime.trees import groups_of
+from agent.runtime.job.topology import groups_of
 from overlay import tree_id
 
 

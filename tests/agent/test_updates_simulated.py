@@ -15,7 +15,7 @@ from lives import ACTS, JOB, TREE_ACTS, Act, Life, begin_some, check, cut, happe
 from simulated_fleet import PRODUCTS, counts, sql
 
 from agent import UpdateAnswered, UpdateRefused
-from agent.runtime.version_messages import Version
+from agent.runtime.messages.versions import Version
 
 LONG_WINDOWS_S = 15.0
 """Then whoever came back last is in two of the longest windows."""

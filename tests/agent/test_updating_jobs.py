@@ -7,8 +7,8 @@ from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
 
 import query
 from agent import Result, Update, UpdateAnswered, UpdateRefused
-from agent.runtime.change import BOUNDED, BUSY
-from query.timestamps import parse_timestamp
+from agent.runtime.master.rollout import BOUNDED, BUSY
+from query.model.timestamps import parse_timestamp
 
 GRACE_MS = 1000
 FEW = "SELECT product, COUNT(*) AS n FROM web WHERE product = 'a' GROUP BY product WINDOWING 1 SECOND"

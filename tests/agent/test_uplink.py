@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.runtime.epochs import Epoch
-from agent.runtime.messages import Snapshot
-from agent.runtime.uplink import CONFIRM_S, PAUSE_MAX_S, Pace, Uplink
+from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.reduce.resend import CONFIRM_S, PAUSE_MAX_S, Pace, Uplink
 from overlay import Id
 
 EPOCH = Epoch(1, 1, Id(1))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from simulated_fleet import Server, SimulatedFleet, Window, counts, key_of, published
 
 from agent import Published
-from agent.runtime.result import NAMES_MAX
+from agent.runtime.function.result import NAMES_MAX
 
 
 def check_windows(fleet: SimulatedFleet) -> None:

@@ -6,9 +6,9 @@ import random
 
 import trio
 
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from agent.programs.orders import Order
-from agent.runtime.notices import Notice
+from agent.runtime.requests.notices import Notice
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
 DELAY_S = 0.001

@@ -12,7 +12,7 @@ from agent_process import AgentProcess, eventually
 from elf_command import elf
 from test_agent_fleet import AUTHORITY
 
-from agent.archive.log import read_info, read_state
+from agent.archive.format.log import read_info, read_state
 
 pytestmark = pytest.mark.live
 LINE = '10.0.0.%d - - [17/May/2015:10:05:%02d +0000] "GET /item/%d HTTP/1.1" 200 512 "-" "curl/8.5"\n'

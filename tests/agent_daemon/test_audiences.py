@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agent.control.audiences import Audiences, Client
-from agent.runtime.notices import Accepted, Acknowledged, Ended, Published
+from agent.runtime.requests.notices import Accepted, Acknowledged, Ended, Published
 
 JOB = 7
 

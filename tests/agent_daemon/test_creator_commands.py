@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from elf_command import elf, secret
 
-from elf.creator import load_creator
 from elf.errors import ElfError
+from elf.signing.creator import load_creator
 from overlay import Authority
 
 PASSWORD = "correct horse"

@@ -11,7 +11,7 @@ from agent.daemon import epochs_file
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.epochs_file import EpochsFile
 from agent.runtime.agent import Agent
-from agent.runtime.post import FLEET_GROUP
+from agent.runtime.messages.sender import FLEET_GROUP
 from overlay import EpochTaken, Id, Node, Peer
 
 

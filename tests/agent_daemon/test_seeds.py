@@ -8,8 +8,8 @@ import pytest
 import trio
 from pumped_fleet import MemoryFleet
 
-from agent.daemon.pump import Pump
 from agent.daemon.seeds import Seeds
+from agent.driver import Pump
 
 pytestmark = pytest.mark.trio
 A, B, C = "a:1", "b:1", "c:1"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.parsing import Format
-from agent.sources.pieces import Piece
-from agent.sources.tail import Tail
+from agent.sources.file.pieces import Piece
+from agent.sources.file.tail import Tail
 
 NOBODY = 65534
 

@@ -14,8 +14,8 @@ import zstandard
 
 from agent.parsing import Format, sniff
 from agent.sources import Block, read_blocks
-from agent.sources.backlog import Backlog
-from agent.sources.pieces import Piece
+from agent.sources.file.backlog import Backlog
+from agent.sources.file.pieces import Piece
 
 POLLS_MAX = 10_000
 LINES = b"".join(b'{"time": %d, "text": "some words"}\n' % number for number in range(1_767_225_600, 1_767_235_600))

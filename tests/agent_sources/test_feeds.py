@@ -19,7 +19,7 @@ from agent.control.described import stream_counters
 from agent.feeding.feeds import Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, Round
 from agent.parsing import Parsed, Parser, SourceColumn
-from agent.runtime.feeds_wanted import Feed, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")

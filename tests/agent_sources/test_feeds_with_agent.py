@@ -17,7 +17,7 @@ import trio
 import query
 from agent import Agent, Ended, Notice, Published, StreamOptions, Submit
 from agent.configuration.config import StreamConfig
-from agent.daemon.pump import Pump
+from agent.driver import Pump
 from agent.feeding.feeds import Feeds
 from agent.feeding.stream_schema import stream_schema
 from elf.local import LocalOptions, LocalRun, Source

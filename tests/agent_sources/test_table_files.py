@@ -12,8 +12,8 @@ from agent.configuration.config import TableConfig
 from agent.feeding import table_files
 from agent.feeding.table_files import TableFiles, read_table, table_schema
 from agent.parsing import SourceColumn
-from agent.runtime.lookup import Lookup
-from agent.runtime.tables import Table, Tables
+from agent.runtime.function.join import Lookup
+from agent.runtime.upstream.tables import Table, Tables
 from agent.sources import SourceError
 
 JOINED = query.analyze(

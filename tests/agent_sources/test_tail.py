@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from appending import append
 
-from agent.sources.tail import GONE_S, LOOK_S
+from agent.sources.file.tail import GONE_S, LOOK_S
 
 Follow = Callable[..., Any]
 

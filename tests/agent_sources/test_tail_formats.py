@@ -10,7 +10,7 @@ from typing import Any
 from appending import append
 
 from agent.parsing import Format, sniff
-from agent.sources.followed_file import OPEN_RECORD_S, UNKNOWN_S
+from agent.sources.file.followed_file import OPEN_RECORD_S, UNKNOWN_S
 
 Follow = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from appending import append
 
-from agent.sources.followed_file import ReadUpTo
+from agent.sources.file.followed_file import ReadUpTo
 
 Follow = Callable[..., Any]
 

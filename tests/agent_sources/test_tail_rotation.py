@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agent.sources.tail import LOOK_S
+from agent.sources.file.tail import LOOK_S
 
 Follow = Callable[..., Any]
 LINES = 40_000

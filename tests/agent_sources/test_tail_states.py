@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from agent.parsing import Format
-from agent.sources.tail import GONE_S, LOOK_S, Tail
+from agent.sources.file.tail import GONE_S, LOOK_S, Tail
 
 LOGS = st.sampled_from(["a.log", "b.log"])
 COUNTS = st.integers(0, 4)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from agent.archive.rows import FileOrigin, RowReader, Rows
-from agent.archive.segments import Segment, segment_frame
+from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.segments import Segment, segment_frame
 from agent.parsing import Format, sniff
 from agent.sources import Block, Origin, Source
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import polars as pl
 
-from agent.archive import stream_archiver
-from agent.archive.archiver import Archiver
-from agent.archive.log import read_state
-from agent.archive.segments import Segment
+from agent.archive.format.log import read_state
+from agent.archive.format.segments import Segment
+from agent.archive.writer import stream_archiver
+from agent.archive.writer.archiver import Archiver
 from agent.configuration.config import ArchiveConfig, StreamConfig
 
 CRASH_POINTS = ("before writing", "after writing", "before committing", "after committing")

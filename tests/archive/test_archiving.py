@@ -17,9 +17,9 @@ from archiving_stream import CRASH_POINTS, ArchivedLog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.archiver import Archiver
-from agent.archive.log import ArchiveError, read_state
-from agent.archive.row_key import decode_key
+from agent.archive.format.log import ArchiveError, read_state
+from agent.archive.format.row_key import decode_key
+from agent.archive.writer.archiver import Archiver
 
 ACTS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 5)),

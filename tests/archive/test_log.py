@@ -7,15 +7,15 @@ import polars as pl
 import pytest
 from archived import rows_of_text
 
-from agent.archive.log import (
+from agent.archive.format.log import (
     ArchiveError,
     commit,
     create_store,
     read_info,
     read_state,
 )
-from agent.archive.positions import FilePosition, StreamPositions
-from agent.archive.segments import write_segment
+from agent.archive.format.positions import FilePosition, StreamPositions
+from agent.archive.format.segments import write_segment
 
 LINES = b'{"time": 5, "a": 1}\n{"time": 3, "a": 2}\n'
 

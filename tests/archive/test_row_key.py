@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.row_key import (
+from agent.archive.format.row_key import (
     SALTS,
     RowKey,
     RowKeyError,

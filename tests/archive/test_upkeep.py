@@ -14,10 +14,10 @@ from archived import rows_of_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive.log import commit, create_store, read_state
-from agent.archive.positions import StreamPositions
-from agent.archive.segments import Segment, write_segment
-from agent.archive.upkeep import FOLDED_AT, TOMBSTONES_MAX, keep_up
+from agent.archive.format.log import commit, create_store, read_state
+from agent.archive.format.positions import StreamPositions
+from agent.archive.format.segments import Segment, write_segment
+from agent.archive.writer.upkeep import FOLDED_AT, TOMBSTONES_MAX, keep_up
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

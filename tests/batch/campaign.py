@@ -19,11 +19,11 @@ from watching import Watch
 import elf
 from agent.control.messages import Acknowledged
 from elf.demo import Shop
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
-from elf.demo.job_plays import ROLES
-from elf.demo.job_show import prepared
-from elf.demo.load import LoadReport
-from elf.demo.truth import read_events
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.jobs.job_plays import ROLES
+from elf.demo.jobs.job_show import prepared
+from elf.demo.load.load import LoadReport
+from elf.demo.story.truth import read_events
 
 AGENTS = 8
 VISITORS_S = 120.0

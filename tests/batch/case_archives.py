@@ -6,9 +6,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from agent.archive.log import commit, create_store
-from agent.archive.rows import FileOrigin, RowReader
-from agent.archive.segments import write_segment
+from agent.archive.format.log import commit, create_store
+from agent.archive.format.rows import FileOrigin, RowReader
+from agent.archive.format.segments import write_segment
 from agent.parsing import sniff
 from agent.sources import Block, Origin
 

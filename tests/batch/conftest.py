@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from spark_cluster import SparkCluster, spark_cluster
 
-from elf.batch import session
-from elf.batch.java import find_java
-from elf.batch.session import spark_errors, start_session
+from elf.batch.session import session
+from elf.batch.session.java import find_java
+from elf.batch.session.session import spark_errors, start_session
 from elf.commands.batch import opened
 from elf.errors import ElfError
 

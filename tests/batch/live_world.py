@@ -14,8 +14,8 @@ import query
 from agent import EmbeddedFleet, Submit
 from agent.parsing import Format, parser
 from agent.sources import Block, Origin
-from elf.batch.live_results import LiveResult, VersionLine
-from elf.batch.verdicts import Span
+from elf.batch.reconcile.live_results import LiveResult, VersionLine
+from elf.batch.reconcile.verdicts import Span
 from overlay import app_id
 
 STREAM = "events"

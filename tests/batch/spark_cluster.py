@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from elf.batch.java import find_java, write_java_home
-from elf.batch.session import LOOPBACK
+from elf.batch.session.java import find_java, write_java_home
+from elf.batch.session.session import LOOPBACK
 
 WORKERS = 2
 WORKER_MEMORY = "1g"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.archive.log import commit, create_store
-from agent.archive.rows import FileOrigin, RowReader, Rows
-from agent.archive.segments import Segment, write_segment
+from agent.archive.format.log import commit, create_store
+from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.segments import Segment, write_segment
 from agent.parsing import sniff
 from agent.sources import Block, Origin
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from live_world import BORN_MS, COUNT, version
 
-from elf.batch.backfilling import versions_of
-from elf.batch.live_results import LiveJob, VersionLine, read_log
+from elf.batch.backfill.missing_windows import versions_of
+from elf.batch.reconcile.live_results import LiveJob, VersionLine, read_log
 from elf.errors import ElfError
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from spark_cluster import SparkCluster
 from stores_made import add_pieces, json_lines
 
-from elf.batch.table import Table
+from elf.batch.table.table import Table
 from elf.cli import cli
 from elf.commands.batch import VERBS
 from elf.errors import ElfError, UsageError

@@ -13,10 +13,10 @@ from campaign import AGENTS, BEFORE_S, ROLE, TOTALS, WINDOWS, Campaign, run_camp
 from watching import milliseconds
 
 from agent.programs.confinement import refusal
-from elf.batch.recomputation import SparkArchive
-from elf.batch.reconcile_output import summary, why
-from elf.batch.reconciliation import reconcile
-from elf.batch.table import Table
+from elf.batch.reconcile.recomputation import SparkArchive
+from elf.batch.reconcile.reconciliation import reconcile
+from elf.batch.reconcile.text import summary, why
+from elf.batch.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

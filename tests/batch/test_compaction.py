@@ -16,11 +16,11 @@ import pytest
 from spark_cluster import SparkCluster
 from stores_made import START_MS, add_pieces, add_segment, json_lines
 
-from agent.archive.log import commit, read_state
-from agent.archive.segments import Segment
-from elf.batch import compaction
-from elf.batch.compaction import compact, split, sweep
-from elf.batch.table import Range, Table
+from agent.archive.format.log import commit, read_state
+from agent.archive.format.segments import Segment
+from elf.batch.table import compaction
+from elf.batch.table.compaction import compact, split, sweep
+from elf.batch.table.table import Range, Table
 from elf.errors import ElfError
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ def test_what_another_one_has_removed_meanwhile_does_not_come_back(spark: SparkS
 
 
 def test_files_that_nobody_needs_are_deleted_in_time(tmp_path: Path) -> None:
-    from elf.batch.files import LocalDirectory
-    from elf.batch.stores import read_store as read_anywhere
+    from elf.batch.table.files import LocalDirectory
+    from elf.batch.table.stores import read_store as read_anywhere
 
     now_ms = compaction._now_ms()
     old, young, _kept = add_pieces(tmp_path, json_lines(30), [10] * 3)
@@ -148,9 +148,9 @@ def test_files_that_nobody_needs_are_deleted_in_time(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from elf.batch import compaction
-from elf.batch.session import spark_session
-from elf.batch.table import Table
+from elf.batch.table import compaction
+from elf.batch.session.session import spark_session
+from elf.batch.table.table import Table
 
 with spark_session(sys.argv[1]) as spark:
     table = Table.open(spark, [sys.argv[2]])

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from stores_made import START_MS, add_pieces, json_lines
 
-from elf.batch.export import export
-from elf.batch.ingest import Load, ingest
-from elf.batch.table import Range, Table
+from elf.batch.table.export import export
+from elf.batch.table.ingest import Load, ingest
+from elf.batch.table.table import Range, Table
 from elf.errors import UsageError
 
 if TYPE_CHECKING:

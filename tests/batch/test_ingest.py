@@ -12,11 +12,11 @@ import pytest
 import zstandard
 from stores_made import START_MS, json_lines
 
-from agent.archive.rows import FileOrigin
+from agent.archive.format.rows import FileOrigin
 from agent.parsing import sniff
-from elf.batch.ingest import Load, Loaded, ingest
-from elf.batch.loading import Piece, read_piece
-from elf.batch.table import Range, Table
+from elf.batch.table.ingest import Load, Loaded, ingest
+from elf.batch.table.loading import Piece, read_piece
+from elf.batch.table.table import Range, Table
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from case_engines import ARRIVAL_MS, local_rows, looked_up
 from case_files import comparable, read_cases
 from spark_answers import answers_in_regions, haste, rows_of
 
-from elf.batch.as_columns import AsColumns
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.table import Table
+from elf.batch.query.native import AsColumns
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.table.table import Table
 
 pytestmark = pytest.mark.spark
 

@@ -17,9 +17,9 @@ from spark_answers import answers_in_regions, haste, rows_of
 from test_query_random import tables
 from test_query_random_groups import DISTINCT, ROWS, queries
 
-from elf.batch.as_columns import AsColumns
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.table import Table as Archive
+from elf.batch.query.native import AsColumns
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.table.table import Table as Archive
 
 pytestmark = pytest.mark.spark
 

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from live_world import BORN_MS, COUNT, STREAM, Event, published, shop_logs, version
 from stores_made import add_segment
 
-from elf.batch.backfill import Backfill
-from elf.batch.recomputation import SparkArchive
-from elf.batch.reconciliation import reconcile
-from elf.batch.table import Table
+from elf.batch.backfill.backfill import Backfill
+from elf.batch.reconcile.recomputation import SparkArchive
+from elf.batch.reconcile.reconciliation import reconcile
+from elf.batch.table.table import Table
 from elf.cli import cli
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 
 from live_world import Logs, published, shop_logs, version
 
-from elf.batch.live_results import read_log
-from elf.batch.reconcile_output import as_json, summary
-from elf.batch.reconcile_page import page
-from elf.batch.reconcile_picture import picture
-from elf.batch.reconciliation import reconcile
-from elf.batch.verdicts import Judged
+from elf.batch.reconcile.chart import picture
+from elf.batch.reconcile.live_results import read_log
+from elf.batch.reconcile.page import page
+from elf.batch.reconcile.reconciliation import reconcile
+from elf.batch.reconcile.text import as_json, summary
+from elf.batch.reconcile.verdicts import Judged
 
 HOSTILE = '</pre><script>alert(1)</script>"\x1b[31m\u202e'
 

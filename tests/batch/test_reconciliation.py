@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from live_world import BORN_MS, COUNT, Logs, published, shop_logs, version
 
-from elf.batch.live_results import read_log, read_printed
-from elf.batch.reconciliation import reconcile
-from elf.batch.same_rows import difference
-from elf.batch.verdicts import Span
+from elf.batch.reconcile.live_results import read_log, read_printed
+from elf.batch.reconcile.reconciliation import reconcile
+from elf.batch.reconcile.same_rows import difference
+from elf.batch.reconcile.verdicts import Span
 
 Change = Callable[[dict[str, Any]], object]
 

@@ -10,9 +10,9 @@ import pytest
 from case_archives import archived_lines
 from spark_answers import haste
 
-from elf.batch import regions
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.table import Table
+from elf.batch.query import coprocessor as regions
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.table.table import Table
 from elf.errors import ElfError
 from elf.local import LocalOptions, LocalRun, Source
 

@@ -8,9 +8,9 @@ import pytest
 from case_archives import archived_lines
 from click.testing import CliRunner
 
-from elf.batch.as_columns import AsColumns
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.table import Table
+from elf.batch.query.native import AsColumns
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.table.table import Table
 from elf.cli import cli
 from elf.errors import ElfError
 from elf.local import LocalOptions, LocalRun, Source

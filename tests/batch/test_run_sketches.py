@@ -9,12 +9,12 @@ import pytest
 from case_archives import archived_lines
 from pyspark.sql import functions as F  # noqa: N812
 
-from cbt.item_rows import PART
-from cbt.items import lower_items, merge_items
+from cbt.aggregates.item_rows import PART
+from cbt.algebra.items import lower_items, merge_items
 from cbt.sketches import hll_bytes, kll_bytes
-from elf.batch.as_columns import layout_of
-from elf.batch.run import BatchOptions, BatchRun
-from elf.batch.table import Range, Table
+from elf.batch.query.native import layout_of
+from elf.batch.query.run import BatchOptions, BatchRun
+from elf.batch.table.table import Range, Table
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from agent.control.messages import Acknowledged, Ended
-from elf.batch.seam import PATIENCE_WINDOWS, find_seam
-from elf.batch.seamed_job import SeamedJob
+from elf.batch.backfill.handover import PATIENCE_WINDOWS, find_seam
+from elf.batch.backfill.job import SeamedJob
 from elf.client.attachment import Update
 from elf.client.result import Result
 from query import format_timestamp

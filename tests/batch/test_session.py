@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from elf.batch.session import masters_of, spark_errors, start_session
+from elf.batch.session.session import masters_of, spark_errors, start_session
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def test_no_java_says_what_was_found_instead(monkeypatch: pytest.MonkeyPatch, tm
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("elf.batch.java.find_spec", lambda _name: None)
-    from elf.batch.java import find_java
+    monkeypatch.setattr("elf.batch.session.java.find_spec", lambda _name: None)
+    from elf.batch.session.java import find_java
 
     with pytest.raises(ElfError, match=r"Java 17 or newer, and there is none: .*\(JAVA_HOME\) is Java 8; install one"):
         find_java()

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cbt.items import ItemPao, lift_items, lower_items, merge_items
+from cbt.algebra.items import ItemPao, lift_items, lower_items, merge_items
 from cbt.sketches import frequent_bytes, hll_bytes, kll_bytes
 from cbt.sketches.frequent import FrequentItems
 from cbt.sketches.hll import HllSketch

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from stores_made import START_MS, add_pieces, add_segment, json_lines, rows_of
 
-from agent.archive.log import create_store, read_state
-from agent.archive.row_key import RowKeyError, decode_key
-from elf.batch.stores import find_store, open_stores, put
-from elf.batch.table import Range, Table
+from agent.archive.format.log import create_store, read_state
+from agent.archive.format.row_key import RowKeyError, decode_key
+from elf.batch.table.stores import find_store, open_stores, put
+from elf.batch.table.table import Range, Table
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:

@@ -7,12 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cbt.booleans import BoolAnd, BoolOr
-from cbt.extremes import Extreme
-from cbt.moments import IntegerVariance, NumberVariance
-from cbt.occurrences import Occurrence
-from cbt.pao import CountRows, CountValues, Pao
-from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+from cbt.aggregates.extremes import BoolAnd, BoolOr, Extreme, Occurrence
+from cbt.aggregates.moments import IntegerVariance, NumberVariance
+from cbt.aggregates.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+from cbt.algebra.pao import CountRows, CountValues, Pao
 
 INTEGERS = (
     st.integers(-(2**63), 2**63 - 1) | st.integers(-1000, 1000) | st.sampled_from([2**63 - 1, -(2**63), 2**53 + 1])

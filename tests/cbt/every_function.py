@@ -14,7 +14,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from cbt import Aggregate, ColumnFunction, Key, Layout, UserFunctions, canonical_json, decode_frame, encode_frame
-from cbt.functions import FUNCTIONS
+from cbt.aggregates.functions import FUNCTIONS
 
 KEYS = [Key("k", "any"), Key("j", "string")]
 COLUMNS = {"any": "v", "number": "x", "integer": "n", "string": "s", "boolean": "b"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from cbt.pao import LESS, Pao
+from cbt.algebra.pao import LESS, Pao
 
 KINDS = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, type(None): pl.Null}
 State = pl.DataFrame

@@ -6,14 +6,14 @@ import polars as pl
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-import cbt.layout
+import cbt.layout.layout
 
 LIMITS = st.fixed_dictionaries(
     {"buffer_rows": st.integers(1, 12), "fanout": st.integers(2, 4), "leaf_rows": st.integers(2, 6)},
     optional={"memory_limit_bytes": st.integers(1, 20_000)},
 )
 PANES = st.integers(-2, 3)
-REAL_HASH = cbt.layout.key_hash
+REAL_HASH = cbt.layout.layout.key_hash
 
 
 def colliding_hash(keys: list[pl.Series], seed: int) -> pl.Series:
@@ -29,8 +29,8 @@ class MachineWithDisk(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = TemporaryDirectory()
-        cbt.layout.key_hash = self.hashing
+        cbt.layout.layout.key_hash = self.hashing
 
     def teardown(self) -> None:
         self.directory.cleanup()
-        cbt.layout.key_hash = REAL_HASH
+        cbt.layout.layout.key_hash = REAL_HASH

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pao_states import KINDS, State, combine, lift, lift_each, lower, same, subtract
 
-from cbt.algebra import check_algebra
-from cbt.pao import Pao
+from cbt.aggregates.laws import check_algebra
+from cbt.algebra.pao import Pao
 
 
 def lift_blocks(pao: Pao, rows: list[Event]) -> State:

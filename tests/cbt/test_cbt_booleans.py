@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same
 
-from cbt.booleans import BoolAnd, BoolOr
+from cbt.aggregates.extremes import BoolAnd, BoolOr
 
 VALUES = st.lists(st.none() | st.booleans(), min_size=1, max_size=10)
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from cbt import Aggregate, CompressedBufferTree, Key, Layout
-from cbt.collection import Collection
+from cbt.aggregates.collection import Collection
 
 KEYS = [Key("k", "string")]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbt import Aggregate, Key, Layout, canonical_json
-from cbt.distinct import DistinctCount
-from cbt.items import lift_items, lower_items, merge_items
+from cbt.aggregates.distinct import DistinctCount
+from cbt.algebra.items import lift_items, lower_items, merge_items
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([0, -0.0, 0.0, 2**53 + 1, 2.0**53, 2.0**63])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=2) | st.sampled_from(["1", "true", ""])

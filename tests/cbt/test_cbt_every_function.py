@@ -22,7 +22,7 @@ from every_function import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt.functions import FUNCTIONS
+from cbt.aggregates.functions import FUNCTIONS
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 5))
 

@@ -29,14 +29,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt import Aggregate, CompressedBufferTree, Key
-from cbt.hashing import splitmix64
-from cbt.items import ItemPao
+from cbt.algebra.hashing import splitmix64
+from cbt.algebra.items import ItemPao
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compacted_early() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cbt.trunk._COMPACT_ROWS", 8)
+        patched.setattr("cbt.tree.trunk._COMPACT_ROWS", 8)
         yield
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt import FrameError, decode_frame, encode_frame
-from cbt.arrow_stream import schema_message_end
+from cbt.codec.arrow_stream import schema_message_end
 
 SCHEMA = pl.Schema(
     {

@@ -19,7 +19,7 @@ from cbt import (
     UserFunctions,
     ValueFunction,
 )
-from cbt.functions import FUNCTIONS
+from cbt.aggregates.functions import FUNCTIONS
 from cbt.windows import SessionLayout, subtract_frames
 
 EVENTS = pl.DataFrame(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.histogram import Histogram
-from cbt.items import lift_items, lower_items, merge_items, subtract_items
+from cbt.aggregates.histogram import Histogram
+from cbt.algebra.items import lift_items, lower_items, merge_items, subtract_items
 
 
 def rows_of(pao: Histogram, values: list[float | None]) -> pl.DataFrame:

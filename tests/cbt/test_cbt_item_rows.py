@@ -11,9 +11,9 @@ from every_function import COUNT, EVENTS, EVERY, Event, aggregates_of, blocks, c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cbt.layout
+import cbt.layout.layout
 from cbt import Aggregate, Key, Layout
-from cbt.group_limit import GroupLimit, GroupLimitError, is_other
+from cbt.layout.group_limit import GroupLimit, GroupLimitError, is_other
 from cbt.windows import Consolidator, SessionLayout, WindowSize, subtract_frames
 
 SETS = ["count_distinct", "approx_count_distinct", "approx_percentile", "approx_top_k", "collect", "collect_set"]
@@ -110,14 +110,14 @@ def test_sessions_have_no_sets() -> None:
 @FEW
 @given(events=EVENTS, order=st.randoms())
 def test_groups_with_equal_hashes_are_told_apart(hashing: str, events: list[Event], order: Random) -> None:
-    real = cbt.layout.key_hash
+    real = cbt.layout.layout.key_hash
     share = 2**32 if hashing.endswith("half") else 1
 
     def collide(keys: list[pl.Series], seed: int) -> pl.Series:
         return (real(keys, seed) % share).alias("hash")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cbt.layout, "key_hash", collide)
+        patched.setattr(cbt.layout.layout, "key_hash", collide)
         together = merged(LAYOUT, [lift(LAYOUT, events[part::3]) for part in range(3)], order)
         assert together.equals(lift(LAYOUT, events))
         check_results(LAYOUT, together, events)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.distinct import DistinctCount
-from cbt.histogram import Histogram
-from cbt.items import ItemPao, lift_items, lower_items, merge_items, number_groups, subtract_items
-from cbt.kinds import kind_texts, split_kinds
-from cbt.scalars import canonical_json
+from cbt.aggregates.distinct import DistinctCount
+from cbt.aggregates.histogram import Histogram
+from cbt.algebra.items import ItemPao, lift_items, lower_items, merge_items, number_groups, subtract_items
+from cbt.algebra.kinds import kind_texts, split_kinds
+from cbt.algebra.scalars import canonical_json
 from cbt.sketches.frequent import FrequentItems
 from cbt.sketches.hll import HllSketch
 from cbt.sketches.kll import KllSketch

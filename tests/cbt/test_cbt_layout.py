@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cbt.layout
+import cbt.layout.layout
 from cbt import Aggregate, Key, Layout
 
 FUNCTIONS = [("count", None, "any"), ("count", "x", "any")]
@@ -86,7 +86,7 @@ def test_equal_hashes_are_told_apart_by_their_keys(monkeypatch: pytest.MonkeyPat
     def collide(keys: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
         return pl.Series("hash", [5] * len(keys[0]), dtype=pl.UInt64)
 
-    monkeypatch.setattr(cbt.layout, "key_hash", collide)
+    monkeypatch.setattr(cbt.layout.layout, "key_hash", collide)
     rows: list[Row] = [(0, key, s, 1, None) for key in ("b", None, "a", "b") for s in ("x", None, "x")]
     lifted = lift(rows)
     assert lifted.select("k", "s", "a0.n").rows() == [

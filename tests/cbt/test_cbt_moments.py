@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same
 
-from cbt.moments import IntegerVariance, NumberVariance, Variance
+from cbt.aggregates.moments import IntegerVariance, NumberVariance, Variance
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-1000, 1000)
 FINITE = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-100_000, 100_000).map(lambda n: n / 100)

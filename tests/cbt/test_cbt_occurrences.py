@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same
 
 from cbt import canonical_json
-from cbt.occurrences import Occurrence
+from cbt.aggregates.extremes import Occurrence
 
 NUMBERS = (
     st.integers(-(2**63), 2**63 - 1) | st.floats() | st.sampled_from([2.0**53, 2**53 + 1, 2.0**63, 0.0, -0.0, 1, 1.5])

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cbt import Aggregate, CompressedBufferTree, Key
-from cbt.partitions import partition_of
+from cbt.algebra.partitions import partition_of
 
 COUNTS = st.integers(1, 2**32)
 

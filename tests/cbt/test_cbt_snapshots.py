@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cbt.snapshots
+import cbt.tree.snapshots
 from cbt import Aggregate, CompressedBufferTree, Key, SnapshotError, encode_frame
 
 KEYS = [Key("k", "integer"), Key("s", "string")]
@@ -183,8 +183,8 @@ def test_a_frame_that_claims_too_much_is_refused_before_it_is_unpacked() -> None
 
 
 def test_large_content_is_cut_into_frames_and_a_row_that_fits_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cbt.snapshots, "_FRAME_BYTES", 2**10)
-    monkeypatch.setattr(cbt.snapshots, "_FRAME_BYTES_MAX", 2**13)
+    monkeypatch.setattr(cbt.tree.snapshots, "_FRAME_BYTES", 2**10)
+    monkeypatch.setattr(cbt.tree.snapshots, "_FRAME_BYTES_MAX", 2**13)
     tree = planted()
     tree.insert(pl.DataFrame({"pane": [0] * 500, "k": range(500), "s": ["x" * 50] * 500, "x": [1] * 500}))
     other = planted()

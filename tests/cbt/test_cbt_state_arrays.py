@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.state_arrays import ArrayColumn, Arrays, ExtremeColumn, SumColumn
+from cbt.layout.state_arrays import ArrayColumn, Arrays, ExtremeColumn, SumColumn
 
 WIDE = st.integers(-(2**126), 2**126) | st.integers(-300, 300) | st.sampled_from([2**56, -(2**56), 2**112, 2**63 - 1])
 NARROW = st.integers(-(2**40), 2**40) | st.integers(-130, 130) | st.just(2**55)

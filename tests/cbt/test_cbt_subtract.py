@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same, subtract
 
-from cbt.moments import IntegerVariance, NumberVariance
-from cbt.pao import LESS
-from cbt.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+from cbt.aggregates.moments import IntegerVariance, NumberVariance
+from cbt.aggregates.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+from cbt.algebra.pao import LESS
 
 NUMBERS_ALIKE = (NumberSum("a"), NumberAverage("a"), NumberVariance("a", sample=False, deviation=False))
 INTEGERS_ALIKE = (IntegerSum("a"), IntegerAverage("a"), IntegerVariance("a", sample=False, deviation=False))

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cbt import Aggregate, Layout
-from cbt.sums import nearest_double
+from cbt.aggregates.sums import nearest_double
 
 HI = st.integers(-(2**126), 2**126) | st.integers(-(2**64), 2**64) | st.integers(-3, 3)
 LO = st.integers(-(2**120), 2**120) | st.integers(-(2**40), 2**40) | st.sampled_from([2**95, 2**96, -(2**95)])

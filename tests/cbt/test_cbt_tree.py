@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from small_trees import LIMITS, PANES, MachineWithDisk, colliding_hash
 
-import cbt.layout
+import cbt.layout.layout
 from cbt import Aggregate, CompressedBufferTree, Key, SpillError, canonical_json
-from cbt.partitions import partition_of
+from cbt.algebra.partitions import partition_of
 
 KEYS = [Key("k", "any"), Key("s", "string")]
 AGGREGATES = [
@@ -241,7 +241,7 @@ def test_one_distinct_key_cannot_split_a_leaf(monkeypatch: pytest.MonkeyPatch) -
     def one_hash(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
         return pl.Series("hash", [2**64 - 1] * len(columns[0]), dtype=pl.UInt64)
 
-    monkeypatch.setattr(cbt.layout, "key_hash", one_hash)
+    monkeypatch.setattr(cbt.layout.layout, "key_hash", one_hash)
     tree = counting(buffer_rows=4, fanout=2, leaf_rows=2)
     tree.insert(keys(0, 50))
     tree.insert(keys(0, 50))
@@ -253,7 +253,7 @@ def test_a_leaf_with_few_hashes_is_split_between_them(monkeypatch: pytest.Monkey
     def few_hashes(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
         return ((columns[0] + 2) // 4).cast(pl.UInt64).alias("hash")
 
-    monkeypatch.setattr(cbt.layout, "key_hash", few_hashes)
+    monkeypatch.setattr(cbt.layout.layout, "key_hash", few_hashes)
     tree = counting(buffer_rows=1, fanout=2, leaf_rows=4)
     tree.insert(keys(0, 7))
     tree.check()

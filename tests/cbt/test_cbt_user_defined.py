@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pao_states import combine, lift, lift_each, lower, same, subtract
 
-from cbt.algebra import AlgebraError, check_algebra
-from cbt.pao import CountRows, Pao
-from cbt.user_defined import (
+from cbt.aggregates.laws import AlgebraError, check_algebra
+from cbt.aggregates.user_defined import (
     ColumnFunction,
     UserDefinedError,
     UserDefinedPao,
@@ -24,6 +23,7 @@ from cbt.user_defined import (
     ValueFunction,
     attempt,
 )
+from cbt.algebra.pao import CountRows, Pao
 
 
 class GeometricMean(ColumnFunction):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cbt.group_limit
-import cbt.layout
+import cbt.layout.group_limit
+import cbt.layout.layout
 from cbt import Aggregate, Key, Layout
-from cbt.group_limit import FoldedGroups, GroupLimit, GroupLimitError, is_other
+from cbt.layout.group_limit import FoldedGroups, GroupLimit, GroupLimitError, is_other
 from cbt.windows import Consolidator, WindowSize
 
 LAYOUT = Layout(
@@ -85,8 +85,8 @@ def test_equal_hashes_are_limited_by_their_keys_and_kept_apart_from_other(monkey
     def collide(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
         return pl.Series("hash", [2**64 - 1] * len(columns[0]), dtype=pl.UInt64)
 
-    monkeypatch.setattr(cbt.layout, "key_hash", collide)
-    monkeypatch.setattr(cbt.group_limit, "key_hash", collide)
+    monkeypatch.setattr(cbt.layout.layout, "key_hash", collide)
+    monkeypatch.setattr(cbt.layout.group_limit, "key_hash", collide)
     events: list[Event] = [(0, key, None, 1) for key in (3, 1, None, 2, 4)]
     limited = GroupLimit(2, "other").apply(LAYOUT, lift(events))
     assert groups_of(limited) == {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cbt.layout
+import cbt.layout.layout
 from cbt import Aggregate, Key
 from cbt.windows import OpenSessions, SessionLayout
 
@@ -162,7 +162,7 @@ def test_equal_hashes_are_told_apart_by_their_keys(monkeypatch: pytest.MonkeyPat
     def collide(columns: list[pl.Series], seed: int) -> pl.Series:  # noqa: ARG001
         return pl.Series("hash", [5] * len(columns[0]), dtype=pl.UInt64)
 
-    monkeypatch.setattr(cbt.layout, "key_hash", collide)
+    monkeypatch.setattr(cbt.layout.layout, "key_hash", collide)
     sessions = layout()
     events: list[Event] = [(time, user, None, 1) for time in (1, 2, 3) for user in ("b", None, "a")]
     growing = OpenSessions(sessions)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cbt.items import lift_items, lower_items, merge_items
+from cbt.algebra.items import lift_items, lower_items, merge_items
 from cbt.sketches import frequent_bytes
 from cbt.sketches.frequent import FrequentItems
 from cbt.sketches.wire import SketchError

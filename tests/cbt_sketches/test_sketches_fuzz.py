@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.items import ItemPao, lift_items, lower_items
+from cbt.algebra.items import ItemPao, lift_items, lower_items
 from cbt.sketches import frequent_bytes, hll_bytes, kll_bytes
 from cbt.sketches.frequent import FrequentItems
 from cbt.sketches.hll import HllSketch

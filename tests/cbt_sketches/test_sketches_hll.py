@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.items import lift_items, lower_items, merge_items
+from cbt.algebra.items import lift_items, lower_items, merge_items
 from cbt.sketches import hll_bytes
 from cbt.sketches.hll import HllSketch
 from cbt.sketches.wire import SketchError

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.items import lift_items, lower_items, merge_items
+from cbt.algebra.items import lift_items, lower_items, merge_items
 from cbt.sketches import kll_bytes
 from cbt.sketches.halving import capacities, room
 from cbt.sketches.kll import KllSketch

@@ -7,11 +7,11 @@ import io
 from rich.console import Console
 
 from elf.client import Result
-from elf.demo.job_board import JobBoard
-from elf.demo.job_checks import Seen, check
-from elf.demo.job_plays import PLAYS
-from elf.demo.load import LoadReport
-from elf.demo.truth import Event
+from elf.demo.jobs.job_board import JobBoard
+from elf.demo.jobs.job_checks import Seen, check
+from elf.demo.jobs.job_plays import PLAYS
+from elf.demo.load.load import LoadReport
+from elf.demo.story.truth import Event
 
 
 def shown(board: JobBoard, *, width: int = 80) -> list[str]:

@@ -14,11 +14,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.demo.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
-from elf.demo.interruption import orderly_end, run_orderly
-from elf.demo.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
-from elf.demo.pages import Site
-from elf.demo.shopper import FLASH_BEGIN, FLASH_END, Kind, Shopper
+from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END, Kind, Shopper
+from elf.demo.shop.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
+from elf.demo.shop.interruption import orderly_end, run_orderly
+from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
+from elf.demo.shop.pages import Site
 
 
 def test_the_catalogue_has_distinct_names_and_slugs() -> None:

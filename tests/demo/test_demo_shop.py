@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from elf.demo import DemoError, LoadReport, Server, Shop, run_load
-from elf.demo.catalogue import LOCATIONS, PRODUCTS, SPAMMERS, STORES, VISITORS
+from elf.demo.shop.catalogue import LOCATIONS, PRODUCTS, SPAMMERS, STORES, VISITORS
 
 COMBINED = re.compile(
     r"(?P<address>[0-9a-f.:]+) - (?P<user>\S+)"
@@ -178,7 +178,7 @@ def test_an_error_in_the_block_ends_the_servers_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_server_with_its_logs_complete(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "elf.demo.shop", "--name", "shop-0", "--directory", str(tmp_path)]
+    command = [sys.executable, "-m", "elf.demo.shop.shop", "--name", "shop-0", "--directory", str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())

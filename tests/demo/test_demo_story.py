@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from elf.demo.acts import BOTH_NEED_S, FIRST_WINDOW_S, GRACE_S, KILL_NEEDS_S, WINDOW_S, Act, Acts, Seen
-from elf.demo.board import ROWS, Board, ShownWindow, happening_line, window_line
-from elf.demo.load import LoadReport
-from elf.demo.tally import judge
+from elf.demo.load.load import LoadReport
+from elf.demo.story.acts import BOTH_NEED_S, FIRST_WINDOW_S, GRACE_S, KILL_NEEDS_S, WINDOW_S, Act, Acts, Seen
+from elf.demo.story.board import ROWS, Board, ShownWindow, happening_line, window_line
+from elf.demo.story.tally import judge
 
 STEP_S = 0.25
 ROW = {"product": "Star Courier Arena", "SUM(clicks_count)": 1234}

@@ -8,10 +8,10 @@ from typing import Any
 import pyte
 from rich.console import Console
 
-from elf.chart import ChartWriter
 from elf.client import Result
-from elf.in_place import InPlace
-from elf.output import TableWriter
+from elf.output.chart import ChartWriter
+from elf.output.output import TableWriter
+from elf.terminal.live_region import InPlace
 
 COLUMNS = ["product", "n"]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from elf.answering import answer
 from elf.errors import UsageError
-from elf.file_answers import FileAnswerer
 from elf.local import LocalOptions, Source
-from elf.view import Limits, View
+from elf.output.view import Limits, View
+from elf.statements.backend import answer
+from elf.statements.file_backend import FileAnswerer
 
 QUERY = (
     "SELECT LOWER(path) AS p, SUM(n) FROM logs WHERE n > 2 - 2 AND LOWER(path) LIKE '%b%' GROUP BY p HAVING p <> 'x'"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from elf_process import elf, local
 
-from agent.runtime.other_groups import OtherGroups
+from agent.runtime.function.result import OtherGroups
 
 BY_PATH = "SELECT path, COUNT(*) AS hits, SUM(size) AS bytes FROM logs GROUP BY path ORDER BY hits DESC"
 

@@ -15,11 +15,11 @@ from prompt_toolkit.document import Document
 
 import query
 from elf.errors import ElfError
-from elf.file_answers import FileAnswerer
-from elf.listing import Listing
 from elf.local import LocalOptions, Source
 from elf.shell.completion import ShellCompleter
 from elf.shell.knowledge import FRESH_S, Knowledge
+from elf.statements.file_backend import FileAnswerer
+from elf.terminal.listing import Listing
 
 
 @pytest.fixture

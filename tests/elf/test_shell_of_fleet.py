@@ -12,7 +12,7 @@ import pytest
 from shell_screen import CTRL_C, ENTER, TAB, ShellScreen, shell
 
 import elf
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = pytest.mark.live
 ASKED = "agent-2"

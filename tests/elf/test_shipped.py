@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elf.errors import UsageError
-from elf.shipped import FOLDER, JOBS
-from elf.submission import read_job
+from elf.signing.shipped import FOLDER, JOBS
+from elf.signing.submission import read_job
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import query
 from elf.errors import UsageError
-from elf.statements import Describe, Explain, Select, Show, is_ended, read_statement, statements, words
+from elf.statements.statements import Describe, Explain, Select, Show, is_ended, read_statement, statements, words
 
 TEXTS = st.text(st.sampled_from("ab1 \n;'\"`-(.@é"), max_size=60)
 

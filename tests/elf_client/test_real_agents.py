@@ -16,7 +16,7 @@ from asking_process import PATIENCE_S, Asking, ask, asking
 
 import elf
 from elf.client import AsyncClient, Job, JobEndedError
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = pytest.mark.live
 AGENTS = 3

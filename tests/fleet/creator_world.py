@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from overlay import Authority, Identity, Revocation, Revocations
-from overlay.transport.claims import creator_id, member_uri
-from overlay.transport.trust import Trust
+from overlay.transport.identity.claims import creator_id, member_uri
+from overlay.transport.identity.trust import Trust
 
 NOW = time.time()
 DAY_S = 86_400.0

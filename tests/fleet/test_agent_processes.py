@@ -17,7 +17,7 @@ from watching import submit
 
 import elf
 from elf.demo import DemoError
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles, free_port
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
 pytestmark = [
     pytest.mark.live,
@@ -128,7 +128,7 @@ def test_nothing_is_left_when_the_block_ends(tmp_path: Path) -> None:
 def test_agents_end_by_themselves_when_their_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "web.json").touch()
     script = (
-        "import sys; from pathlib import Path; from elf.demo.agents import *\n"
+        "import sys; from pathlib import Path; from elf.demo.agents.agents import *\n"
         f"streams = (StreamFiles('web', ({str(tmp_path / 'web.json')!r},)),)\n"
         f"with AgentFleet(Path({str(tmp_path)!r}), [AgentSpec('a', streams), AgentSpec('b', streams)]) as fleet:\n"
         "    print(*(f'{fleet.process(n).pid}:{fleet.process(n).port}' for n in fleet.names), flush=True)\n"

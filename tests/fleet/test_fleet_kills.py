@@ -17,7 +17,7 @@ from watching import Came, Watch, patience, submit
 
 import elf
 from agent.control.messages import JobStatus
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from overlay import app_id
 
 pytestmark = pytest.mark.live

@@ -19,7 +19,7 @@ import pytest
 
 from agent.programs.confinement import refusal
 from elf.client import SyncClient
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = [
     pytest.mark.live,

@@ -18,7 +18,7 @@ import pytest
 from nginx_server import PROGRAM, Client, Kind, Load, Nginx, Seen, kind, wait_until
 from watching import Watch, submit
 
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles, free_port
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(PROGRAM is None, reason="nginx is not installed")]
 ROTATIONS = 5

@@ -15,7 +15,7 @@ import pytest
 import elf
 from agent.control.messages import Ended
 from elf.client import Result
-from elf.demo.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 from elf.local import LocalOptions, LocalRun, Source
 
 pytestmark = pytest.mark.live

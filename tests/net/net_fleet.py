@@ -13,9 +13,9 @@ from network import Host, Network
 from watching import patience
 
 import elf
-from elf.demo.agent_process import AgentProcess
+from elf.demo.agents.agent_process import AgentProcess
 from overlay import Authority
-from overlay.pastry.leaf_set import LEAF_SET_SIZE
+from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
 
 PORT = 7000
 SEEDS = 3

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Authority, CreatorTrust, UntrustedCreatorError, format_id
-from overlay.transport.creators import CERTIFICATE_BYTES_MAX, VERIFIED_MAX
-from overlay.transport.trust import Trust
+from overlay.transport.identity.creators import CERTIFICATE_BYTES_MAX, VERIFIED_MAX
+from overlay.transport.identity.trust import Trust
 
 AUTHORITY = Authority.create("shop")
 NEW = Authority.create("shop")

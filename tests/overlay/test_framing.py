@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.transport.framing import (
+from overlay.transport.link.framing import (
     HEADER,
     HELLO_BYTES_MAX,
     PIECE_BYTES_MAX,

@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
-from overlay.ids import id_to_bytes
-from overlay.messages import (
+from overlay.outbox import CODEC
+from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.history import Entry
+from overlay.wire.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.wire.ids import id_to_bytes
+from overlay.wire.messages import (
     HOPS_MAX,
     Absent,
     Acknowledge,
@@ -48,11 +52,7 @@ from overlay.messages import (
     Supply,
     Suspect,
 )
-from overlay.outbox import CODEC
-from overlay.scribe.epoch import COUNTER_MAX, NEVER, Epoch
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.history import Entry
-from overlay.scribe.words import (
+from overlay.wire.tree_fields import (
     Place,
     Refusal,
     RootState,

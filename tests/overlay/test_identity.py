@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from overlay import Authority, CreatorFiles, Identity, IdentityError, read_public_key
-from overlay.transport.claims import read_claims
+from overlay.transport.identity.claims import read_claims
 
 AUTHORITY = Authority.create("shop")
 

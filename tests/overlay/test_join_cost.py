@@ -11,14 +11,14 @@ from overlay import (
     Node,
     Peer,
 )
-from overlay.messages import (
+from overlay.pastry.membership.join import JOIN_REQUESTS_BURST
+from overlay.pastry.membership.membership import JOINER_PROBES_MAX
+from overlay.wire.messages import (
     JoinReply,
     JoinRequest,
     LeafSetAnswer,
     LeafSetProbe,
 )
-from overlay.pastry.join import JOIN_REQUESTS_BURST
-from overlay.pastry.membership import JOINER_PROBES_MAX
 
 
 @pytest.mark.parametrize("size", [16, 64, 256])

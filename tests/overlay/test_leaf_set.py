@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, closest
-from overlay.ids import clockwise
-from overlay.pastry.leaf_set import LeafSet
+from overlay.pastry.tables.leaf_set import LeafSet
+from overlay.wire.ids import clockwise
 
 # Few distinct ids near both ends of the space, so that wrapping round and ties are common.
 ids = st.one_of(

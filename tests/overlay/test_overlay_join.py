@@ -15,7 +15,10 @@ from overlay import (
     ProtocolError,
     closest,
 )
-from overlay.messages import (
+from overlay.outbox import CODEC
+from overlay.pastry.forwarding.held import HELD_MESSAGES_MAX
+from overlay.pastry.membership.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
+from overlay.wire.messages import (
     Absent,
     Announcement,
     JoinReply,
@@ -29,9 +32,6 @@ from overlay.messages import (
     RowRequest,
     Suspect,
 )
-from overlay.outbox import CODEC
-from overlay.pastry.held import HELD_MESSAGES_MAX
-from overlay.pastry.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 
 PING = Ping(token=1, incarnation=0, edges=0)
 

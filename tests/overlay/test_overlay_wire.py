@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Codec, Id, Peer, WireError
-from overlay.messages import (
+from overlay.wire.epoch import Epoch
+from overlay.wire.messages import (
     GroupDigest,
     GroupRefused,
     LeafSetProbe,
     OverlayMessage,
     Route,
 )
-from overlay.scribe.epoch import Epoch
-from overlay.scribe.words import (
+from overlay.wire.traffic import TRAFFIC
+from overlay.wire.tree_fields import (
     Refusal,
     UpwardEdge,
 )
-from overlay.traffic import TRAFFIC
 
 ids = st.integers(0, 2**128 - 1).map(Id)
 peers = st.builds(Peer, ids, st.text("abc:.0123", min_size=1, max_size=20))
@@ -109,7 +109,7 @@ def test_short_and_long_frames_are_read_alike(source: bytes | st.DataObject) -> 
         data = bytes(whole)
     as_short = read(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("overlay.wire.SHORT_FRAME_BYTES_MAX", -1)
+        patch.setattr("overlay.wire.codec.SHORT_FRAME_BYTES_MAX", -1)
         assert read(data) == as_short
 
 

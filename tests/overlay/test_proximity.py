@@ -23,13 +23,13 @@ from overlay import (
     route_path,
     shared_prefix_length,
 )
-from overlay.messages import Announcement, Echo, EchoReply, JoinReply, OverlayMessage, Pong, RowAnswer, RowRequest
 from overlay.outbox import CODEC
-from overlay.pastry.candidates import CANDIDATES_MAX
-from overlay.pastry.proximity import Proximity
-from overlay.pastry.routing_table import CELL_PEERS_MAX
-from overlay.pastry.survey import BURST_ECHOES, ECHOES_OPEN_MAX, SURVEY_BURST_S
-from overlay.pastry.tables import Tables
+from overlay.pastry.membership.table_maintenance import BURST_ECHOES, ECHOES_OPEN_MAX, SURVEY_BURST_S
+from overlay.pastry.tables.candidates import CANDIDATES_MAX
+from overlay.pastry.tables.proximity import Proximity
+from overlay.pastry.tables.routing_table import CELL_PEERS_MAX
+from overlay.pastry.tables.tables import Tables
+from overlay.wire.messages import Announcement, Echo, EchoReply, JoinReply, OverlayMessage, Pong, RowAnswer, RowRequest
 
 times = st.floats(0.0, 10.0)
 

@@ -20,9 +20,9 @@ from overlay import (
     Simulator,
     closest,
 )
-from overlay.messages import Announcement, Response, Route
 from overlay.outbox import CODEC
-from overlay.pastry.requests import ANSWERS_MAX, REQUESTS_OPEN_MAX, Answers
+from overlay.pastry.forwarding.requests import ANSWERS_MAX, REQUESTS_OPEN_MAX, Answers
+from overlay.wire.messages import Announcement, Response, Route
 
 KEY = 8 << 124
 

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from overlay import Authority, Peer, Revocation, RevocationError, Revocations, fingerprint, read_list
+from overlay.transport.identity.revocation import LIST_BYTES_MAX
 from overlay.transport.refusals import ViolationError
-from overlay.transport.revocation import LIST_BYTES_MAX
 from overlay.transport.spreading import AGAIN_S, CODEC, MARK, TAKEN_MAX, Numbers, Revoked, Spreading
 
 AUTHORITY = Authority.create("shop")
@@ -83,7 +83,7 @@ def test_no_changed_bit_changes_what_a_list_says() -> None:
 
 
 def test_a_list_that_is_signed_and_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.transport.revocation.LIST_BYTES_MAX", 1000)
+    monkeypatch.setattr("overlay.transport.identity.revocation.LIST_BYTES_MAX", 1000)
     with pytest.raises(RevocationError, match=r"the list is too long: 1,\d\d\d bytes, over the limit of 1,000"):
         read_list(as_der(listed(7, *range(2**150, 2**150 + 35))), [der(AUTHORITY)])
 

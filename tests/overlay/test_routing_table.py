@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, closest, digit, distance, shared_prefix_length
-from overlay.pastry.leaf_set import LeafSet
-from overlay.pastry.neighbourhood import Neighbourhood
-from overlay.pastry.proximity import Proximity
-from overlay.pastry.routing import next_hop
-from overlay.pastry.routing_table import CELL_PEERS_MAX, RoutingTable
+from overlay.pastry.tables.leaf_set import LeafSet
+from overlay.pastry.tables.neighbourhood import Neighbourhood
+from overlay.pastry.tables.proximity import Proximity
+from overlay.pastry.tables.routing import next_hop
+from overlay.pastry.tables.routing_table import CELL_PEERS_MAX, RoutingTable
 
 OWNER = 0xA5A5 << 112
 

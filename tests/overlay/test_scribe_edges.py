@@ -17,7 +17,10 @@ from overlay import (
     ParentChanged,
     Peer,
 )
-from overlay.messages import (
+from overlay.outbox import CODEC
+from overlay.scribe.history import Entry, Frontier
+from overlay.wire.epoch import NEVER, Epoch
+from overlay.wire.messages import (
     Announcement,
     Disseminate,
     Echo,
@@ -31,10 +34,7 @@ from overlay.messages import (
     Pong,
     Replicate,
 )
-from overlay.outbox import CODEC
-from overlay.scribe.epoch import NEVER, Epoch
-from overlay.scribe.history import Entry, Frontier
-from overlay.scribe.words import (
+from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
     Place,
     Refusal,

@@ -7,7 +7,9 @@ from overlay import (
     Node,
     Peer,
 )
-from overlay.messages import (
+from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.group import path_checksum
+from overlay.wire.messages import (
     EdgeBuckets,
     GroupDigest,
     GroupJoin,
@@ -17,9 +19,7 @@ from overlay.messages import (
     Ping,
     Pong,
 )
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.group import path_checksum
-from overlay.scribe.words import (
+from overlay.wire.tree_fields import (
     UpwardEdge,
 )
 

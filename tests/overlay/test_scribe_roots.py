@@ -21,7 +21,9 @@ from test_scribe_edges import (
 )
 
 from overlay import EpochTaken, Id, MulticastReceived, Node, Peer
-from overlay.messages import (
+from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
+from overlay.wire.epoch import JUMP_MAX, NEVER, Epoch
+from overlay.wire.messages import (
     Announcement,
     Disseminate,
     GroupJoin,
@@ -33,9 +35,7 @@ from overlay.messages import (
     RootQuery,
     Supply,
 )
-from overlay.scribe.epoch import JUMP_MAX, NEVER, Epoch
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
-from overlay.scribe.words import (
+from overlay.wire.tree_fields import (
     RootState,
 )
 

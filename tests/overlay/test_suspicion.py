@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Id, Peer
-from overlay.messages import PingReport, PingRequest, RelayedPing, Route
 from overlay.outbox import CODEC, Outbox
-from overlay.pastry.heartbeat import REFUTATION_PAUSE_S, Heartbeat
-from overlay.pastry.in_flight import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, TRIES_MAX, InFlight
-from overlay.pastry.indirect import HELPERS, NACK_S, RELAYED_MAX, Helpers, Relay
-from overlay.pastry.lease import LEASE_S, PROMISE_S, RELAYED_PROMISE_S, Leases
-from overlay.pastry.suspicion import CONFIRMATIONS, SUSPICIONS_MAX, TELL_S, Suspicions, suspicion_s
-from overlay.pastry.tables import Tables
+from overlay.pastry.detection.heartbeat import REFUTATION_PAUSE_S, Heartbeat
+from overlay.pastry.detection.indirect import HELPERS, NACK_S, RELAYED_MAX, Helpers, Relay
+from overlay.pastry.detection.lease import LEASE_S, PROMISE_S, RELAYED_PROMISE_S, Leases
+from overlay.pastry.detection.suspicion import CONFIRMATIONS, SUSPICIONS_MAX, TELL_S, Suspicions, suspicion_s
+from overlay.pastry.forwarding.in_flight import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, TRIES_MAX, InFlight
+from overlay.pastry.tables.tables import Tables
+from overlay.wire.messages import PingReport, PingRequest, RelayedPing, Route
 
 OWNER, BELOW, ABOVE = Peer(500, "owner"), Peer(400, "below"), Peer(900, "above")
 

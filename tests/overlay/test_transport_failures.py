@@ -14,7 +14,7 @@ import trio
 from transport_fleet import LOCAL, Agent, Fleet, Recorder, bounded, until
 
 from overlay import Peer, Transport
-from overlay.transport.framing import HEADER, LENGTH, Kind
+from overlay.transport.link.framing import HEADER, LENGTH, Kind
 
 PROCESS = Path(__file__).with_name("transport_process.py")
 KIBIBYTE = 1 << 10

@@ -13,8 +13,8 @@ import zstandard
 from transport_fleet import Agent, Fleet, RawPeer, bounded, dial_tcp, until
 
 from overlay import Peer
-from overlay.transport.framing import CREDIT, HEADER, LENGTH, PAYLOAD_BYTES_MAX, URGENT_BYTES_MAX, Frame, Kind
-from overlay.transport.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
+from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PAYLOAD_BYTES_MAX, URGENT_BYTES_MAX, Frame, Kind
+from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
 
 KIBIBYTE = 1 << 10
 MEBIBYTE = 1 << 20
@@ -168,7 +168,7 @@ async def test_long_messages_wait_for_room_and_all_arrive(fleet: Fleet) -> None:
 
 @bounded
 async def test_who_takes_room_and_sends_nothing_gives_way(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.transport.assembly.GRACE_S", 0.05)
+    monkeypatch.setattr("overlay.transport.link.assembly.GRACE_S", 0.05)
     one, two = await fleet.start(1, all_assemblies_bytes=MEBIBYTE, sweep_s=0.02), await fleet.start(2)
     async with fleet.raw_peer(one, 3) as raw:
         await open_payload(raw, MEBIBYTE)

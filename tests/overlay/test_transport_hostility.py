@@ -16,7 +16,7 @@ import trio
 import zstandard
 from transport_fleet import Agent, Fleet, RawPeer, dial_tcp, receive_or_end, until
 
-from overlay.transport.framing import (
+from overlay.transport.link.framing import (
     CREDIT,
     HEADER,
     LENGTH,

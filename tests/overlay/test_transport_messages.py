@@ -10,7 +10,7 @@ import trio
 from transport_fleet import LOCAL, Fleet, Recorder, bounded, until
 
 from overlay import ConnectError, ListenError, Peer, Transport, UnknownHostError
-from overlay.transport.framing import PAYLOAD_BYTES_MAX
+from overlay.transport.link.framing import PAYLOAD_BYTES_MAX
 
 MEBIBYTE = 1 << 20
 

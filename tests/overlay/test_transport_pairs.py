@@ -8,7 +8,7 @@ import pytest
 import trio
 from transport_fleet import Agent, Fleet, bounded, until
 
-from overlay.transport.framing import Kind
+from overlay.transport.link.framing import Kind
 from overlay.transport.transport import LINKS_PER_PEER_MAX
 
 MEBIBYTE = 1 << 20

@@ -15,7 +15,7 @@ import trio
 from transport_fleet import Agent, Fleet, RawPeer, bounded, dial_tcp, receive_or_end, until
 
 from overlay import Authority, ConnectError, Credentials, Identity, Peer
-from overlay.transport.framing import (
+from overlay.transport.link.framing import (
     HEADER,
     HELLO_BYTES_MAX,
     PIECE_BYTES_MAX,
@@ -79,7 +79,7 @@ async def assert_lives(agent: Agent, fleet: Fleet) -> None:
 def loaded(fleet: Fleet, credentials: Credentials, monkeypatch: pytest.MonkeyPatch) -> Identity:
     """An identity no agent could load any more: its certificate ran out while the agent was running."""
     with monkeypatch.context() as patched:
-        patched.setattr("overlay.transport.identity._check_times", lambda *_: NOW)
+        patched.setattr("overlay.transport.identity.identity._check_times", lambda *_: NOW)
         return Identity.load(*fleet.write(credentials))
 
 

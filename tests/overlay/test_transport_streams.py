@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.transport.assembly import GRACE_S, SLOWEST_BYTES_S, Room
 from overlay.transport.backlog import Allowance, Queues
-from overlay.transport.compression import BombError, compressed, decompressed
-from overlay.transport.framing import (
+from overlay.transport.link.assembly import GRACE_S, SLOWEST_BYTES_S, Room
+from overlay.transport.link.compression import BombError, compressed, decompressed
+from overlay.transport.link.framing import (
     LENGTH,
     PAYLOAD_BYTES_MAX,
     PIECE_BYTES_MAX,
@@ -22,8 +22,8 @@ from overlay.transport.framing import (
     Kind,
     fleet_tag,
 )
-from overlay.transport.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES, Incoming
-from overlay.transport.outgoing import Outgoing
+from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES, Incoming
+from overlay.transport.link.outgoing import Outgoing
 from overlay.transport.refusals import ViolationError
 
 TAG = fleet_tag("shop")

@@ -25,7 +25,7 @@ from overlay import (
     UntrustedCreatorError,
     format_id,
 )
-from overlay.ids import Id
+from overlay.wire.ids import Id
 
 SOON = {"sweep_s": 0.01, "goodbye_s": 0.5}
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from living_overlay import LivingOverlay
 
 from overlay import Peer
-from overlay.messages import Ping
 from overlay.outbox import CODEC, Outbox
-from overlay.pastry.departed import GONE_MAX, GONE_S, TOMBSTONE_S, TOMBSTONES_MAX, Departed
-from overlay.pastry.health import SCORE_MAX, Health
-from overlay.pastry.heartbeat import Heartbeat
-from overlay.pastry.watch import ANSWER_MAX_S, ANSWER_S, PASSING_MAX, Watch
+from overlay.pastry.detection.health import SCORE_MAX, Health
+from overlay.pastry.detection.heartbeat import Heartbeat
+from overlay.pastry.detection.watch import ANSWER_MAX_S, ANSWER_S, PASSING_MAX, Watch
+from overlay.pastry.tables.departed import GONE_MAX, GONE_S, TOMBSTONE_S, TOMBSTONES_MAX, Departed
+from overlay.wire.messages import Ping
 
 OWNER, LOW, HIGH = Peer(500, "owner"), Peer(100, "low"), Peer(900, "high")
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, PlaneLatency, build_tables, closest, digit, route_path, shared_prefix_length
-from overlay.pastry.tables import Tables
+from overlay.pastry.tables.tables import Tables
 
 
 class WholeRing:

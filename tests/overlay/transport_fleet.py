@@ -19,9 +19,9 @@ import pytest
 import trio
 
 from overlay import Authority, CreatorFiles, Credentials, Identity, Peer, Transport, TransportLimits, read_public_key
-from overlay.ids import Id
-from overlay.transport.framing import CREDIT, Frame, FrameReader, FrameWriter, Kind, fleet_tag
-from overlay.transport.hello import HELLO_CODEC, Hello
+from overlay.transport.link.framing import CREDIT, Frame, FrameReader, FrameWriter, Kind, fleet_tag
+from overlay.transport.link.hello import HELLO_CODEC, Hello
+from overlay.wire.ids import Id
 
 TEST_DEADLINE_S = 30.0
 LOCAL = "127.0.0.1:0"

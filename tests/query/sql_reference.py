@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from query import ast
+from query.syntax import ast
 
 
 def compare(operator, left, right):

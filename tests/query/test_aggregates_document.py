@@ -10,7 +10,7 @@ import pytest
 from query_pipeline import run
 from test_semantics_document import check_row, rows_of
 
-from query.aggregates import AGGREGATES, COLLECTED_MAX, DISTINCT_MAX, REACH, WIDE_MAX
+from query.functions.aggregates import AGGREGATES, COLLECTED_MAX, DISTINCT_MAX, REACH, WIDE_MAX
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "elf-ql-aggregates.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from query_pipeline import OPEN, homogeneous_frames, run
 
 import cbt
-from cbt.functions import pao_of
-from cbt.items import ItemPao
+from cbt.aggregates.functions import pao_of
+from cbt.algebra.items import ItemPao
 from query import EventStage, Schema, aggregate_texts, analyze, analyze_with_rules, explain, parse, relative_error
-from query.aggregates import AGGREGATES, DISTINCT_MAX
-from query.types import TypeMismatchError
+from query.functions.aggregates import AGGREGATES, DISTINCT_MAX
+from query.model.types import TypeMismatchError
 
 FEW = settings(max_examples=max(1, settings.default.max_examples // 4))
 COLUMNS = {"ms": "number", "path": "string", "user": "any"}

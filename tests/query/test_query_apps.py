@@ -8,7 +8,8 @@ import msgpack
 import pytest
 from query_pipeline import run
 
-from query import Plan, PlanError, QueryError, Schema, analyze, apps, ast, explain, format_query, parse
+from query import Plan, PlanError, QueryError, Schema, analyze, apps, explain, format_query, parse
+from query.syntax import ast
 
 CATALOG = {
     "web": Schema({"status": "integer", "path": "string", "time": "timestamp"}, open=False),

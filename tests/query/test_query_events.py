@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sql_reference import evaluate
 
-from query import EventStage, Schema, analyze, analyze_with_rules, ast, parse
-from query.ast import Query, SelectItem
-from query.printer import format_expression
+from query import EventStage, Schema, analyze, analyze_with_rules, parse
+from query.syntax import ast
+from query.syntax.ast import Query, SelectItem
+from query.syntax.printer import format_expression
 
 CATALOG = {"web": Schema({"n": "integer"}, open=True)}
 

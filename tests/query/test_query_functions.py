@@ -17,16 +17,16 @@ from query import (
     Schema,
     analyze,
     analyze_with_rules,
-    ast,
     explain,
     format_query,
     parse,
 )
-from query.analysis import CASTS_TO
+from query.binder.analysis import CASTS_TO
 from query.functions import FUNCTIONS
 from query.functions.function import TEXT_BYTES_MAX, ConstantError
 from query.functions.regexes import check_regex
-from query.printer import format_expression
+from query.syntax import ast
+from query.syntax.printer import format_expression
 
 CATALOG = {
     "web": Schema({"status": "integer", "path": "string", "time": "timestamp", "n": "text"}, open=False),

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from query_pipeline import homogeneous_frames, run
 
-from query import JoinStage, Schema, TableError, analyze, joining, parse
+from query import JoinStage, Schema, TableError, analyze, parse
+from query.execution import join_stage as joining
 
 KINDS = {
     "BIGINT": st.one_of(st.none(), st.integers(0, 3)),

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query import QueryError, Schema, analyze, ast, ast_windows, format_query, parse
-from query.limits import INTEGER_MAX, INTEGER_MIN
+from query import QueryError, Schema, analyze, format_query, parse
+from query.model.limits import INTEGER_MAX, INTEGER_MIN
+from query.syntax import ast
+from query.syntax import ast as ast_windows
 
 FIGURE_4 = (
     "SELECT product,SUM(clicks_count) FROM * WHERE store == `video_games` GROUP BY product "

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.like import PatternError, check_pattern, matches
+from query.model.like import PatternError, check_pattern, matches
 
 
 def like(text, pattern):

@@ -12,18 +12,9 @@ from hypothesis import strategies as st
 from query_pipeline import OPEN, homogeneous_frames, run
 from sql_reference import evaluate, kind
 
-from query import (
-    EventStage,
-    ResultStage,
-    Schema,
-    analyze,
-    ast,
-    format_query,
-    format_timestamp,
-    output_names,
-    parse,
-)
-from query.timestamps import format_timestamps
+from query import EventStage, ResultStage, Schema, analyze, format_query, format_timestamp, output_names, parse
+from query.model.timestamps import format_timestamps
+from query.syntax import ast
 
 FIGURE_4 = (
     "SELECT product,SUM(clicks_count) FROM * WHERE store == `video_games` GROUP BY product "

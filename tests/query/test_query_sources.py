@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from query_pipeline import run
 
 from query import Plan, PlanError, QueryError, Schema, analyze, explain, format_query, parse, selects
-from query.limits import BRANCHES_OF_UNION_MAX, SUBQUERIES_MAX
+from query.model.limits import BRANCHES_OF_UNION_MAX, SUBQUERIES_MAX
 
 OPEN = {"web": Schema({}, open=True), "api": Schema({}, open=True)}
 TABLES = {"products": Schema({"id": "any", "title": "any"}, open=False)}

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from query_pipeline import run
 
-from query import ast, parse
+from query import parse
 from query.functions import FAMILIES, FUNCTIONS
-from query.printer import format_expression
+from query.syntax import ast
+from query.syntax.printer import format_expression
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "elf-ql.md"
 _CELLS = re.compile(r"(?<!\\)\|")

@@ -11,7 +11,7 @@ from query_pipeline import answered, homogeneous_frames
 from random_expressions import COLUMNS, CONDITIONS, NUMBERS, STRINGS, VALUES
 
 from query import Schema, analyze_with_rules, parse
-from query.rewrite import RULES
+from query.optimizer import RULES
 
 TYPED = {"web": Schema(dict(COLUMNS), open=False)}
 OPEN = {"web": Schema({}, open=True)}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from query import Schema, analyze_with_rules, parse
-from query.expression import Call
-from query.rewrite import RULES, Rewriting, Rule, rewrite
+from query.model.expression import Call
+from query.optimizer import RULES, Rewriting, Rule, rewrite
 
 FOLDER = Path(__file__).parent / "rewrites"
 CATALOG = {

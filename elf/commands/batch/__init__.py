@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from elf.lazy_group import LazyGroup
+from elf.options.lazy_group import LazyGroup
 
 VERBS: tuple[str, ...] = (
     "backfill",

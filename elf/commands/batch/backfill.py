@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elf.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
 from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
 from elf.errors import UsageError
-from elf.terminal import printable, tell
-from elf.view import Limits, View
+from elf.options.common import app_argument, asking, output_option, socket_option, timeout_option, windows_option
+from elf.output.view import Limits, View
+from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
-    from elf.batch.backfill import Backfill
+    from elf.batch.backfill.backfill import Backfill
 
 EXAMPLES = """\b
 Examples:
@@ -64,9 +64,9 @@ def backfill(
     if not follow and (windows is not None or timeout_s is not None):
         raise UsageError("--windows and --timeout are for --follow")
     since_ms, until_ms = moments(since, until)
-    from elf.batch.backfill import Backfill
-    from elf.batch.progress import spark_progress
-    from elf.batch.session import spark_session
+    from elf.batch.backfill.backfill import Backfill
+    from elf.batch.session.progress import spark_progress
+    from elf.batch.session.session import spark_session
 
     with spark_session(master) as spark:
         filling = Backfill(spark, archives, app, since_ms, until_ms)
@@ -85,7 +85,7 @@ def _print(filling: Backfill, output: str) -> None:
 
     from agent.control.messages import Window
     from elf.client.result import read_result
-    from elf.output import result_writer
+    from elf.output.output import result_writer
 
     columns = filling.columns
     writer = result_writer(output, columns)
@@ -100,8 +100,8 @@ def _print(filling: Backfill, output: str) -> None:
 
 
 def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
-    from elf.batch.seamed_job import SeamedJob
-    from elf.query_session import show_followed
+    from elf.batch.backfill.job import SeamedJob
+    from elf.statements.session import show_followed
 
     with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
         whole = SeamedJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))

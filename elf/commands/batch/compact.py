@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from elf.asking import output_option
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, master_option
 from elf.commands.batch.rewritten import show_rewritten
+from elf.options.common import output_option
 
 EXAMPLES = """\b
 Examples:
@@ -29,7 +29,7 @@ def compact(archives: tuple[str, ...], major: bool, master: str, output: str) ->
     Agents may archive meanwhile, and queries may run: each step is one commit, and files of segments that were removed
     stay for another hour. If it is killed, everything is as it was after the last commit.
     """
-    from elf.batch.compaction import compact as compact_table
+    from elf.batch.table.compaction import compact as compact_table
 
     with opened_table(archives, master) as table:
         done = compact_table(table, major=major)

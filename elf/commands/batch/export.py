@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 import msgspec
 
-from elf.asking import output_option
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import (
     archives_option,
@@ -17,7 +16,8 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import UsageError
-from elf.terminal import printable
+from elf.options.common import output_option
+from elf.terminal.terminal import printable
 
 EXAMPLES = """\b
 Examples:
@@ -57,8 +57,8 @@ def export(
     With --format lines, DIR/AGENT/STREAM/FILE.ID are the log files again, byte by byte. In CSV and JSON, keys are hex
     and bytes of lines that are no UTF-8 are replaced.
     """
-    from elf.batch.export import export as export_rows
-    from elf.batch.table import Range
+    from elf.batch.table.export import export as export_rows
+    from elf.batch.table.table import Range
 
     if columns and form == "lines":
         raise UsageError("--columns is for tables: choose one with --format")

@@ -7,11 +7,11 @@ import sys
 import click
 import msgspec
 
-from agent.archive.row_key import RowKeyError
-from elf.asking import output_option
+from agent.archive.format.row_key import RowKeyError
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, key_of, master_option, skip_torn_option
 from elf.errors import ElfError, UsageError
+from elf.options.common import output_option
 
 EXAMPLES = """\b
 Examples:
@@ -27,10 +27,10 @@ Examples:
 @output_option("table", "json")
 def get(key: str, archives: tuple[str, ...], skip_torn: bool, master: str, output: str) -> None:
     """Show the row whose key is KEY, in hex as elf batch scan shows keys. Exit code 1 where there is none."""
-    from elf.batch.shown import shown_rows
-    from elf.batch.table import Range
-    from elf.output import terminal
-    from elf.plain_table import plain_table
+    from elf.batch.table.formatting import shown_rows
+    from elf.batch.table.table import Range
+    from elf.output.output import terminal
+    from elf.terminal.listing import plain_table
 
     try:
         wanted = Range.of_key(key_of("KEY", key) or b"")

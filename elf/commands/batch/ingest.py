@@ -6,10 +6,10 @@ import click
 import msgspec
 
 from agent.parsing import KINDS
-from elf.asking import output_option
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
-from elf.terminal import printable
+from elf.options.common import output_option
+from elf.terminal.terminal import printable
 
 EXAMPLES = """\b
 Examples:
@@ -64,9 +64,9 @@ def ingest(
     once, at the end. A file is known by its path and its first KiB: what is there of it already is not loaded again.
     Lines that cannot be parsed are kept as they are, and counted.
     """
-    from elf.batch import ingest as loading
-    from elf.batch.progress import spark_progress
-    from elf.batch.session import spark_session
+    from elf.batch.session.progress import spark_progress
+    from elf.batch.session.session import spark_session
+    from elf.batch.table import ingest as loading
 
     load = loading.Load(archive, stream, files, agent, source_format, time_field)
     with spark_session(master) as spark, spark_progress(spark):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from elf.batch.progress import spark_progress
-from elf.batch.session import spark_session
-from elf.batch.table import Table
-from elf.terminal import printable, tell
+from elf.batch.session.progress import spark_progress
+from elf.batch.session.session import spark_session
+from elf.batch.table.table import Table
+from elf.terminal.terminal import printable, tell
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from elf.batch.session import LOCAL
-from elf.between import between
+from elf.batch.session.session import LOCAL
 from elf.errors import UsageError
+from elf.options.times import between
 
 archives_option = click.option(
     "--archive", "archives", metavar="URI", multiple=True, required=True,

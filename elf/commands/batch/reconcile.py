@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elf.asking import app_argument, output_option
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import (
     archives_option,
@@ -18,10 +17,11 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import ElfError, UsageError
-from elf.terminal import printable, tell
+from elf.options.common import app_argument, output_option
+from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
-    from elf.batch.verdicts import Judged
+    from elf.batch.reconcile.verdicts import Judged
 
 EXAMPLES = """\b
 Examples:
@@ -75,10 +75,10 @@ def reconcile(
     if (live is None) != (query_text is None):
         raise UsageError("--live FILE and --query TEXT go together: what was printed does not say how it was computed")
     since_ms, until_ms = moments(since, until)
-    from elf.batch.live_results import read_printed
-    from elf.batch.recomputation import SparkArchive
-    from elf.batch.reconcile_output import print_judged
-    from elf.batch.reconciliation import reconcile as reconciled
+    from elf.batch.reconcile.live_results import read_printed
+    from elf.batch.reconcile.recomputation import SparkArchive
+    from elf.batch.reconcile.reconciliation import reconcile as reconciled
+    from elf.batch.reconcile.text import print_judged
 
     with opened_table(archives, master, skip_torn=skip_torn) as table:
         archive = SparkArchive(table)
@@ -100,7 +100,7 @@ def reconcile(
 
 
 def _write_page(path: Path, app: str, queries: dict[int, str], judged: list[Judged]) -> None:
-    from elf.batch.reconcile_page import page
+    from elf.batch.reconcile.page import page
 
     try:
         path.write_text(page(app, sorted(queries.items()), judged), encoding="utf-8", errors="backslashreplace")

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from elf.batch.compaction import Compacted
+    from elf.batch.table.compaction import Compacted
 
 
 class Summary(msgspec.Struct, frozen=True):

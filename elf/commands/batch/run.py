@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from agent.control.messages import BeyondGroups
-from elf.asking import output_option
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import (
     archives_option,
@@ -20,10 +19,11 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import UsageError
-from elf.group_options import beyond_groups_option, max_groups_option
-from elf.statements import Explain, read_statement
-from elf.table_options import named_files, tables_option
-from elf.terminal import printable, tell
+from elf.options.common import output_option
+from elf.options.groups import beyond_groups_option, max_groups_option
+from elf.options.tables import named_files, tables_option
+from elf.statements.statements import Explain, read_statement
+from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
 Examples:
@@ -64,9 +64,9 @@ def run(
     where the rows are. Either way partial results are combined, and finished as a job's master does it.
     """
     import query
-    from elf.batch.explaining import explained_run
-    from elf.batch.run import BatchOptions, BatchRun
-    from elf.output import result_writer, write_all
+    from elf.batch.query.explain import explained_run
+    from elf.batch.query.run import BatchOptions, BatchRun
+    from elf.output.output import result_writer, write_all
 
     since_ms, until_ms = moments(since, until)
     statement = read_statement(query_text)

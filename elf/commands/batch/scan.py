@@ -10,8 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from agent.archive.segments import AGENT, LINE, TIME
-from elf.asking import output_option
+from agent.archive.format.segments import AGENT, LINE, TIME
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import (
     archives_option,
@@ -23,7 +22,8 @@ from elf.commands.batch.options import (
     streams_option,
     to_option,
 )
-from elf.terminal import printable_json
+from elf.options.common import output_option
+from elf.terminal.terminal import printable_json
 
 COLUMNS = (TIME, AGENT, LINE)
 _ROWS_PER_TABLE = 500
@@ -72,9 +72,9 @@ def scan(
     their statistics do not rule out. Columns: key, written, raw:time, raw:agent, raw:stream, raw:file, raw:offset,
     raw:format, raw:events, raw:line, and parsed:NAME for the fields of events.
     """
-    from elf.batch.scanning import explained, ordered
-    from elf.batch.shown import shown_rows
-    from elf.batch.table import Range
+    from elf.batch.table.formatting import shown_rows
+    from elf.batch.table.scanning import explained, ordered
+    from elf.batch.table.table import Range
 
     since_ms, until_ms = moments(since, until)
     wanted = Range(
@@ -100,8 +100,8 @@ def scan(
 
 def _print(names: list[str], rows: Iterable[dict[str, Any]]) -> None:
     """Rows as tables of so many each: a scan may be longer than memory."""
-    from elf.output import terminal
-    from elf.plain_table import plain_table
+    from elf.output.output import terminal
+    from elf.terminal.listing import plain_table
 
     console, rows = terminal(sys.stdout), iter(rows)
     while some := list(islice(rows, _ROWS_PER_TABLE)):

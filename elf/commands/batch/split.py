@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from elf.asking import output_option
 from elf.commands.batch.opened import opened_table
 from elf.commands.batch.options import archives_option, master_option
 from elf.commands.batch.rewritten import show_rewritten
+from elf.options.common import output_option
 
 EXAMPLES = """\b
 Examples:
@@ -25,7 +25,7 @@ def split(regions: int, archives: tuple[str, ...], master: str, output: str) -> 
 
     More regions are more tasks side by side for Spark, and less to read for a narrow range.
     """
-    from elf.batch.compaction import split as split_table
+    from elf.batch.table.compaction import split as split_table
 
     with opened_table(archives, master) as table:
         done = split_table(table, regions)

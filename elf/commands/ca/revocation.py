@@ -10,7 +10,7 @@ from cryptography.x509 import ReasonFlags
 
 from elf.commands.ca.options import directory_argument, errors_told, password_option, unlocked
 from elf.errors import ElfError
-from elf.terminal import printable
+from elf.terminal.terminal import printable
 from overlay import AGENT_ROLE, AuthorityDirectory
 
 EXAMPLES = """\b

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from elf.asking import output_option
 from elf.commands.ca.described import (
     AuthorityFolder,
     Certificate,
@@ -22,7 +21,8 @@ from elf.commands.ca.described import (
     described_file,
 )
 from elf.commands.ca.options import errors_told
-from elf.terminal import printable
+from elf.options.common import output_option
+from elf.terminal.terminal import printable
 from overlay import AuthorityDirectory
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _print(thing: Described) -> None:
         click.echo(f"{key + ':':12} {printable(value)}")
     tables = list(_tables(thing))
     if tables:
-        from elf.output import terminal
+        from elf.output.output import terminal
 
         console = terminal(sys.stdout)
         for table in tables:
@@ -93,7 +93,7 @@ def _lines(thing: Described) -> Iterator[tuple[str, str]]:
 
 
 def _tables(thing: Described) -> Iterator[Table]:
-    from elf.plain_table import plain_table
+    from elf.terminal.listing import plain_table
 
     if isinstance(thing, AuthorityFolder) and thing.issued:
         rows = [(one.name, one.role, one.node_id, one.serial, moment(one.expires), one.state) for one in thing.issued]

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from elf.commands.ca.options import DIRECTORY, FILE, errors_told, new_password
-from elf.creator import creator_directory
-from elf.terminal import printable
+from elf.signing.creator import creator_directory
+from elf.terminal.terminal import printable
 from overlay import CreatorFiles
 
 EXAMPLES = """\b

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from elf.asking import output_option
 from elf.commands.ca.described import described_directory
 from elf.commands.ca.options import errors_told
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
-from elf.terminal import tell
+from elf.options.common import output_option
+from elf.terminal.terminal import tell
 from overlay import CREATOR_ROLE, AuthorityDirectory
 
 EXAMPLES = """\b
@@ -66,8 +66,8 @@ def _creators(directory: AuthorityDirectory) -> list[TrustedCreator]:
 
 
 def _print(creators: Sequence[TrustedCreator]) -> None:
-    from elf.output import terminal
-    from elf.plain_table import plain_table
+    from elf.output.output import terminal
+    from elf.terminal.listing import plain_table
 
     rows = [(one.name, one.key, one.serial, moment(one.expires), one.state) for one in creators]
     terminal(sys.stdout).print(plain_table(["NAME", "KEY", "SERIAL", "VALID UNTIL", "STATE"], rows))

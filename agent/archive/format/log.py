@@ -1,0 +1,187 @@
+"""A store and its log: which segments there are.
+
+    STORE/store.json                             whose it is
+    STORE/log/<epoch ms>-<uuid>.json             entries, never changed
+    STORE/segments/<name>.parquet
+
+A store holds what its entries add less what they remove: a union of sets, so whoever commits needs no lock. A segment
+that no entry names does not exist. Entries may be *folded* into one that says the same and names those it replaces;
+only one at a time may do that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from agent.archive.format.positions import StreamPositions
+from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment, sync_directory
+
+VERSION = 1
+STORE_FILE = "store.json"
+LOG_DIRECTORY = "log"
+_ENTRY_NAME = re.compile(r"[0-9]{13}-[0-9a-f]{32}\.json")
+_READ_TRIES = 8
+
+
+class ArchiveError(Exception):
+    """A store cannot be used: one line that says which, why, and what to do."""
+
+
+class StoreInfo(msgspec.Struct, frozen=True):
+    """Whose a store is. Two with one agent and different ids are two agents under one name."""
+
+    version: int
+    agent: str
+    id: str
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One commit. `positions`: how far the rows of these streams go, by the agent that archives them."""
+
+    version: int
+    written_ms: int
+    add: list[Segment] = []
+    remove: list[str] = []
+    replaces: list[str] = []
+    positions: dict[str, StreamPositions] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a store holds. `removed`: names of segments that are gone, with the time of their removal."""
+
+    segments: dict[str, Segment] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, StreamPositions] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+
+def create_store(path: Path, agent: str) -> StoreInfo:
+    """Makes a store, or finds that it is there already, of this very agent."""
+    for directory in (path, path / LOG_DIRECTORY, path / SEGMENTS_DIRECTORY):
+        directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+    if not (path / STORE_FILE).exists():
+        info = StoreInfo(VERSION, agent, uuid.uuid4().hex)
+        write_durably(path / STORE_FILE, msgspec.json.encode(info))
+    info = read_info(path)
+    if info.agent != agent:
+        raise ArchiveError(f"{path}: is the archive of agent {info.agent}, not of {agent}: name another directory")
+    return info
+
+
+def read_info(path: Path) -> StoreInfo:
+    """Whose store it is. ArchiveError when it is none, or damaged; OSError when it cannot be read."""
+    try:
+        data = (path / STORE_FILE).read_bytes()
+    except FileNotFoundError:
+        raise ArchiveError(f"{path}: is no archive: it has no {STORE_FILE}") from None
+    return decode_info(data, str(path))
+
+
+def decode_info(data: bytes, store: str) -> StoreInfo:
+    """ArchiveError for what is none; `store` is the name it is told under."""
+    try:
+        info = msgspec.json.decode(data, type=StoreInfo)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArchiveError(f"{store}: {STORE_FILE} is damaged ({error}): restore it from another copy") from None
+    if info.version != VERSION:
+        raise ArchiveError(f"{store}: was written by another version of ELF (format {info.version}): use that one")
+    return info
+
+
+def read_state(path: Path) -> State:
+    """What the entries of a store say, while others may be writing and folding some."""
+    for tries_left in reversed(range(_READ_TRIES)):
+        try:
+            return _read_state(path / LOG_DIRECTORY)
+        except FileNotFoundError as error:  # folded in this moment, or there is no log at all
+            if not tries_left or not (path / LOG_DIRECTORY).is_dir():
+                raise ArchiveError(f"{path}: {error.filename} is missing: the archive is not whole") from None
+    raise AssertionError
+
+
+def _read_state(log: Path) -> State:
+    names = sorted(name for name in os.listdir(log) if is_entry_name(name))  # noqa: PTH208
+    return state_of({name: decode_entry((log / name).read_bytes(), str(log / name)) for name in names})
+
+
+def is_entry_name(name: str) -> bool:
+    """Whether a file of a log is an entry; others were not finished."""
+    return _ENTRY_NAME.fullmatch(name) is not None
+
+
+def decode_entry(data: bytes, name: str) -> Entry:
+    """ArchiveError for what is no entry; `name` is what it is told under."""
+    try:
+        entry = msgspec.json.decode(data, type=Entry)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ArchiveError(
+            f"{name}: is damaged ({error}): the segments it names are unknown; restore it from another copy,"
+            " or move it away to go on without them"
+        ) from None
+    if entry.version != VERSION:
+        raise ArchiveError(f"{name}: was written by another version of ELF (format {entry.version}): use that one")
+    return entry
+
+
+def state_of(entries: Mapping[str, Entry]) -> State:
+    """What entries, by name, say together."""
+    replaced = {name for entry in entries.values() for name in entry.replaces}
+    state = State(entries={name: entry for name, entry in entries.items() if name not in replaced})
+    for entry in state.entries.values():
+        state.segments.update({segment.name: segment for segment in entry.add})
+        for name in entry.remove:
+            state.removed[name] = min(state.removed.get(name, entry.written_ms), entry.written_ms)
+        for stream, positions in (entry.positions or {}).items():
+            known = state.positions.get(stream)
+            if known is None or known.sequence < positions.sequence:
+                state.positions[stream] = positions
+    for name in state.removed:
+        state.segments.pop(name, None)
+    return state
+
+
+def commit(
+    path: Path,
+    written_ms: int,
+    *,
+    add: Sequence[Segment] = (),
+    remove: Iterable[str] = (),
+    replaces: Iterable[str] = (),
+    positions: Mapping[str, StreamPositions] | None = None,
+) -> str:
+    """Writes an entry, durably; its name. Before, nothing of it has happened, and after it all of it."""
+    kept = None if positions is None else dict(positions)
+    entry = Entry(VERSION, written_ms, list(add), list(remove), list(replaces), kept)
+    name = entry_name(written_ms)
+    write_durably(path / LOG_DIRECTORY / name, msgspec.json.encode(entry))
+    return name
+
+
+def entry_name(written_ms: int) -> str:
+    """A name that no other entry has."""
+    return f"{written_ms:013d}-{uuid.uuid4().hex}.json"
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Writes a file that is there as a whole or not at all, and stays."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_directory(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise

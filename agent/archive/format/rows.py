@@ -1,0 +1,140 @@
+"""From blocks of one file to rows of the archive: a row for each record, whatever it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from agent.archive.format.combined_records import CombinedRecords
+from agent.archive.format.delimited_records import DelimitedRecords
+from agent.archive.format.fields import Field
+from agent.archive.format.json_records import JsonRecords
+from agent.archive.format.records import Mask, RecordReader, Records, eventless
+from agent.parsing import Format
+from agent.parsing.columns import same_times
+from agent.sources import Block
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrigin:
+    """The file that rows come from: `file_id` tells it from all others of its agent, whatever their names."""
+
+    stream: str
+    agent: str
+    path: str
+    file_id: int
+    format: Format
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Records that follow each other in a file, a row each.
+
+    `times`: of an event, its own, of several on one line the first one's; of other records that of the event before.
+    `events`: how many a record is: 0 where it is malformed, NULL where it was never meant to be one (blank lines,
+    headers). Fields are those of records that are one event. `first_ms` and `last_ms` span all times. `malformed`
+    counts as agents do: lines that are no event, events without a usable time, and `overlong` lines, of which
+    there are no rows.
+    """
+
+    file: FileOrigin
+    begin: int
+    end: int
+    times: pl.Series
+    offsets: pl.Series
+    events: pl.Series
+    lines: pl.Series
+    fields: dict[str, Field]
+    is_complete: bool
+    first_ms: int
+    last_ms: int
+    malformed: int
+    overlong: int
+    bytes: int
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class RowReader:
+    """Reads the blocks of one file, in order. Without state but that of the file: equal blocks become equal rows.
+
+    `before_ms` is the time of the last event before the first block, if one is known, and then of the last one read.
+    `fault`: why the last block could not be taken apart, if so; all of its lines are malformed then.
+    """
+
+    def __init__(self, file: FileOrigin, before_ms: int | None = None) -> None:
+        self.file = replace(file, format=replace(file.format, header=())) if file.format.kind == "json" else file
+        self.before_ms = before_ms
+        self.fault: str | None = None
+        self._records = _record_reader(file.format)
+
+    def read(self, block: Block, arrival_ms: int) -> Rows | None:
+        """The rows of a block; None if it has no line. `arrival_ms`: the time of events that carry none."""
+        if not block.data:
+            return None
+        try:
+            found, self.fault = self._records.read(block, arrival_ms), None
+        except (Exception, pl.exceptions.PanicException) as error:  # a row is due for each line, whatever is in it
+            found, self.fault = eventless(block), f"lines cannot be parsed: {error!r}"[:500]
+        rows = _rows(self.file, block, found, self.before_ms, arrival_ms)
+        self.before_ms = rows.times[-1]
+        return rows
+
+
+def _record_reader(form: Format) -> RecordReader:
+    if form.kind == "json":
+        return JsonRecords(form)
+    return CombinedRecords() if form.kind == "combined" else DelimitedRecords(form)
+
+
+def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None, arrival_ms: int) -> Rows:
+    count = len(found.spans)
+    is_usable = found.times.is_not_null().to_numpy()
+    totals = np.bincount(found.owners, minlength=count)
+    usable = np.bincount(found.owners[is_usable], minlength=count)
+    data, spans = block.data, found.spans
+    times = _row_times(found, is_usable, before_ms, arrival_ms)
+    lines = [data[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)]
+    every_time = pl.concat([times, found.times.drop_nulls()])
+    return Rows(
+        file=file,
+        begin=block.origin.offset,
+        end=block.origin.offset + len(data),
+        times=times,
+        offsets=pl.Series((spans.starts + block.origin.offset).astype(np.uint64)),
+        events=pl.Series(usable.astype(np.int32)).set(pl.Series(found.is_nothing), None),
+        lines=pl.Series(lines, dtype=pl.Binary),
+        fields=_row_fields(found, (totals == 1) & (usable == 1)),
+        is_complete=found.is_complete and bool((totals <= 1).all()),
+        first_ms=every_time.min(),  # type: ignore[arg-type]
+        last_ms=every_time.max(),  # type: ignore[arg-type]
+        malformed=int((~is_usable).sum()) + int(((totals == 0) & ~found.is_nothing).sum()) + block.overlong,
+        overlong=block.overlong,
+        bytes=len(data),
+    )
+
+
+def _row_times(found: Records, is_usable: Mask, before_ms: int | None, arrival_ms: int) -> pl.Series:
+    """Of records that are no event, the time of the event before; where there is none, of the first one after."""
+    firsts, at = np.unique(found.owners[is_usable], return_index=True)
+    if not len(firsts):
+        return same_times(arrival_ms if before_ms is None else before_ms, len(found.spans))
+    times = found.times.drop_nulls().to_numpy()[at]
+    nearest = np.searchsorted(firsts, np.arange(len(found.spans)), "right") - 1
+    own = times[np.maximum(nearest, 0)]
+    if before_ms is not None:
+        own = np.where(nearest < 0, before_ms, own)
+    return pl.Series(own)
+
+
+def _row_fields(found: Records, is_one: Mask) -> dict[str, Field]:
+    """The fields of the event that a record is, where it is one."""
+    if len(found.owners) == len(is_one) and is_one.all() and (np.diff(found.owners) > 0).all():
+        return found.fields
+    event = np.zeros(len(is_one), np.int64)
+    event[found.owners] = np.arange(len(found.owners))
+    rows = pl.Series(event).set(pl.Series(~is_one), None)
+    return {name: field.gather(rows) for name, field in found.fields.items()}

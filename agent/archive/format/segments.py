@@ -1,0 +1,194 @@
+"""Segments: sorted rows of one stream of one agent as a Parquet file, and what a log says of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from agent.archive.format.fields import DTYPES, Field, null_field, united
+from agent.archive.format.known_fields import COLUMNS_MAX
+from agent.archive.format.row_key import encode_keys
+from agent.archive.format.rows import Rows
+from agent.parsing import Format
+
+SEGMENTS_DIRECTORY = "segments"
+SUFFIX = ".parquet"
+ROW_GROUP_ROWS = 1 << 15
+KEY, WRITTEN, TIME, LINE, EVENTS, FORMAT, FILE, OFFSET, AGENT, STREAM = (
+    "key", "written", "raw:time", "raw:line", "raw:events", "raw:format", "raw:file", "raw:offset", "raw:agent",
+    "raw:stream",
+)  # fmt: skip
+PARSED = "parsed:"
+_COMPRESSION_LEVEL = 3
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file of rows, as the entry of a log has it. Keys are hex; times are inclusive, those of all events.
+
+    `origins`: [file id, first offset, end offset] of all that its rows were read from. `columns`: the kinds of its
+    parsed columns; that of an `object` is not stored, only its fields are. `is_complete`: whatever is in its events is
+    in these columns. `formats`: those of the files. `malformed` counts as agents do; `overlong` ones of those have no
+    row.
+    """
+
+    name: str
+    stream: str
+    agent: str
+    rows: int
+    bytes: int
+    first_key: str
+    last_key: str
+    from_ms: int
+    to_ms: int
+    events: int
+    malformed: int
+    origins: list[tuple[int, int, int]]
+    columns: dict[str, str]
+    is_complete: bool
+    formats: list[Format]
+    written_ms: int
+    overlong: int = 0
+
+    @property
+    def file(self) -> str:
+        """Its name in the store's folder."""
+        return f"{SEGMENTS_DIRECTORY}/{self.name}{SUFFIX}"
+
+
+def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, Segment]:
+    """The rows of one stream of one agent in the order of their keys, and the segment they make, but for its bytes.
+
+    There is at least one row.
+    """
+    stream, agent = lots[0].file.stream, lots[0].file.agent
+    assert all((rows.file.stream, rows.file.agent) == (stream, agent) for rows in lots), "a segment has one stream"
+    fields, is_complete = _fields(lots)
+    frame = _frame(lots, fields, written_ms)
+    keys = frame[KEY]
+    return frame, Segment(
+        name=uuid.uuid4().hex,
+        stream=stream,
+        agent=agent,
+        rows=frame.height,
+        bytes=0,
+        first_key=keys[0].hex(),
+        last_key=keys[-1].hex(),
+        from_ms=min(rows.first_ms for rows in lots),
+        to_ms=max(rows.last_ms for rows in lots),
+        events=int(frame[EVENTS].sum()),
+        malformed=sum(rows.malformed for rows in lots),
+        origins=united_origins((rows.file.file_id, rows.begin, rows.end) for rows in lots),
+        columns={name: field.kind for name, field in fields.items() if field.kind not in ("null", "unkept")},
+        is_complete=is_complete,
+        formats=list(dict.fromkeys(rows.file.format for rows in lots)),
+        written_ms=written_ms,
+        overlong=sum(rows.overlong for rows in lots),
+    )
+
+
+def _frame(lots: Sequence[Rows], fields: Mapping[str, Field], written_ms: int) -> pl.DataFrame:
+    times = pl.concat([rows.times for rows in lots])
+    offsets = pl.concat([rows.offsets for rows in lots])
+    file_ids = _constant(lots, "file_id", pl.UInt64())
+    stream, agent = lots[0].file.stream, lots[0].file.agent
+    columns = {
+        KEY: encode_keys(stream, agent, times, file_ids, offsets),
+        WRITTEN: pl.repeat(written_ms, len(times), dtype=pl.Int64, eager=True),
+        TIME: times,
+        AGENT: pl.repeat(agent, len(times), dtype=pl.String, eager=True),
+        STREAM: pl.repeat(stream, len(times), dtype=pl.String, eager=True),
+        FILE: _constant(lots, "path", pl.String()),
+        OFFSET: offsets.cast(pl.Int64),
+        FORMAT: _formats(lots),
+        EVENTS: pl.concat([rows.events for rows in lots]),
+        LINE: pl.concat([rows.lines for rows in lots]),
+    }
+    stored = {f"{PARSED}{name}": field.values for name, field in fields.items() if field.kind in DTYPES}
+    frame = pl.DataFrame(columns | stored)
+    if not frame[KEY].is_sorted():
+        frame = frame.sort(KEY)
+    return frame
+
+
+def write_segment(directory: Path, lots: Sequence[Rows], written_ms: int) -> Segment:
+    """Writes rows as a segment of the store in `directory`, durably. No reader sees it before an entry names it."""
+    data, segment = encode_segment(lots, written_ms)
+    path = directory / segment.file
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
+    return segment
+
+
+def encode_segment(lots: Sequence[Rows], written_ms: int) -> tuple[bytes, Segment]:
+    """The file of a segment, for any kind of store, and what an entry says of it."""
+    frame, segment = segment_frame(lots, written_ms)
+    file = io.BytesIO()
+    frame.write_parquet(
+        file, compression="zstd", compression_level=_COMPRESSION_LEVEL, statistics=True, row_group_size=ROW_GROUP_ROWS
+    )
+    return file.getvalue(), msgspec.structs.replace(segment, bytes=file.tell())
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _constant(lots: Sequence[Rows], name: str, dtype: pl.DataType) -> pl.Series:
+    return pl.concat([pl.repeat(getattr(rows.file, name), len(rows), dtype=dtype, eager=True) for rows in lots])
+
+
+def _formats(lots: Sequence[Rows]) -> pl.Series:
+    encoded = (msgspec.json.encode(rows.file.format).decode() for rows in lots)
+    return pl.concat(
+        [pl.repeat(text, len(rows), dtype=pl.String, eager=True) for text, rows in zip(encoded, lots, strict=True)]
+    )
+
+
+def _fields(lots: Sequence[Rows]) -> tuple[dict[str, Field], bool]:
+    """All fields of all rows, at most so many as columns, and whether they are all that the events hold."""
+    names = list(dict.fromkeys(name for rows in lots for name in rows.fields))
+    fields: dict[str, Field] = {}
+    spelled: set[str] = set()
+    is_complete, columns = all(rows.is_complete for rows in lots), 0
+    for name in names:
+        field = united([rows.fields.get(name) or null_field(len(rows)) for rows in lots])
+        is_column = field.kind in DTYPES
+        is_twin = name.lower() in spelled  # there are readers that do not tell them apart
+        if field.kind == "unkept" or is_twin or (is_column and columns == COLUMNS_MAX):
+            is_complete = False
+            continue
+        columns += is_column
+        spelled.add(name.lower())
+        fields[name] = field
+    return fields, is_complete
+
+
+def united_origins(origins: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Where rows were read from, in order, with what touches or overlaps put together."""
+    found: list[tuple[int, int, int]] = []
+    for file_id, begin, end in sorted(origins):
+        if found and found[-1][0] == file_id and begin <= found[-1][2]:
+            found[-1] = (file_id, found[-1][1], max(end, found[-1][2]))
+        else:
+            found.append((file_id, begin, end))
+    return found

@@ -1,0 +1,168 @@
+"""The archiver as a process of its own, beside the agent: started by it, and over when it is.
+
+It does what an agent does with its streams once more, with less haste, and shares neither its interpreter nor its
+memory. The agent holds the other end of its standard input: when that closes, the archiver writes what it holds and
+ends. It says how it is doing on its standard output, and logs to standard error.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import select
+import signal
+import stat
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from agent import log
+from agent.archive.format.log import ArchiveError
+from agent.archive.format.status import ArchiveStatus
+from agent.archive.format.streams import archived_streams
+from agent.archive.writer.archiver import Archiver
+from agent.configuration.config import ArchiveConfig, Config, ConfigError, load_config
+from agent.sources.file.finding import words_of
+
+NICE = 10
+POLL_S = 0.25
+REST_MAX_S = 1.0
+"""After some work it rests as long as it took, up to this: it takes half of a core at most."""
+STATUS_S = 1.0
+RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
+LAST_READING_S = 3.0
+"""Told to end, it reads what there still is for so long at most; the rest waits for its next start."""
+LOCK_FILE = "lock"
+EXIT_USAGE = 2
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    if len(arguments) != 1:
+        print("usage: python -m agent.archive agent.toml", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        config = load_config(Path(arguments[0]))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    if config.archive is None:
+        print(f"{config.path}: has no section [archive]", file=sys.stderr)
+        return EXIT_USAGE
+    log.start_logging(config.log_level)
+    os.nice(NICE)
+    Archiving(config, config.archive).run()
+    return 0
+
+
+class Archiving:
+    """Archives until it is told to end, and begins anew where the archive could not be used."""
+
+    def __init__(self, config: Config, archive: ArchiveConfig) -> None:
+        self._config, self._archive = config, archive
+        self._is_ending = False
+        self._next_status = 0.0
+        self._poll = select.poll()
+        if _is_tether(sys.stdin.fileno()):
+            self._poll.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._end)
+        pause_s, said = RETRY_MIN_S, ""
+        while not self._is_ending:
+            began = time.monotonic()
+            try:
+                self._archive_streams()
+            except (ArchiveError, OSError) as error:
+                fault = _words(error)
+            else:
+                continue
+            if fault != said:
+                log.warn("archive waits", fault=fault, directory=str(self._archive.directory))
+            said = fault
+            if time.monotonic() - began > RETRY_MAX_S:
+                pause_s = RETRY_MIN_S
+            self._tell(ArchiveStatus(str(self._archive.directory), 0, fault, []))
+            self._sleep(pause_s)
+            pause_s = min(RETRY_MAX_S, 2 * pause_s)
+
+    def _archive_streams(self) -> None:
+        with _Lock(self._archive.directory):
+            streams = archived_streams(self._config, self._archive)
+            archiver = Archiver(self._archive, self._config.name, streams, lambda: secrets.randbits(63))
+            log.info("archiving", directory=str(self._archive.directory), streams=sorted(streams))
+            try:
+                while not self._is_ending:
+                    began = time.monotonic()
+                    is_busy = archiver.step(began, _wall_ms())
+                    if time.monotonic() >= self._next_status:
+                        self._next_status = time.monotonic() + STATUS_S
+                        self._tell(archiver.status())
+                    self._sleep(min(time.monotonic() - began, REST_MAX_S) if is_busy else POLL_S)
+                deadline = time.monotonic() + LAST_READING_S
+                while archiver.step(time.monotonic(), _wall_ms()) and time.monotonic() < deadline:
+                    pass
+                archiver.end(time.monotonic(), _wall_ms())
+                self._tell(archiver.status())
+            finally:
+                archiver.close()
+
+    def _sleep(self, seconds: float) -> None:
+        """Until then, or until the agent is gone."""
+        deadline = time.monotonic() + seconds
+        while not self._is_ending:
+            left = deadline - time.monotonic()
+            for descriptor, _ in self._poll.poll(min(max(0.0, left), POLL_S) * 1000):
+                self._is_ending |= not os.read(descriptor, 4096)
+            if left <= 0:
+                return
+
+    def _tell(self, status: ArchiveStatus) -> None:
+        with suppress(OSError):  # nobody listens
+            sys.stdout.buffer.write(msgspec.json.encode(status) + b"\n")
+            sys.stdout.buffer.flush()
+
+    def _end(self, number: int, _frame: object) -> None:
+        log.info("archiver ends", signal=signal.Signals(number).name)
+        self._is_ending = True
+
+
+class _Lock:
+    """So that one archiver writes to a store. It goes with the process, however that ends."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._descriptor = os.open(self._directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise ArchiveError(f"{self._directory}: another archiver is writing to it") from None
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def _is_tether(descriptor: int) -> bool:
+    """Whether somebody holds its other end."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _words(error: ArchiveError | OSError) -> str:
+    if isinstance(error, ArchiveError):
+        return str(error)
+    return f"{error.filename}: {words_of(error)}" if error.filename else words_of(error)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,208 @@
+"""One stream on its way into the archive: its files are followed, and rows are held until they make a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from agent.archive.format.log import commit, read_state
+from agent.archive.format.positions import FilePosition, StreamPositions
+from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.segments import Segment, write_segment
+from agent.configuration.config import StreamConfig
+from agent.parsing import Format, sniff
+from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.pieces import Piece
+from agent.sources.file.tail import Tail
+
+_EARLIEST = float("-inf")
+MISSED_MAX = 64
+"""Files that are not found any more: so many are remembered, should they come back."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A file since it was last truncated."""
+
+    truncated: int
+    file_id: int
+    reached_ms: int | None
+    reader: RowReader | None = None
+    form: Format | None = None
+
+
+class StreamArchiver:
+    """Reads, holds and writes. All calls block on files and may raise OSError; then they can be made again.
+
+    `held_since` is the time of the oldest row that is held; `held_bytes` counts their lines. `faults` are drained.
+    `draw_id` draws the ids of files that were not known before.
+    """
+
+    def __init__(
+        self,
+        stream: StreamConfig,
+        store: Path,
+        agent: str,
+        positions: StreamPositions | None,
+        draw_id: Callable[[], int],
+    ) -> None:
+        self.name = stream.name
+        self.held_bytes = 0
+        self.held_since: float | None = None
+        self.dropped_rows = positions.dropped_rows if positions else 0
+        self.dropped_bytes = positions.dropped_bytes if positions else 0
+        self._store, self._agent, self._draw_id = store, agent, draw_id
+        self._sequence = positions.sequence if positions else 0
+        self._known = {_read_up_to(file).identity: file for file in (positions.files if positions else ())}
+        self._is_new, self._has_dropped = positions is None, False
+        self._tail: Tail[Format] = Tail(
+            stream.paths,
+            partial(sniff, kind=stream.format, time_field=stream.time_field),
+            read_from=stream.read_from if positions is None else "beginning",
+            known=map(_read_up_to, self._known.values()),
+        )
+        self._readings: dict[FollowedFile[Format], _Reading] = {}
+        self._committed = dict(self._known)
+        self._noted = {file.file_id for file in self._known.values()}
+        self._lots: list[Rows] = []
+        self._written: Segment | None = None  # of these rows; whether it was committed is not certain
+        self._faults: list[str] = []
+
+    def poll(self, now: float, wall_ms: int) -> bool:
+        """Reads a few MiB, if there are as many; whether there was anything."""
+        if self._written is not None:  # all that is held is in there
+            self.look(now)
+            return False
+        if self._tail.is_quiet(now):
+            return False
+        pieces = self._tail.poll(now)
+        for piece in pieces:
+            self._hold(piece, now, wall_ms)
+        return bool(pieces)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there are files, or losses, of which the archive does not know yet."""
+        return (
+            self._is_new
+            or self._has_dropped
+            or any(self._reading(file).file_id not in self._noted for file in self._tail.files)
+        )
+
+    def note(self, wall_ms: int) -> None:
+        """Commits where new files begin: from now on they are found again, whatever they are called by then."""
+        self._commit(wall_ms, None)
+
+    def look(self, now: float) -> None:
+        """Follows names without reading. What has been deleted is dropped: to hold it would fill the disk further."""
+        self._tail.look(now)
+        rows, size = self._tail.drop_deleted()
+        self.dropped_rows += rows
+        self.dropped_bytes += size
+        if size:
+            self._has_dropped = True
+            self._faults.append(f"{rows:,} lines ({size:,} bytes) were deleted before they could be archived")
+
+    def roll(self, wall_ms: int) -> Segment | None:
+        """Makes a segment of the rows that are held, and forgets them once it is committed; None if there are none."""
+        if not self._lots:
+            return None
+        if self._written is None:
+            self._written = write_segment(self._store, self._lots, wall_ms)
+            self._commit(wall_ms, self._written)
+        elif not self._is_committed(self._written):
+            self._commit(wall_ms, self._written)
+        written, self._written = self._written, None
+        self._lots, self.held_bytes, self.held_since = [], 0, None
+        for reading in self._readings.values():
+            reading.reader = None  # so that the columns of a segment are those of its own rows
+        return written
+
+    def faults(self) -> list[str]:
+        faults, self._faults = [*self._faults, *self._tail.faults()], []
+        return faults
+
+    @property
+    def lag_bytes(self) -> int:
+        return sum(max(0, file.size - self._archived_up_to(file)) for file in self._tail.files)
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def _hold(self, piece: Piece[Format], now: float, wall_ms: int) -> None:
+        assert isinstance(piece.file, FollowedFile)
+        reading = self._reading(piece.file)
+        if reading.reader is None or reading.form != piece.form:
+            origin = FileOrigin(self.name, self._agent, piece.file.path, reading.file_id, piece.form)
+            reading.reader, reading.form = RowReader(origin, reading.reached_ms), piece.form
+        rows = reading.reader.read(piece.block, wall_ms)
+        if reading.reader.fault is not None:
+            self._faults.append(f"{piece.file.path}: {reading.reader.fault}")
+        if rows is None:
+            return
+        reading.reached_ms = piece.file.reached_ms = reading.reader.before_ms
+        self._lots.append(rows)
+        self.held_bytes += rows.bytes
+        if self.held_since is None:
+            self.held_since = now
+
+    def _reading(self, file: FollowedFile[Format]) -> _Reading:
+        """What is known of a file. It counts as another one from its truncation on, since offsets begin anew."""
+        reading = self._readings.get(file)
+        if reading is not None and reading.truncated == file.truncated:
+            return reading
+        known = self._known.pop(file.identity, None) if reading is None else None
+        if known is not None and file.is_resumed and not file.truncated:
+            reading = _Reading(0, known.file_id, known.reached_ms)
+        else:
+            reading = _Reading(file.truncated, self._draw_id(), None)
+            if self._lots and file.truncated:
+                self.held_since = _EARLIEST  # what was read before cannot be read again
+        self._readings[file] = reading
+        return reading
+
+    def _is_committed(self, segment: Segment) -> bool:
+        state = read_state(self._store)
+        return segment.name in state.segments or segment.name in state.removed
+
+    def _commit(self, wall_ms: int, segment: Segment | None) -> None:
+        """With a segment, all that has been read counts as archived; without, no more than before."""
+        self._sequence += 1
+        followed = self._tail.files
+        files = [self._position(file) if segment else self._position_before(file) for file in followed]
+        missed = [self._known[one.identity] for one in self._tail.missed if one.identity in self._known]
+        positions = StreamPositions(self._sequence, files + missed[:MISSED_MAX], self.dropped_rows, self.dropped_bytes)
+        commit(self._store, wall_ms, add=[segment] if segment else [], positions={self.name: positions})
+        self._is_new = self._has_dropped = False
+        self._committed = {_read_up_to(file).identity: file for file in positions.files}
+        self._noted = {file.file_id for file in positions.files}
+        self._readings = {file: self._readings[file] for file in followed}
+
+    def _position(self, file: FollowedFile[Format]) -> FilePosition:
+        """Where its reading is now."""
+        read, reading = file.read_up_to, self._reading(file)
+        device, inode = read.identity
+        return FilePosition(
+            read.path, device, inode, read.fingerprint_bytes, read.fingerprint, read.offset, reading.file_id,
+            reading.reached_ms,
+        )  # fmt: skip
+
+    def _position_before(self, file: FollowedFile[Format]) -> FilePosition:
+        """Where it was when a segment was committed last, or else began."""
+        position = self._position(file)
+        known = self._committed.get(file.identity)
+        if known is not None and known.file_id == position.file_id:
+            return msgspec.structs.replace(known, path=position.path)
+        return msgspec.structs.replace(position, offset=file.began_at, reached_ms=None)
+
+    def _archived_up_to(self, file: FollowedFile[Format]) -> int:
+        return self._position_before(file).offset
+
+
+def _read_up_to(position: FilePosition) -> ReadUpTo:
+    identity = position.device, position.inode
+    return ReadUpTo(position.path, identity, position.fingerprint_bytes, position.fingerprint, position.offset)

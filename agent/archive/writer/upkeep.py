@@ -1,0 +1,113 @@
+"""What keeps a store small: old segments leave, files that nothing names are deleted, and the log is folded.
+
+Only who holds the store's lock does this, so there is never more than one at it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.archive.format.log import LOG_DIRECTORY, Entry, State, commit, is_entry_name, read_state
+from agent.archive.format.positions import StreamPositions
+from agent.archive.format.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
+
+REMOVED_KEPT_MS = 3_600_000
+"""So long after its removal the file of a segment stays for those who are reading it."""
+ORPHAN_KEPT_MS = 86_400_000
+"""A file that nothing names may be about to be committed; after so long it is a crash's."""
+REPLACED_KEPT_MS = 600_000
+FOLDED_AT = 64
+"""So many entries of about one size become one."""
+TOMBSTONES_MAX = 1024
+"""When entries name so many removed segments, all entries are folded."""
+_DAY_MS = 86_400_000
+
+
+def keep_up(store: Path, wall_ms: int, keep_days: float) -> State:
+    """Does all of it, and says what the store holds then."""
+    state = read_state(store)
+    limit_ms = wall_ms - int(keep_days * _DAY_MS)
+    if old := [segment.name for segment in state.segments.values() if segment.written_ms < limit_ms]:
+        commit(store, wall_ms, remove=old)
+        state = read_state(store)
+    _delete_segments(store, state, wall_ms)
+    _delete_entries(store / LOG_DIRECTORY, state, wall_ms)
+    return read_state(store) if _fold(store, state, wall_ms) else state
+
+
+def _delete_segments(store: Path, state: State, wall_ms: int) -> None:
+    directory = store / SEGMENTS_DIRECTORY
+    for entry in os.scandir(directory):
+        name = entry.name.removesuffix(SUFFIX)
+        if name in state.segments or not entry.is_file():
+            continue
+        removed_ms = state.removed.get(name)
+        is_over = _is_orphan(entry, wall_ms) if removed_ms is None else removed_ms <= wall_ms - REMOVED_KEPT_MS
+        if is_over:
+            (directory / entry.name).unlink(missing_ok=True)
+
+
+def _delete_entries(log: Path, state: State, wall_ms: int) -> None:
+    """Those that were folded a while ago, and what never became one."""
+    replaced = {
+        name
+        for entry in state.entries.values()
+        if entry.written_ms <= wall_ms - REPLACED_KEPT_MS
+        for name in entry.replaces
+    }
+    for entry in os.scandir(log):
+        if entry.name in replaced or (not is_entry_name(entry.name) and _is_orphan(entry, wall_ms)):
+            (log / entry.name).unlink(missing_ok=True)
+
+
+def _is_orphan(entry: os.DirEntry[str], wall_ms: int) -> bool:
+    try:
+        return entry.stat().st_mtime < (wall_ms - ORPHAN_KEPT_MS) / 1000
+    except FileNotFoundError:
+        return False
+
+
+def _fold(store: Path, state: State, wall_ms: int) -> bool:
+    """Makes one entry of many, if there are. Those that remove what may still be read, or is still there, wait."""
+    files = {name.removesuffix(SUFFIX) for name in os.listdir(store / SEGMENTS_DIRECTORY)}  # noqa: PTH208
+    settled = {name: entry for name, entry in state.entries.items() if files.isdisjoint(entry.remove)}
+    tombstones = sum(len(entry.remove) for entry in settled.values())
+    by_size: dict[int, list[str]] = defaultdict(list)
+    for name, entry in settled.items():
+        size = 0 if tombstones > TOMBSTONES_MAX else _size_class(len(entry.add))
+        by_size[size].append(name)
+    least = 2 if tombstones > TOMBSTONES_MAX else FOLDED_AT
+    many = [names for names in by_size.values() if len(names) >= least]
+    for names in many:
+        _fold_entries(store, {name: settled[name] for name in names}, wall_ms)
+    return bool(many)
+
+
+def _size_class(segments: int) -> int:
+    size = 0
+    while segments >= FOLDED_AT:
+        segments, size = segments // FOLDED_AT, size + 1
+    return size
+
+
+def _fold_entries(store: Path, entries: Mapping[str, Entry], wall_ms: int) -> None:
+    added: dict[str, Segment] = {segment.name: segment for entry in entries.values() for segment in entry.add}
+    removed = {name for entry in entries.values() for name in entry.remove}
+    positions: dict[str, StreamPositions] = {}
+    for entry in entries.values():
+        for stream, one in (entry.positions or {}).items():
+            if stream not in positions or positions[stream].sequence < one.sequence:
+                positions[stream] = one
+    there = set(os.listdir(store / LOG_DIRECTORY))  # noqa: PTH208
+    earlier = {name for entry in entries.values() for name in entry.replaces if name in there}
+    commit(
+        store,
+        wall_ms,
+        add=[segment for name, segment in added.items() if name not in removed],
+        remove=sorted(removed - added.keys()),
+        replaces=sorted({*entries, *earlier}),
+        positions=positions or None,
+    )

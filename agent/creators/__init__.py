@@ -1,1 +1,0 @@
-"""What creators of jobs sign."""

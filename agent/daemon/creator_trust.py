@@ -1,0 +1,30 @@
+"""Whose word counts for a job, as one agent of a fleet judges it."""
+
+from __future__ import annotations
+
+from agent.runtime.fleet.authorization import NotTheirsError
+from agent.runtime.model.bundle import Seal
+from agent.runtime.model.mandate import Mandate, signed_bytes
+from overlay import CreatorTrust, Id, UntrustedCreatorError, app_id
+
+
+class FleetCreators:
+    """Trusts those who have a certificate of the fleet's authority as creators; see `agent.runtime.fleet.authorization`."""
+
+    def __init__(self, trust: CreatorTrust, fleet: str) -> None:
+        self._trust = trust
+        self._fleet = fleet
+
+    def check(self, app: Id, name: str, seal: Seal, function: bytes, wall_ms: int) -> str:
+        """The creator's name. Raises NotTheirsError unless they are trusted, own the app, and signed this function."""
+        try:
+            mandate = Mandate(app, seal.counter, seal.predecessor, seal.expires_ms, function)
+            signed = signed_bytes(mandate, self._fleet)
+            claims = self._trust.check(seal.certificate, signed, seal.signature, wall_ms / 1000)
+        except (UntrustedCreatorError, ValueError) as error:
+            raise NotTheirsError(str(error)) from None
+        if app != app_id(name, claims.public_key):
+            raise NotTheirsError(f"{claims.name} has signed for another job than {name}")
+        if seal.expires_ms < wall_ms:
+            raise NotTheirsError(f"what {claims.name} has signed for {name} has expired: submit the job anew")
+        return claims.name

@@ -1,0 +1,205 @@
+"""The pump: carries everything between the transport, the agent's core and the clients, and keeps the timers.
+
+All calls are synchronous and end with the core at rest: events processed, messages handed to the transport, notices to
+whom they concern. A call that comes while another is at work (a transport may report a peer in the middle of `send`)
+waits for its end. The core is one piece: if it raises, nothing it holds can be trusted any more, and the agent ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import polars as pl
+import trio
+
+from agent import log
+from agent.programs.orders import Order
+from agent.runtime.requests.notices import Notice
+from overlay import Node, Peer
+
+Action = Callable[[float], object]
+BUSY_GRID_S, IDLE_GRID_S = 0.01, 0.25
+"""Timers are handled at multiples of this on the wall clock. So those which are close cost one wake-up, and idle
+agents ask each other how they are at the same moments: a few wake-ups a second for each of them, not a dozen."""
+STUCK_TIMER_S = 0.05
+"""A timer that is due again at once is still not asked for more often than this."""
+SUSPENDED_S = 3.0
+"""A wall clock that gains so much on the clock of timers tells of a machine that was suspended, or of a clock that was
+set: the node asks its neighbours what it has missed, which costs little should it be nothing."""
+
+
+class Core(Protocol):
+    """What is called of the agent's core; see `agent.Agent`."""
+
+    def process_events(self, now: float, wall_ms: int) -> bool: ...
+    def work(self, now: float, wall_ms: int) -> bool: ...
+    @property
+    def has_work(self) -> bool: ...
+    def notices(self) -> list[Notice]: ...
+    def orders(self) -> list[Order]: ...
+    def next_timer(self) -> float | None: ...
+    def handle_timer(self, now: float, wall_ms: int) -> None: ...
+
+
+class Pump:
+    """One agent's. `send` is the transport's, `order` that of programs; `notice` gets what the core tells clients,
+    `settled` follows each step.
+    While `is_idle`, timers may come late by `IDLE_GRID_S`.
+
+    It is the transport's `Receiver`.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        core: Core,
+        *,
+        wall_ms: Callable[[], int],
+        send: Callable[[Peer, bytes], None],
+        notice: Callable[[Notice], None],
+        order: Callable[[Order], None],
+        is_idle: Callable[[], bool] = lambda: False,
+        settled: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.node = node
+        self.core = core
+        self.failure: BaseException | None = None
+        self.failed = trio.Event()
+        self._wall_ms = wall_ms
+        self._send = send
+        self._notice = notice
+        self._order = order
+        self._is_idle = is_idle
+        self._settled = settled
+        self._waiting: deque[Action] = deque()
+        self._busy = False
+        self._timer = trio.CancelScope()
+        self._timer_at = math.inf
+        self._wall_lead_s = math.inf
+        self._work = trio.Event()
+        self._awaited: list[tuple[Callable[[], bool], trio.Event]] = []
+
+    # The transport's calls.
+
+    def received(self, peer: Peer, data: bytes) -> None:
+        self.do(partial(self.node.receive, peer, data))
+
+    def unreachable(self, peer: Peer, reason: str) -> None:
+        log.debug("peer unreachable", peer=peer.address, reason=reason)
+        self.do(partial(self.node.unreachable, peer))
+
+    def disconnected(self, peer: Peer) -> None:
+        self.do(partial(self.node.disconnected, peer))
+
+    def restarted(self, peer: Peer) -> None:
+        self.do(partial(self.node.restarted, peer))
+
+    # Everybody's.
+
+    def do(self, action: Action) -> None:
+        """Calls `action(now)`, which may change node and agent, and carries what comes of it. Never raises."""
+        self._waiting.append(action)
+        if self._busy or self.failure is not None:
+            return
+        self._busy = True
+        try:
+            self._notice_suspension()
+            while self._waiting:
+                self._waiting.popleft()(trio.current_time())
+                self._carry()
+            self._set_timer()
+            self._tell_waiting()
+            self._settled()
+        except (Exception, pl.exceptions.PanicException) as error:
+            self.fail(error)
+        finally:
+            self._busy = False
+
+    def _notice_suspension(self) -> None:
+        """The clock of timers stands still while the machine is suspended, the wall clock does not."""
+        now = trio.current_time()
+        lead_s = self._wall_ms() / 1000 - now
+        if lead_s > self._wall_lead_s + SUSPENDED_S:
+            self.node.stood_still(now)
+        self._wall_lead_s = lead_s
+
+    def settle(self) -> None:
+        """Carries what came of calls that somebody made on the agent directly."""
+        self.do(lambda _now: None)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for something about the core to become true."""
+        if not condition():
+            came = trio.Event()
+            entry = (condition, came)
+            self._awaited.append(entry)
+            try:
+                await came.wait()
+            finally:
+                self._awaited.remove(entry)
+
+    def _tell_waiting(self) -> None:
+        for condition, came in self._awaited:
+            if condition():
+                came.set()
+
+    def fail(self, error: BaseException, *, part: str = "core") -> None:
+        """The agent cannot go on: says so, and calls the core no more."""
+        if self.failure is None:
+            self.failure = error
+            self.failed.set()
+            log.failed("agent failed", error, part=part)
+
+    def _carry(self) -> None:
+        now, wall_ms = trio.current_time(), self._wall_ms()
+        self.core.process_events(now, wall_ms)
+        if self.core.has_work:
+            self._work.set()
+        for peer, data in self.node.messages_to_send():
+            self._send(peer, data)
+        for order in self.core.orders():
+            self._order(order)
+        for notice in self.core.notices():
+            self._notice(notice)
+
+    # Tasks.
+
+    async def run_timers(self) -> None:
+        """Calls the core when it asked to be called."""
+        self._set_timer()
+        while True:
+            with trio.CancelScope(deadline=self._timer_at) as self._timer:
+                await trio.sleep_forever()
+            self.do(self._handle_timers)
+            if self._timer_at <= trio.current_time():
+                await trio.sleep(STUCK_TIMER_S)
+
+    async def run_work(self) -> None:
+        """Goes on with long work of the core, a slice at a time, with the loop's other tasks in between."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            self.do(lambda now: self.core.work(now, self._wall_ms()))
+            await trio.lowlevel.checkpoint()
+
+    def _handle_timers(self, now: float) -> None:
+        timer = self.node.next_timer()
+        if timer is not None and timer <= now:
+            self.node.handle_timer(now)
+        timer = self.core.next_timer()
+        if timer is not None and timer <= now:
+            self.core.handle_timer(now, self._wall_ms())
+
+    def _set_timer(self) -> None:
+        timers = (self.node.next_timer(), self.core.next_timer())
+        due = min((timer for timer in timers if timer is not None), default=math.inf)
+        if due < math.inf:
+            grid_s = IDLE_GRID_S if self._is_idle() else BUSY_GRID_S
+            wall_s = self._wall_ms() / 1000 - trio.current_time()
+            due = math.ceil((due + wall_s) / grid_s) * grid_s - wall_s
+        if due != self._timer_at:
+            self._timer_at = self._timer.deadline = due

@@ -1,0 +1,55 @@
+"""How an agent leaves the fleet without a loss: masters hand over, workers hand in what they have and say farewell.
+
+The panes that a worker leaves in the middle hold what it had until then; it is expected up to them and no further. Of a
+bounded job it has read a part that means nothing: there it stays expected, and is missing.
+"""
+
+from __future__ import annotations
+
+from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.local_jobs import Parts
+from agent.runtime.master.failover import Succession
+from agent.runtime.master.job_masters import Offices
+from agent.runtime.messages.jobs import Farewell
+from agent.runtime.messages.sender import Post
+
+
+class Departure:
+    """Of one agent; `begin` once, then `step` until it `is_complete`."""
+
+    def __init__(self, parts: Parts, offices: Offices, succession: Succession, post: Post) -> None:
+        self.has_begun = False
+        self._parts = parts
+        self._offices = offices
+        self._succession = succession
+        self._post = post
+
+    def begin(self, now: float) -> None:
+        """From now on nothing new is taken on."""
+        self.has_begun = True
+        self._parts.takes_work = self._succession.takes_over = False
+        self._offices.resign(now)
+        self.step(now)
+
+    def step(self, now: float) -> None:
+        """Goes on as far as possible: sealing takes time, and so do new masters."""
+        if not self.has_begun:
+            return
+        for part in self._parts:
+            if part.intake is not None:
+                part.intake.finish_early()
+            if part.master is None and part.hand_in():
+                self._say_farewell(part, now)
+                self._parts.send_up(part, now)
+
+    def _say_farewell(self, part: JobPart, now: float) -> None:
+        last_pane = part.intake.last_pane if part.intake else None
+        if last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
+            self._post.send(part.master_peer, Farewell(part.app_id, part.epoch, part.number, last_pane), now)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the node can leave the overlay without a loss."""
+        if not self.has_begun or not self._offices.is_vacant:
+            return False
+        return all(part.has_handed_in for part in self._parts if part.master is None)

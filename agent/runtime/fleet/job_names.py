@@ -1,0 +1,66 @@
+"""Jobs by their names, as people, queries and programs write them: NAME, or NAME@CREATOR where two use one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import query
+from agent.runtime.messages.jobs import Announce
+from overlay import Id, app_id
+
+ITSELF = "a job cannot read its own results: app('{name}') is the name of this one"
+
+
+def app_named(name: str, announced: Iterable[Announce]) -> Id | None:
+    """The job of that name whose master has been heard; of several the oldest, so that none can be displaced."""
+    found = [announce for announce in announced if name in spellings(announce)]
+    return min(found, key=lambda one: (one.epoch.born_ms, one.app_id)).app_id if found else None
+
+
+def unreadable(plan: query.Plan, own_name: str | None, announced: Iterable[Announce]) -> str | None:
+    """Why a job of this name cannot read what its plan wants of others, in a line for people; None if it can."""
+    announced = list(announced)
+    for name in plan.apps:
+        if name == own_name:
+            return ITSELF.format(name=name)
+        if app_named(name, announced) is None:
+            return no_job(name)
+    return None
+
+
+def stage_app(job: str, stage: str) -> str:
+    """The name under which a stage of a job runs.
+
+    >>> stage_app("counts", "likes")
+    'counts.likes'
+    """
+    return f"{job}.{stage}"
+
+
+class AmbiguousNameError(Exception):
+    """More than one job has this name: one line that lists them."""
+
+
+def app_of(name: str, announced: Iterable[Announce], past: Iterable[Announce] = ()) -> Id:
+    """The app of that name among those that are announced, else among those that were.
+
+    Else it is nobody's app of that name, which may be unheard of. Raises AmbiguousNameError.
+    """
+    found = {one.app_id: one for one in announced if name in spellings(one)}
+    exact = [one.app_id for one in found.values() if one.name == name]
+    if len(exact) > 1:
+        spelled = " or ".join(sorted(f"{one.name}@{one.creator}" for one in found.values() if one.creator))
+        raise AmbiguousNameError(f"more than one job is named {name}: say {spelled}")
+    if not found:
+        return app_of(name, past) if past else app_id(name, b"")
+    return next(iter(exact or found))
+
+
+def no_job(name: str) -> str:
+    """What people are told who name a job that is not there."""
+    return f"there is no job {name} in this fleet: elf jobs lists those there are"
+
+
+def spellings(announce: Announce) -> tuple[str, str]:
+    """What a job can be called."""
+    return announce.name, f"{announce.name}@{announce.creator}"

@@ -1,0 +1,364 @@
+"""What one version of a job computes, put together from the plan's stages and the CBT.
+
+Two kinds share one shape: with aggregates a job keeps PAOs in a compressed buffer tree; without, it keeps the first
+rows of each pane. Everything above (worker, combiner, master) sees only this shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import polars as pl
+
+import cbt
+import query
+from agent.parsing import SourceColumn, parsed_rows
+from agent.runtime.function.join import Lookup
+from agent.runtime.function.result import Finished, OtherGroups
+from agent.runtime.function.spill import SpillRoom
+from agent.runtime.model.bundle import Bundle
+from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
+from cbt.algebra import partitions
+from cbt.layout.group_limit import GroupLimit, is_other
+
+STRAGGLER_S = 60.0
+"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
+DRIVEN_STRAGGLER_S = 10.0
+"""The same where the job's code cuts the panes."""
+PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
+Range = tuple[int | None, int | None, int | None]
+"""The length of its panes, and the times from and until which it takes events, all in ms."""
+
+
+class JobFunction:
+    """A plan made runnable.
+
+    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `lookup`: the
+    rows that events are joined with, if they are. `code` is the digest of the code that goes with it, None for none.
+    One that `drives` cuts its panes itself, wherever it wants.
+    """
+
+    def __init__(
+        self,
+        plan: query.Plan,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        *,
+        code: bytes | None = None,
+        drives: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.code = code
+        self.drives = drives
+        self.pane_ms = 1 if drives else plan.pane_ms
+        """Milliseconds that panes are multiples of; None: there is only one."""
+        self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
+        self.lookup = None if plan.join is None else Lookup(plan, plan.join)
+        self.range: Range = (plan.pane_ms, since_ms, until_ms)
+        self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
+        """Whether each of its windows is one pane."""
+        self._events = query.EventStage(plan)
+        self._branches = query.BranchesStage(plan) if plan.branches else None
+        self._outer = None if plan.outer is None else JobFunction(plan.outer)
+        self._stages: dict[int | None, tuple[query.ResultStage, query.OtherStage]] = {}
+        # Also where too many groups are an error: agents stay small until the master has said so.
+        self._limit = GroupLimit(plan.max_groups, "other")
+        self._empty_store = self.new_store()
+        self._pane = cbt.pane_of(pl.col("@time"), plan.pane_ms)
+
+    @classmethod
+    def from_wire(
+        cls, plan: Mapping[str, Any], since_ms: int | None, until_ms: int | None, bundle: Bundle | None = None
+    ) -> JobFunction:
+        """Raises `query.PlanError` where the plan is not one."""
+        read = query.Plan.from_wire(plan)
+        if bundle is None:
+            return cls(read, since_ms, until_ms)
+        contents = bundle.contents
+        if contents.source and read.branches:
+            raise query.PlanError("a job with code of its own has no UNION ALL: its code may unite what it reads")
+        if contents.drives and read.window_ms is not None:
+            raise query.PlanError("a job that drives itself has no WINDOWING: it cuts its batches by cbt.flush")
+        if contents.drives and read.apps:
+            raise query.PlanError("a job that drives itself reads streams, not other jobs: ask them by route or ask")
+        code = contents.digest() if contents.source else None
+        return cls(read, since_ms, until_ms, code=code, drives=contents.drives)
+
+    @property
+    def aggregates(self) -> bool:
+        return self.plan.kind == "aggregate"
+
+    @cached_property
+    def operator(self) -> bytes:
+        """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
+        plan = self.plan.to_wire()
+        plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
+        of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
+        of_windows = ("windows",) if self.sessions is None else ()
+        for shown in ("version", "beyond_groups", "trees", "outer", *of_windows, *of_groups):
+            plan.pop(shown, None)
+        return msgspec.msgpack.encode((plan, self.range))
+
+    def kept_after(self, frontier: int) -> int:
+        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
+            return frontier
+        ended = closed_ms(frontier, windowing.pane_ms) + 1
+        if (session := windowing.session) is not None:
+            return min(frontier, ended - session.max_ms - session.gap_ms - 1)
+        starts = ((ended - one.size_ms) // one.slide_ms * one.slide_ms + one.slide_ms for one in windowing.sizes)
+        return min(frontier, *(start - 1 for start in starts))
+
+    def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
+        """What shows windows of a size."""
+        if size_ms not in self._stages:
+            plan = self.plan if size_ms is None else replace(self.plan, windowing=query.tumbling(size_ms))
+            self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
+        return self._stages[size_ms]
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The aggregates as people write them, by their names in the plan."""
+        return query.aggregate_texts(self.plan)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether what it counts depends on nothing but the events of its feeds."""
+        return self.code is None and not self.plan.reads_rows
+
+    @property
+    def _layout(self) -> cbt.Layout | None:
+        """That of its groups, if it groups by anything."""
+        store = self._empty_store
+        return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
+
+    @cached_property
+    def _is_other(self) -> pl.Expr:
+        layout = self._layout
+        return pl.lit(False) if layout is None else is_other(layout)
+
+    @property
+    def state_schema(self) -> pl.Schema:
+        store = self._empty_store
+        return store.layout.schema if isinstance(store, cbt.CompressedBufferTree) else store.schema
+
+    @cached_property
+    def sessions(self) -> cbt.SessionLayout | None:
+        """The layout of its sessions, if it has any."""
+        windowing = self.plan.windowing
+        if windowing is None or windowing.session is None:
+            return None
+        session = windowing.session
+        return cbt.SessionLayout(
+            [cbt.Key(*key) for key in self._events.keys()],  # noqa: SIM118 - not a dict
+            [cbt.Aggregate(*aggregate) for aggregate in self._events.aggregates()],
+            gap_ms=session.gap_ms,
+            max_ms=session.max_ms,
+            pane_ms=windowing.pane_ms,
+        )
+
+    def session_rows(self, sessions: pl.DataFrame) -> query.Rows:
+        """The finished rows of sessions that come together, in order."""
+        assert self.sessions is not None
+        results, _ = self._stage(None)
+        return results.windows(self.sessions.lower(sessions).with_columns(pane=pl.lit(0, dtype=pl.Int64)), [0])[0]
+
+    @property
+    def refuses_others(self) -> bool:
+        """Whether more groups than it keeps are an error: of all others together there is no session."""
+        return self.plan.beyond_groups == "error" or self.sessions is not None
+
+    def new_store(self, room: SpillRoom | None = None) -> PaneStore:
+        """An empty store for the job's open panes, which goes to disk where there is no room for groups in memory.
+
+        Without a room it stays in memory. Raises `cbt.SpillError` where nothing may be written.
+        """
+        keys = [cbt.Key(*key) for key in self._events.keys()]  # noqa: SIM118 - not a dict
+        if self.aggregates:
+            aggregates = [cbt.Aggregate(*a) for a in self._events.aggregates()]
+            aggregates += [] if self.sessions is None else cbt.SESSION_TIMES
+            if room is None:
+                return cbt.CompressedBufferTree(keys, aggregates)
+            return cbt.CompressedBufferTree(
+                keys, aggregates, memory_limit_bytes=room.memory_bytes, spill_directory=room.directory
+            )
+        order = [cbt.Order(*order) for order in self._events.order()]
+        assert self.plan.limit is not None
+        return cbt.RowBuffer(keys, order, self.plan.limit)
+
+    def in_range(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Only events from `since` on and before `until`, with their pane."""
+        conditions = []
+        _, since_ms, until_ms = self.range
+        if since_ms is not None:
+            conditions.append(pl.col("@time") >= since_ms)
+        if until_ms is not None:
+            conditions.append(pl.col("@time") < until_ms)
+        return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
+
+    def columns_of(self, stream: str) -> list[SourceColumn]:
+        """What has to be read of the events of a stream, or of the app it reads."""
+        columns = self.plan.columns if self._branches is None else self._branches.columns(stream)
+        return [SourceColumn(column.name, column.path, column.type) for column in columns]
+
+    def read(self, stream: str, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """Events of a stream, with these columns, as what the plan takes for events."""
+        return (events,) if self._branches is None else self._branches.apply(stream, events)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has all that it needs beside events."""
+        return self.lookup is None or self.lookup.is_settled
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Whether what it joins events with now is not what it should be."""
+        return self.lookup is not None and self.lookup.lacks
+
+    def joined(self, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
+        """The events with what they are joined with, in one frame or several; `@dropped` may be there then."""
+        return (events,) if self.lookup is None else self.lookup.joined(events)
+
+    def select(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Matching events as keys and arguments (or rows), with their pane: what a store takes."""
+        return self._events.apply(events).with_columns(pane=self._pane)
+
+    def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Merges the states of disjoint contributors, within the limit of groups."""
+        if not any(state.height for state in states):
+            return self.nothing
+        store = self._empty_store
+        combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
+        return self._limited(combiner.combine(list(states)))
+
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """The state of nobody."""
+        return pl.DataFrame(schema=self.state_schema)
+
+    @cached_property
+    def nothing_encoded(self) -> bytes:
+        """The same as it travels: windows without events are many where many jobs are idle."""
+        return cbt.encode_frame(self.nothing)
+
+    def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
+        return self._limited(pl.concat(frames)) if frames else self.nothing
+
+    def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
+        layout = self._layout
+        return state if layout is None else self._limit.apply(layout, state)
+
+    def cut(self, state: pl.DataFrame, trees: int) -> list[pl.DataFrame]:
+        """The state of each tree: the groups in a range of hashes. What has no groups is all in the first. O(n)."""
+        if trees == 1 or self._layout is None:
+            return [state, *([self.nothing] * (trees - 1))]
+        pieces: list[list[pl.DataFrame]] = [[] for _ in range(trees)]
+        for tree, piece in partitions.cut(state, trees):
+            pieces[tree].append(piece)
+        return [pl.concat(frames) if frames else self.nothing for frames in pieces]
+
+    def is_in_tree(self, state: pl.DataFrame, tree: int, trees: int) -> bool:
+        """Whether it is a state of this tree alone; any tree may have groups beyond its limit, as OTHER. O(n)."""
+        if trees == 1 or state.is_empty():
+            return True
+        if self._layout is None:
+            return tree == 0
+        numbers = pl.Series(partitions.partitions_of(state["hash"].to_numpy(), trees))
+        return bool(((numbers == tree) | state.select(self._is_other).to_series()).all())
+
+    def is_within_limit(self, state: pl.DataFrame) -> bool:
+        """Whether no pane has more groups than those that are kept, and OTHER."""
+        groups_max = self.plan.max_groups + 1
+        layout = self._layout
+        if layout is None or state.height <= groups_max:
+            return True
+        most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
+        return isinstance(most, int) and most <= groups_max
+
+    def others(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
+        """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
+        layout = self._layout
+        if layout is None or state.is_empty():
+            return {}
+        others = state.filter(self._is_other)
+        if others.is_empty():
+            return {}
+        others = layout.combine([others])
+        values: dict[int, dict[str, Any]] = {}
+        for part in layout.alike(others):
+            values |= self._stage(size_ms or self.plan.pane_ms)[1].values(layout.lower(part))
+        crowded = state.filter(pl.col("pane").is_in(others["pane"].implode())).partition_by("pane")
+        return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
+
+    def limited(self, state: pl.DataFrame) -> dict[int, dict[str, int]]:
+        """Aggregates of a limited size that have left something out: by window, and by their names in the plan, in how
+        many groups. O(n).
+        """
+        store = self._empty_store
+        if isinstance(store, cbt.RowBuffer) or state.is_empty():
+            return {}
+        met: dict[int, dict[str, int]] = {}
+        for pane, aggregate, groups in store.layout.limited(state).iter_rows():
+            met.setdefault(pane, {})[aggregate] = groups
+        return met
+
+    def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
+        folded = self._limit.folded(layout, frame)
+        kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
+        return OtherGroups(kept, folded.groups, folded.error, values)
+
+    def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
+        """All groups of a state of one pane, as the query shows them."""
+        every = JobFunction(replace(self.plan, having=None, order=(), limit=None)) if self.aggregates else self
+        shown = every.windows(state, state["pane"].unique().to_list())
+        return [dict(row) for rows in shown.values() for row in rows]
+
+    def finished(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, Finished]:
+        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
+
+        `size_ms`: how long they are, None: a pane.
+        """
+        limited = self.limited(state)
+        found = {}
+        for pane, rows in self.windows(state, panes, size_ms).items():
+            met = limited.get(pane, {})
+            taken = 0 if self.aggregates else len(rows)
+            error = query.relative_error(self.plan, met)
+            own = Finished(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
+            found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
+        return found
+
+    def finished_sessions(self, sessions: pl.DataFrame) -> Finished:
+        """What becomes of sessions that come together."""
+        return Finished(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
+
+    def _over(self, below: Finished, pane: int, size_ms: int | None) -> Finished:
+        """The same with the rows of a sub-query as events. O(rows · columns)."""
+        columns = self.columns_of(self.plan.stream)
+        values = {column.field: list(below.rows.column(column.field)) for column in columns}
+        store = self.new_store()
+        for events in parsed_rows([pane] * len(below.rows), columns, values).frames:
+            store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
+        return self.finished(self.gather(list(store.flush())), [pane], size_ms)[pane].below(below)
+
+    def windows(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, query.Rows]:
+        """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
+        store = self._empty_store
+        if not panes:
+            return {}
+        results, _ = self._stage(size_ms or self.plan.pane_ms)
+        if isinstance(store, cbt.RowBuffer):
+            return results.windows(state, panes)
+        layout = store.layout
+        state = state.filter(~self._is_other) if layout.keys else state
+        windows: dict[int, query.Rows] = {}
+        for part in layout.alike(state):
+            windows |= results.windows(layout.lower(part), part["pane"].unique())
+        absent = [pane for pane in panes if pane not in windows]
+        return windows | results.windows(layout.lower(layout.empty()), absent) if absent else windows

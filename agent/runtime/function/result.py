@@ -1,0 +1,110 @@
+"""One window's published result, and its JSON line (DESIGN §5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+import query
+from agent.runtime.messages.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """All names, where a result has only so many of them."""
+
+    version: Version
+    expected: tuple[str, ...]
+    missing: tuple[str, ...]
+    partial: tuple[str, ...]
+
+
+class Finished(NamedTuple):
+    """`limited`: aggregates, as people write them, that left something out, and in how many groups. `error`: how far
+    approximate ones may be off. `taken`: how many matching events, of a query without aggregates, are in the rows.
+    """
+
+    rows: query.Rows
+    limited: dict[str, int]
+    error: float | None
+    taken: int
+
+    def below(self, rows: Finished) -> Finished:
+        """The same, made of these rows of a sub-query."""
+        errors = [error for error in (self.error, rows.error) if error is not None]
+        return Finished(self.rows, rows.limited | self.limited, max(errors, default=None), rows.taken)
+
+
+class OtherGroups(msgspec.Struct, frozen=True):
+    """All groups of a window beyond the `kept` ones, together: they are about `groups`, and `values` are the result's
+    columns that are made of aggregates, over all of them.
+
+    kept + groups is within `relative_error` of the truth at 99 %; where that is None, there are `groups` at least.
+    """
+
+    kept: int
+    groups: int
+    relative_error: float | None
+    values: dict[str, Any]
+
+    @property
+    def about(self) -> str | None:
+        """How many there are, to two digits, as estimates are told; None where nobody can tell.
+
+        >>> OtherGroups(1_000_000, 34_217, 0.003, {}).about
+        '34,000'
+        """
+        return None if self.relative_error is None else f"{int(float(f'{self.groups:.2g}')):,}"
+
+
+NAMES_MAX = 20
+"""How many agents `missing` and `partial` name at most."""
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rows of one window with everything a reader needs to judge them; counts are integers.
+
+    `other`: what is in no row, since the window has more groups than its job keeps. `limited`: the aggregates that have
+    met their limit and left values out, with the number of groups where they did. `error`: how far approximate
+    aggregates may be off in 99 of 100 cases, as a part of a count or of all values; None where all is exact. `final`:
+    not said of a result that is; others are of windows that are still open (EMIT CHANGES). `more`: the next result is
+    of a window that ends, or grows, at the same moment.
+    """
+
+    app: str
+    window_start: str | None
+    window_end: str | None
+    rows: query.Rows | list[dict[str, Any]]
+    contributors: int
+    expected: int
+    missing: list[str]
+    partial: list[str]
+    leaped: int
+    events: int
+    late: int
+    malformed: int
+    coerced: int
+    dropped: int
+    other: OtherGroups | None
+    limited: dict[str, int]
+    error: float | None
+    version: int
+    epoch: int
+    final: bool = True
+    more: bool = False
+
+    def to_json(self) -> str:
+        """One line, keys in the order of the fields."""
+        return self.to_bytes().decode()
+
+    def to_bytes(self, bytes_max: int | None = None) -> bytes:
+        """The same as bytes; past `bytes_max` the last rows go, and count as dropped."""
+        json = msgspec.json.encode(self, enc_hook=list)
+        kept = len(self.rows)
+        while bytes_max is not None and len(json) > bytes_max and kept:
+            kept = min(kept - 1, kept * bytes_max // len(json))
+            fewer = msgspec.structs.replace(self, rows=self.rows[:kept], dropped=self.dropped + len(self.rows) - kept)
+            json = msgspec.json.encode(fewer, enc_hook=list)
+        return json

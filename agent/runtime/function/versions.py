@@ -1,0 +1,131 @@
+"""The versions of a job's function that are in force, each for its windows (DESIGN §4.4).
+
+A window runs on the version that is in force at its start. So the panes of a job, in their order, fall to one version
+after the other: version k computes those in (after of k, after of k + 1], the newest all that come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+import query
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.messages.jobs import Submit
+from agent.runtime.messages.versions import Version
+from agent.runtime.model.bundle import Bundle
+from agent.runtime.model.panes import END, FIRST_PANE
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """A version made runnable. `upto`: its last pane; END for the newest."""
+
+    version: Version
+    function: JobFunction
+    upto: int
+
+    @property
+    def after(self) -> int:
+        return self.version.after
+
+
+class Versions:
+    """Those of one job whose panes are not all out, the oldest first. Raises `query.PlanError` for what is no plan."""
+
+    def __init__(self, versions: Sequence[Version], since_ms: int | None = None, until_ms: int | None = None) -> None:
+        assert versions, "a job has a function"
+        self._since_ms, self._until_ms = since_ms, until_ms
+        self._in_force: tuple[InForce, ...] = ()
+        self._proposed: tuple[int, dict[str, Any], JobFunction] | None = None
+        self.change_to(versions)
+
+    def propose(self, number: int, plan: dict[str, Any], bundle: Bundle | None = None) -> JobFunction:
+        """Makes a version runnable that may come. Raises `query.PlanError`."""
+        function = JobFunction.from_wire(plan, self._since_ms, self._until_ms, bundle)
+        if function.drives != self.newest.function.drives:
+            raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
+        self._proposed = (number, plan, function)
+        return function
+
+    @property
+    def proposed(self) -> int | None:
+        """The number of the version that may come, if there is one."""
+        return self._proposed[0] if self._proposed is not None else None
+
+    @property
+    def proposed_code(self) -> bytes | None:
+        """The digest of the code of the version that may come, if there is any."""
+        return self._proposed[2].code if self._proposed is not None else None
+
+    def withdraw(self) -> None:
+        """What was proposed will not come."""
+        self._proposed = None
+
+    def _compiled(self, version: Version) -> JobFunction:
+        """What a version computes: the same object for the same version, proposed or in force."""
+        known = [(one.version.number, one.version.plan, one.function) for one in self._in_force]
+        if self._proposed is not None:
+            known.append(self._proposed)
+        found = next((function for *key, function in known if key == [version.number, version.plan]), None)
+        return found or JobFunction.from_wire(version.plan, self._since_ms, self._until_ms, version.bundle)
+
+    def change_to(self, versions: Sequence[Version]) -> None:
+        """Puts these in force. Raises `query.PlanError`, and changes nothing."""
+        if any(older.number >= newer.number or older.after >= newer.after for older, newer in pairwise(versions)):
+            raise query.PlanError("the versions of a job follow each other")
+        ends = [*(version.after for version in versions[1:]), END]
+        self._in_force = tuple(
+            InForce(version, self._compiled(version), upto) for version, upto in zip(versions, ends, strict=True)
+        )
+
+    def __iter__(self) -> Iterator[InForce]:
+        return iter(self._in_force)
+
+    def __len__(self) -> int:
+        return len(self._in_force)
+
+    @property
+    def newest(self) -> InForce:
+        return self._in_force[-1]
+
+    def all(self) -> list[Version]:
+        """As they travel."""
+        return [one.version for one in self._in_force]
+
+    def at(self, pane: int) -> InForce:
+        """The version that computes a pane."""
+        return next((one for one in self._in_force if pane <= one.upto), self.newest)
+
+    def of_span(self, number: int, after: int, upto: int) -> InForce | None:
+        """The version of that number, if all panes of the span are its own."""
+        found = self.at(upto)
+        return found if found.version.number == number and found.after <= after else None
+
+    def ends(self) -> tuple[int, ...]:
+        """The last panes of all versions but the newest: no run reaches across."""
+        return tuple(one.upto for one in self._in_force[:-1])
+
+    def kept_after(self, frontier: int) -> int:
+        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        if frontier in (FIRST_PANE, END):
+            return frontier
+        one = self.at(frontier + 1)
+        return min(frontier, max(one.after, one.function.kept_after(frontier)))
+
+    def combine(self, states: Sequence[pl.DataFrame], upto: int) -> pl.DataFrame:
+        """Merges states of a run that ends with this pane."""
+        return self.at(upto).function.combine(states)
+
+    def forget(self, frontier: int) -> None:
+        """Drops the versions whose panes are all out."""
+        self._in_force = tuple(one for one in self._in_force if one.upto > frontier) or self._in_force[-1:]
+
+
+def first_version(job: Submit) -> Version:
+    """A job's function as it was submitted."""
+    return Version(1, FIRST_PANE, FIRST_PANE, job.plan, job.text, job.bundle)

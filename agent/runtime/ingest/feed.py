@@ -1,0 +1,199 @@
+"""What an agent's jobs want to read: its streams' events, each with the columns that are needed of them.
+
+A *feed* is one reading of one stream. Live jobs that start at the end of a stream share one feed of it; a job that
+starts at the beginning, or that ends, has a feed of its own. A column that one reads as text and another as a number
+comes twice, under two names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import polars as pl
+
+from agent.parsing import COERCED, TIME, SourceColumn
+from agent.runtime.messages.jobs import Enrolled
+from agent.runtime.model.panes import FIRST_PANE
+
+Start = Literal["end", "beginning"]
+FeedKey = tuple[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Where live jobs begin to read a stream."""
+
+    read_from: Start = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One reading of a stream, while `Agent.feeds()` names it. `columns` may change from call to call.
+
+    `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
+    stream's files ended when it was opened. `app`: what it brings are another job's results, by this name: nothing to
+    be read from files.
+    """
+
+    stream: str
+    app_id: int | None
+    start: Start
+    bounded: bool
+    columns: tuple[SourceColumn, ...]
+    app: str | None = None
+
+    @property
+    def key(self) -> FeedKey:
+        """What `insert`, `caught_up` and `end_of_feed` name it by."""
+        return (self.stream, self.app_id)
+
+
+def merged_columns(wanted: Iterable[Iterable[SourceColumn]]) -> tuple[SourceColumn, ...]:
+    """The columns of several jobs, each once, in order of first need."""
+    return tuple({column: None for columns in wanted for column in columns})
+
+
+def placed(columns: Iterable[SourceColumn], taken: Iterable[SourceColumn]) -> tuple[SourceColumn, ...]:
+    """The columns as one feed yields them beside those that are taken: what is read as two types has two names."""
+    names = {column.name for column in taken}
+    known = {(column.path, column.type): column for column in taken}
+    found = []
+    for column in columns:
+        name = column.name
+        while (column.path, column.type) not in known and name in names:
+            name += "'"
+        found.append(known.setdefault((column.path, column.type), replace(column, name=name)))
+        names.add(found[-1].name)
+    return tuple(dict.fromkeys(found))
+
+
+def columns_of_feed(key: FeedKey, feeds: Iterable[Feed]) -> tuple[SourceColumn, ...]:
+    """All that is read of a feed already."""
+    return merged_columns(feed.columns for feed in feeds if feed.key == key)
+
+
+def as_named(feed: Feed, columns: Iterable[SourceColumn], events: pl.DataFrame) -> pl.DataFrame | None:
+    """A feed's events with these of its columns under their own names; None where the events lack some.
+
+    What is read of a shared feed while further columns are on their way is of no use to the job that wants those.
+    """
+    yielded = {(column.path, column.type): column.name for column in feed.columns}
+    names = [(yielded[column.path, column.type], column.name) for column in columns]
+    return renamed(events, names) if all(name in events.columns for name, _ in names) else None
+
+
+def renamed(events: pl.DataFrame, names: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    """Events with these columns only, and those that all have: `names` says what each is called, and is to be."""
+    if all(name == wanted for name, wanted in names):
+        return events
+    kept = [name for name in (TIME, COERCED) if name in events.columns]
+    return events.select(*kept, *(pl.col(name).alias(wanted) for name, wanted in names))
+
+
+def feeds_of_job(
+    app_id: int,
+    columns: Callable[[str], Iterable[SourceColumn]],
+    streams: Mapping[str, StreamOptions],
+    shared: Iterable[Feed],
+    *,
+    bounded: bool,
+) -> list[Feed]:
+    """The feeds a job wants of its streams, with the `columns` of each; `shared`: those of this agent's other jobs."""
+    shared = tuple(shared)
+    feeds = []
+    for stream, options in streams.items():
+        shares = not bounded and options.read_from == "end"
+        start: Start = "beginning" if bounded else options.read_from
+        feed = Feed(stream, None if shares else app_id, start, bounded, ())
+        feeds.append(replace(feed, columns=placed(columns(stream), columns_of_feed(feed.key, shared))))
+    return feeds
+
+
+def feeds_of_worker(
+    message: Enrolled,
+    app: str | None,
+    columns: Callable[[str], Iterable[SourceColumn]],
+    streams: Mapping[str, StreamOptions],
+    shared: Iterable[Feed],
+) -> list[Feed]:
+    """The feeds of an agent that is to work on a job: of its streams, or of the `app` whose results the job reads."""
+    job = message.job
+    if app is not None:
+        return [Feed(job.stream, job.app_id, "end", job.bounded, placed(columns(job.stream), ()), app)]
+    if message.begins > FIRST_PANE and not job.bounded:
+        # What is out already is out: whoever comes now reads what comes now.
+        streams = dict.fromkeys(streams, StreamOptions("end"))
+    return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
+
+
+class _United:
+    """The feeds of jobs, those of one key as one, with all their columns."""
+
+    def __init__(self) -> None:
+        self._of_jobs: dict[int, tuple[Feed, ...]] = {}
+        self._united: dict[FeedKey, Feed] | None = {}
+        self._all: tuple[Feed, ...] | None = ()
+
+    def put(self, app_id: int, feeds: Iterable[Feed]) -> None:
+        """Instead of what the job had before."""
+        before, feeds = self._of_jobs.get(app_id), tuple(feeds)
+        if feeds == before:
+            return
+        self._of_jobs[app_id] = feeds
+        self._all = None
+        if self._united is not None and before is None:
+            self._unite(self._united, feeds)
+        else:
+            self._united = None
+
+    def drop(self, app_id: int) -> None:
+        """The job has none any more."""
+        if self._of_jobs.pop(app_id, ()):
+            self._united = self._all = None
+
+    def all(self) -> tuple[Feed, ...]:
+        """The same object until something changes."""
+        if self._united is None:
+            self._united = {}
+            for feeds in self._of_jobs.values():
+                self._unite(self._united, feeds)
+        if self._all is None:
+            self._all = tuple(self._united.values())
+        return self._all
+
+    @staticmethod
+    def _unite(found: dict[FeedKey, Feed], feeds: Iterable[Feed]) -> None:
+        for feed in feeds:
+            known = found.get(feed.key)
+            columns = feed.columns if known is None else merged_columns((known.columns, feed.columns))
+            found[feed.key] = replace(feed, columns=columns)
+
+
+class WantedFeeds:
+    """What all jobs of an agent want to read, now or as soon as they are ready."""
+
+    def __init__(self) -> None:
+        self._wanted = _United()
+        self._to_read = _United()
+
+    def want(self, app_id: int, feeds: Iterable[Feed], *, now: bool) -> None:
+        """Instead of what the job wanted before."""
+        feeds = tuple(feeds)
+        self._wanted.put(app_id, feeds)
+        if now:
+            self._to_read.put(app_id, (feed for feed in feeds if feed.app is None))
+
+    def drop(self, app_id: int) -> None:
+        """The job wants nothing any more."""
+        self._wanted.drop(app_id)
+        self._to_read.drop(app_id)
+
+    def all(self) -> tuple[Feed, ...]:
+        """All that is wanted, with the columns that have names already."""
+        return self._wanted.all()
+
+    def to_read(self) -> tuple[Feed, ...]:
+        """What has to be read of files now."""
+        return self._to_read.all()

@@ -1,0 +1,58 @@
+"""PAOs that an agent holds for the program of a job, under tokens: what it has flushed, and what children have sent."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.panes import Counts
+
+HELD_MAX = 16
+"""Of more, those that were held first are let go."""
+OWN_TOKENS = 1 << 62
+"""Tokens that the agent gives begin here; programs count theirs from 1."""
+
+
+class Held(NamedTuple):
+    """Some groups of one pane, and what was counted. `is_partial`: events of it were lost."""
+
+    function: JobFunction
+    state: pl.DataFrame
+    counts: Counts
+    is_partial: bool = False
+
+
+class HeldPaos:
+    """Of one part in a job."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Held] = {}
+        self._given = 0
+        self._received: list[tuple[int, int]] = []
+
+    def hold(self, token: int, held: Held) -> None:
+        """Holds PAOs under a token of the program's."""
+        self._held[token] = held
+        while len(self._held) > HELD_MAX:
+            del self._held[next(iter(self._held))]
+
+    def receive(self, child: int, held: Held) -> None:
+        """Holds PAOs of a child, of which the program is to be told."""
+        self._given += 1
+        self.hold(OWN_TOKENS + self._given, held)
+        self._received.append((child, OWN_TOKENS + self._given))
+
+    def received(self) -> list[tuple[int, int]]:
+        """Whose PAOs have come, and the tokens they are held under, since the last call."""
+        received, self._received = self._received, []
+        return received
+
+    def get(self, token: int) -> Held | None:
+        return self._held.get(token)
+
+    def rows(self, token: int) -> list[dict[str, Any]] | None:
+        """All groups, as the query shows them; None where they are not held any more."""
+        held = self._held.get(token)
+        return None if held is None else held.function.rows(held.state)

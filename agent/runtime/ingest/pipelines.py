@@ -1,0 +1,44 @@
+"""Which kind of intake a job has on an agent: by the clock, by way of its code, or where its code says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.parsing import SourceColumn
+from agent.programs.calls import About
+from agent.runtime.function.versions import Versions
+from agent.runtime.ingest.feed import Feed, WantedFeeds, merged_columns
+from agent.runtime.ingest.mapped import MappedIntake, Send
+from agent.runtime.ingest.pao_handles import HeldPaos
+from agent.runtime.ingest.pipeline import Intake
+from agent.runtime.ingest.self_paced import DrivenIntake, DrivenMappedIntake
+from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.messages.jobs import Enrolled
+
+AnyIntake = Intake | DrivenIntake
+
+
+def new_intake(
+    versions: Versions,
+    message: Enrolled,
+    feeds: Iterable[Feed],
+    wall_ms: int,
+    operators: Operators,
+    wanted: WantedFeeds,
+    map_events: Send | None,
+    held: HeldPaos,
+) -> AnyIntake:
+    """`map_events` has the job's code map events, where it does."""
+    if versions.newest.function.drives:
+        about_it = (message.app_id, versions, feeds, message.begins, wall_ms, operators, wanted, held)
+        return DrivenIntake(*about_it) if map_events is None else DrivenMappedIntake(*about_it, map_events)
+    if map_events is not None:
+        return MappedIntake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted, map_events)
+    return Intake(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)
+
+
+def columns_read(versions: Versions, about: About | None, stream: str) -> tuple[SourceColumn, ...]:
+    """What a job wants of the events of a stream: what its queries read, or what its code maps."""
+    if about is not None and about.maps:
+        return tuple(SourceColumn(name, tuple(name.split(".")), type_) for name, type_ in about.reads.items())
+    return merged_columns(one.function.columns_of(stream) for one in versions)

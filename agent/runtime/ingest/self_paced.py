@@ -1,0 +1,287 @@
+"""The intake of a job that drives itself: its code cuts the panes, by flush, send_to and empty (paper §2.2, Figure 7).
+
+What is read is gathered in one tree. `flush` holds what is in it, under a token of the program's; `send` makes that the
+agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it again, and more.
+What is read between a flush and the end of the callback that has flushed waits: `empty` takes nothing but was flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from agent.parsing import TIME, Parsed, parsed_rows
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.versions import Versions
+from agent.runtime.ingest.feed import Feed, FeedKey, WantedFeeds, as_named
+from agent.runtime.ingest.feed import FeedKey as Key
+from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
+from agent.runtime.ingest.operator import KEPT_BYTES_MAX, SELF
+from agent.runtime.ingest.pane_store import GuardedStore
+from agent.runtime.ingest.pao_handles import HELD_MAX, Held, HeldPaos
+from agent.runtime.ingest.pipeline import columns_of
+from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.watermark import FUTURE_MS, believed
+from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
+from overlay import Id
+
+WAITING_ROWS_MAX = 200_000
+"""Events that wait; further ones are dropped, and the next batch says that it is partial."""
+PANE_AHEAD_MS = 86_400_000
+"""A pane may not be later than the agent's clock by more than this: none could follow it."""
+
+
+class DrivenIntake:
+    """Plays the part of an `Intake`; sealing is the program's business. What it flushes is `held` for it."""
+
+    awaits_feeds = False
+
+    def __init__(
+        self,
+        app_id: Id,
+        versions: Versions,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        operators: Operators,
+        wanted: WantedFeeds,
+        held: HeldPaos,
+    ) -> None:
+        self.feeds = {feed.key: feed for feed in feeds}
+        self.last_pane: int | None = None
+        self.late = 0
+        self.frontier = FIRST_PANE if begins == FIRST_PANE else begins - 1
+        self.first_pane = max(begins, wall_ms)
+        self._app_id = app_id
+        self._operators = operators
+        self._wanted = wanted
+        self._function = versions.newest.function
+        self._store = GuardedStore(self._function, operators.room)
+        self._counts = Counts()
+        self._malformed = 0
+        self._lacking: set[Key] = set()
+        self._lacks_some = False
+        """Whether events of this batch were lost."""
+        self._held = held
+        self._waiting: list[tuple[Key, Parsed, int]] | None = None
+        self._waiting_rows = 0
+        self._sealed: list[Run] = []
+        self._fresh: list[Run] = []
+        wanted.want(app_id, self.feeds.values(), now=True)
+        operators.attach(self, self.feeds)
+
+    def get_ready(self) -> bool:
+        """It waits for nothing."""
+        return True
+
+    def close(self) -> None:
+        """The job is over here."""
+        self._wanted.drop(self._app_id)
+        self._operators.detach(self)
+
+    # Versions: a further one begins from nothing.
+
+    def prepare(self, function: JobFunction) -> None:
+        """A further version may come."""
+
+    @property
+    def prepared_after(self) -> int | None:
+        """It begins after what is cut already."""
+        return self.frontier
+
+    def withdraw(self) -> None:
+        """It will not."""
+
+    def change_to(self, versions: Versions) -> None:
+        """Another version is in force: what was gathered for the one before is given up."""
+        if versions.newest.function is not self._function:
+            self._function = versions.newest.function
+            self._store = GuardedStore(self._function, self._operators.room)
+            self._counts = Counts()
+
+    # What the feeds bring.
+
+    def opened(self, key: Key, wall_ms: int) -> bool:  # noqa: ARG002
+        """It has no windows that a feed could be too late for."""
+        return False
+
+    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
+        """Gathers a parsed block, now or when the callback that has flushed is over."""
+        if self._waiting is None:
+            self._take(key, parsed, wall_ms)
+            return
+        self._waiting_rows += sum(frame.height for frame in parsed.frames)
+        if self._waiting_rows <= WAITING_ROWS_MAX:
+            self._waiting.append((key, parsed, wall_ms))
+
+    def gather_waiting(self) -> None:
+        """The callback that has flushed is over."""
+        waiting, self._waiting = self._waiting, None
+        self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
+        self._waiting_rows = 0
+        for key, parsed, wall_ms in waiting or ():
+            self._take(key, parsed, wall_ms)
+
+    def _take(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
+        self._malformed += parsed.malformed
+        for frame in parsed.frames:
+            events, _ = believed(frame, wall_ms + FUTURE_MS)
+            mine = as_named(self.feeds[key], columns_of(self._function), events)
+            if mine is not None and mine.height:
+                self._gather(mine)
+
+    def _gather(self, events: pl.DataFrame) -> None:
+        events = self._function.in_range(events)
+        coerced = int(events["@coerced"].sum()) if "@coerced" in events.columns else 0
+        self._count(events.height, self._store_matching(events), coerced)
+
+    def _store_matching(self, events: pl.DataFrame) -> int:
+        selected = self._function.select(events)
+        if selected.height:
+            self._store.insert(selected)
+        return selected.height
+
+    def _count(self, events: int, matched: int, coerced: int = 0) -> None:
+        self._counts = self._counts.plus(Counts(events, matched, coerced=coerced))
+
+    def put(self, rows: dict[str, list[Any]], wall_ms: int) -> None:
+        """Gathers rows of the job's own code."""
+        times = [wall_ms] * max(map(len, rows.values()), default=0)
+        for events in parsed_rows(times, columns_of(self._function), rows).frames:
+            self._gather(events)
+
+    def caught_up(self, key: Key, wall_ms: int) -> None:
+        """Time is not cut by the clock."""
+
+    def end_of_feed(self, key: Key) -> None:
+        """The same."""
+
+    def lacks(self, key: Key, some: bool) -> None:
+        """Whether some of a feed's files cannot be read."""
+        (self._lacking.add if some else self._lacking.discard)(key)
+
+    # What the program does.
+
+    def flush(self, token: int) -> None:
+        """Holds all that is gathered. O(n log n) in its groups."""
+        frames = [frame for frame in self._store.flush() if frame is not None]
+        counts = self._counts.plus(Counts(malformed=self._malformed))
+        is_partial = self._lacks_some or bool(self._lacking)
+        self._waiting = self._waiting or []
+        self._held.hold(token, Held(self._function, self._function.gather(frames), counts, is_partial))
+
+    def empty(self) -> None:
+        """Begins from nothing."""
+        self._store.empty()
+        self._counts, self._malformed, self._lacks_some = Counts(), 0, False
+
+    def send(self, token: int, pane: int, wall_ms: int) -> str | None:
+        """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""
+        held = self._held.get(token)
+        if held is None:
+            return f"send_to: these PAOs are not held any more: an agent holds the last {HELD_MAX}"
+        if not self.frontier < pane < min(END, wall_ms + PANE_AHEAD_MS):
+            return f"send_to: the pane {pane} has to be later than {self.frontier}, and not a day later than now"
+        if held.function is not self._function:
+            return "send_to: these PAOs are of the version before"
+        if sum(run.state.estimated_size() for run in self._sealed) > KEPT_BYTES_MAX:
+            return "send_to: too much was sent that the master has not committed yet"
+        state = held.state.with_columns(pl.lit(pane, pl.Int64).alias("pane"))
+        run = Run(self.frontier, pane, SELF, state, {pane: held.counts}, SELF if held.is_partial else 0)
+        self._sealed.append(run)
+        self._fresh.append(run)
+        self.frontier = pane
+        return None
+
+    # Sealing.
+
+    def finish_early(self) -> None:
+        """What is gathered and not sent is no batch: this agent ends with the last one that was."""
+        if self.last_pane is None:
+            self.last_pane = self.frontier
+            self.feeds = {}
+            self.close()
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether all that will ever be sent is."""
+        return self.last_pane is not None
+
+    def fresh(self, number: int) -> list[Run]:
+        """What was sent since the last call, under the agent's number."""
+        fresh, self._fresh = self._fresh, []
+        return [run.by(number) for run in fresh]
+
+    def after(self, frontier: int, number: int) -> list[Run]:
+        """Everything that was sent beyond a frontier and is not committed, again."""
+        self._fresh = []
+        return [run.within(frontier, run.upto).by(number) for run in self._sealed if run.upto > frontier]
+
+    def commit(self, frontier: int, kept_after: int) -> None:
+        """Frees what is out: no window is made of several of its panes."""
+        assert kept_after == frontier
+        self._sealed = [run for run in self._sealed if run.upto > frontier]
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._store.memory_bytes + sum(int(run.state.estimated_size()) for run in self._sealed)
+
+
+class DrivenMappedIntake(DrivenIntake):
+    """`send` has the code of a digest map some events."""
+
+    def __init__(
+        self,
+        app_id: Id,
+        versions: Versions,
+        feeds: Iterable[Feed],
+        begins: int,
+        wall_ms: int,
+        operators: Operators,
+        wanted: WantedFeeds,
+        held: HeldPaos,
+        send: Send,
+    ) -> None:
+        self.unmapped = 0
+        """Events that were dropped since the program did not keep up."""
+        self._send_events = send
+        self._asked: dict[int, tuple[bytes | None, list[int]]] = {}
+        self._numbers = 0
+        super().__init__(app_id, versions, feeds, begins, wall_ms, operators, wanted, held)
+
+    def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+        """Has a parsed block mapped, in calls of bounded size."""
+        self._malformed += parsed.malformed
+        fields = {column.name: column.field for column in self.feeds[key].columns}
+        for frame in parsed.frames:
+            events, _ = believed(frame, wall_ms + FUTURE_MS)
+            if all(name in events.columns for name in fields):
+                for chunk in events.iter_slices(BATCH_ROWS_MAX):
+                    self._map(chunk, fields)
+
+    def _map(self, chunk: pl.DataFrame, fields: dict[str, str]) -> None:
+        times = chunk[TIME].to_list()
+        code = self._function.code
+        if code is None or sum(len(asked) for _, asked in self._asked.values()) + len(times) > WAITING_ROWS_MAX:
+            self.unmapped += len(times)
+            self._lacks_some = True
+            return
+        self._numbers += 1
+        columns = {field: chunk[name].to_list() for name, field in fields.items()}
+        if self._send_events(code, self._numbers, times, columns):
+            self._asked[self._numbers] = (code, times)
+
+    def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[object]]) -> str | None:
+        """A program has answered; what is wrong with that, if anything."""
+        asked, times = self._asked.pop(number, (None, []))
+        if asked != code:
+            return "answered for events that it was not asked about"
+        if any(len(values) != len(origins) for values in columns.values()) or max(origins, default=-1) >= len(times):
+            return "answered with rows of events that it was not asked about"
+        if code != self._function.code:
+            return None
+        rows = parsed_rows([times[origin] for origin in origins], columns_of(self._function), columns)
+        self._count(len(times), sum(self._store_matching(self._function.in_range(frame)) for frame in rows.frames))
+        return None

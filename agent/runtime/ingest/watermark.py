@@ -1,0 +1,93 @@
+"""How far event time has come at one agent for one operator, and with it what may be sealed (DESIGN §4.8, §5.4).
+
+The watermark of a live operator is the highest event time seen. Only when every feed of it is at its end is it the wall
+clock as well: a backlog is not idle, and an idle stream still closes its windows. It never runs backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from agent.parsing import NO_WATERMARK_MS
+from agent.runtime.ingest.feed import FeedKey
+from agent.runtime.model.panes import END
+
+FUTURE_MS = 60_000
+"""Events that are later than the wall clock by more than this are not believed."""
+
+
+class Watermark:
+    """Of one operator at one agent. `feeds` are all that it reads. A copy goes on by itself."""
+
+    def __init__(self, feeds: Iterable[FeedKey]) -> None:
+        self._value: int | None = None
+        self._at_end: dict[FeedKey, int | None] = dict.fromkeys(feeds)
+        self._unopened = set(self._at_end)
+        self._unfinished = set(self._at_end)
+
+    @property
+    def value(self) -> int | None:
+        """Epoch ms; None before anything is known."""
+        return None if self._unopened else self._value
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether every feed has come to its end for good."""
+        return not self._unfinished
+
+    def copy(self) -> Watermark:
+        copy = Watermark(self._at_end)
+        copy._value, copy._at_end = self._value, dict(self._at_end)
+        copy._unopened, copy._unfinished = set(self._unopened), set(self._unfinished)
+        return copy
+
+    def saw(self, feed: FeedKey, newest_ms: int | None) -> None:
+        """Events came from a feed; the newest of them is not later than the wall clock and `FUTURE_MS`."""
+        self._unopened.discard(feed)
+        self._at_end[feed] = None
+        if newest_ms is not None:
+            self._advance(newest_ms)
+
+    def caught_up(self, feed: FeedKey, wall_ms: int) -> None:
+        """A feed is at its end for now."""
+        self._unopened.discard(feed)
+        self._at_end[feed] = wall_ms
+        clocks = [at for at in self._at_end.values() if at is not None]
+        if len(clocks) == len(self._at_end):
+            self._advance(min(clocks))
+
+    def ended(self, feed: FeedKey) -> None:
+        """A bounded feed will yield nothing more."""
+        self._unopened.discard(feed)
+        self._unfinished.discard(feed)
+
+    def sealable_upto(self, pane_ms: int, grace_ms: int) -> int | None:
+        """The last pane whose end lies `grace_ms` or more behind the watermark; None before every feed is open."""
+        if self.value is None:
+            return None
+        return (self.value - grace_ms) // pane_ms * pane_ms - pane_ms
+
+    def _advance(self, time_ms: int) -> None:
+        if self._value is None or time_ms > self._value:
+            self._value = min(time_ms, END)
+
+
+def believed(events: pl.DataFrame, latest_ms: int | None) -> tuple[pl.DataFrame, int | None]:
+    """Events that are not later than that, and the time of the newest. None: there is no such limit."""
+    newest = events["@time"].max()
+    if latest_ms is not None and isinstance(newest, int) and newest > latest_ms:
+        events = events.filter(events["@time"] <= latest_ms)
+        newest = events["@time"].max()
+    return events, newest if isinstance(newest, int) else None
+
+
+def come_to(watermark_ms: int | None, newest: int | None, wall_ms: int) -> int | None:
+    """How far a feed has come with a block whose newest event this is; None: not known.
+
+    Of many files, some may hold much older events than others: there the block says how far all of them are.
+    """
+    if watermark_ms is None:
+        return newest
+    return None if watermark_ms == NO_WATERMARK_MS else min(watermark_ms, wall_ms + FUTURE_MS)

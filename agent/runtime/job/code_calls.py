@@ -1,0 +1,36 @@
+"""What the code of a job is told where an agent has a part in it: events to map, the master's word, children's PAOs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.programs.calls import Events, Heard, Received
+from agent.runtime.ingest.mapped import Send
+from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.program_table import Programs
+from agent.runtime.messages.programs import Word
+from overlay import format_id
+
+
+def mapper(part: JobPart, programs: Programs) -> Send:
+    """Has the code of a part's versions map events."""
+
+    def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
+        program = part.programs.get(code)
+        return program is not None and programs.call(program, Events(programs.place(program), number, times, columns))
+
+    return send
+
+
+def hear(part: JobPart, message: Word, programs: Programs) -> None:
+    """The master says something to the job's code."""
+    if (program := part.program) is not None:
+        programs.call(program, Heard(programs.place(program), program.app, message.message))
+
+
+def show_received(part: JobPart, programs: Programs) -> None:
+    """Tells the job's code of what children have sent."""
+    received = part.paos.received()
+    if (program := part.program) is not None:
+        for child, token in received:
+            programs.call(program, Received(programs.place(program), format_id(child), token))

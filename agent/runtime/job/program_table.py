@@ -1,0 +1,165 @@
+"""The programs of one agent: the code of its jobs, each in a process of its own, as the agent's core sees them.
+
+    LOADING ── Loaded ──▶ READY ── Failed, or its process has ended ──▶ OVER
+       └── Failed, or its process has ended ──▶ OVER
+
+The core gives orders, which the shell carries out (`agent.programs.orders`), and is told what programs say. A program
+belongs to one part in a job, and is known by the digest of its code; what it may do there is in `acts`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from agent.programs import calls
+from agent.programs.calls import About
+from agent.programs.orders import EndProgram, Order, StartProgram, TellProgram
+from agent.runtime.model.rate_limit import Allowance
+from overlay import Id, Node, format_id
+
+MULTICASTS_PER_S, MULTICASTS_BURST = 100.0, 200.0
+LINES_PER_S, LINES_BURST = 50.0, 500.0
+SHOWN_PER_S, SHOWN_BURST = 10.0, 20.0
+REQUESTS_MAX = 64
+"""Messages of other jobs that a program has not answered yet; further ones are refused."""
+
+
+class _State(Enum):
+    LOADING = auto()
+    READY = auto()
+    OVER = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """The code of a job, running beside this agent. `digest` is that of its bundle's contents."""
+
+    key: int
+    app_id: Id
+    app: str
+    digest: bytes
+    state: _State = _State.LOADING
+    about: About | None = None
+    failure: str | None = None
+    """Why it is over."""
+    is_root: bool = False
+    version: int = 1
+    tick_at: float = 0.0
+    multicasts: Allowance = field(default_factory=lambda: Allowance(MULTICASTS_PER_S, MULTICASTS_BURST))
+    lines: Allowance = field(default_factory=lambda: Allowance(LINES_PER_S, LINES_BURST))
+    shown: Allowance = field(default_factory=lambda: Allowance(SHOWN_PER_S, SHOWN_BURST))
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is _State.READY
+
+    @property
+    def maps(self) -> bool:
+        """Whether it makes other events of those that are read."""
+        return self.about is not None and self.about.maps
+
+    @property
+    def listens(self) -> bool:
+        """Whether it is told of what children send."""
+        return self.about is not None and self.about.receives
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of its job's stages."""
+        return tuple(self.about.stages) if self.about is not None else ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is _State.OVER
+
+
+class Programs:
+    """`name` is the agent's."""
+
+    def __init__(self, name: str, node: Node) -> None:
+        self.wall_ms = 0
+        """The agent's clock, as of the event at hand."""
+        self._name = name
+        self._node = node
+        self._programs: dict[int, Program] = {}
+        self._orders: list[Order] = []
+        self._keys = itertools.count(1)
+
+    def __iter__(self) -> Iterator[Program]:
+        return iter(list(self._programs.values()))
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def get(self, key: int) -> Program | None:
+        return self._programs.get(key)
+
+    def orders(self) -> list[Order]:
+        """What the shell is to do, drained."""
+        orders, self._orders = self._orders, []
+        return orders
+
+    def start(self, app_id: Id, app: str, source: bytes, digest: bytes) -> Program:
+        """Has a job's code loaded."""
+        program = Program(next(self._keys), app_id, app, digest)
+        self._programs[program.key] = program
+        self._orders.append(StartProgram(program.key, app))
+        load = calls.Load(self.place(program), app, self._name, format_id(self._node.peer.node_id), source)
+        self._tell(program, load)
+        return program
+
+    def loaded(self, program: Program, about: About, now: float) -> None:
+        """A program is ready for calls."""
+        program.state, program.about = _State.READY, about
+        program.tick_at = now + (about.timer_s or 0.0)
+
+    def end(self, program: Program) -> None:
+        """A program is not needed any more."""
+        if self._programs.pop(program.key, None) is not None:
+            program.state = _State.OVER
+            self._orders.append(EndProgram(program.key))
+
+    def fail(self, program: Program, reason: str) -> None:
+        """A program has failed."""
+        program.failure = reason
+        self.end(program)
+
+    def place(self, program: Program) -> calls.Place:
+        """Where the program is in its job's tree."""
+        node, app_id = self._node, program.app_id
+        parent = None if program.is_root else node.parent(app_id)
+        return calls.Place(
+            program.is_root,
+            format_id((parent or node.peer).node_id),
+            [format_id(child.node_id) for child in node.children(app_id)],
+            self.wall_ms,
+            program.version,
+        )
+
+    def call(self, program: Program | None, call: calls.Call) -> bool:
+        """Calls back a program that is ready; whether there is one."""
+        if program is None or not program.is_ready:
+            return False
+        self._tell(program, call)
+        return True
+
+    def answer(self, key: int, answer: calls.Answered) -> None:
+        """Tells a program what it waits for."""
+        if (program := self._programs.get(key)) is not None:
+            self._orders.append(TellProgram(program.key, calls.encode(answer), is_call=False))
+
+    def _tell(self, program: Program, call: calls.Call) -> None:
+        self._orders.append(TellProgram(program.key, calls.encode(call)))
+
+    def tick(self, now: float) -> None:
+        """Calls `on_timer` of those that are due; of what was missed meanwhile, only once."""
+        for program in self._programs.values():
+            about = program.about
+            if not program.is_ready or about is None or about.timer_s is None or now < program.tick_at:
+                continue
+            missed = (now - program.tick_at) // about.timer_s
+            program.tick_at += (missed + 1) * about.timer_s
+            self._tell(program, calls.Tick(self.place(program)))

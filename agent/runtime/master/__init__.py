@@ -1,0 +1,1 @@
+"""A job's master: roster, frontier, windows, versions, replication, failover and subscribers."""

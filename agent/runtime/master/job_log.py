@@ -1,0 +1,45 @@
+"""What the code of a job has said, as its master keeps it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from agent.runtime.messages.programs import LOG_LINES_MAX, Line, Log
+from overlay import Id
+
+BYTES_MAX = 512 << 10
+"""So much text a log keeps; the oldest lines go first, and are counted."""
+
+
+class JobLog:
+    """The last lines of one job, in the order in which they came.
+
+    >>> log = JobLog()
+    >>> log.add([Line(0, "a", "hello")])
+    >>> [line.text for line in log.answer(Id(1), "shop", 10).lines]
+    ['hello']
+    """
+
+    def __init__(self) -> None:
+        self._lines: deque[Line] = deque()
+        self._bytes = 0
+        self._dropped = 0
+
+    def add(self, lines: Iterable[Line]) -> None:
+        """Takes lines; the oldest go where there are too many."""
+        for line in lines:
+            self._lines.append(line)
+            self._bytes += _bytes_of(line)
+        while len(self._lines) > LOG_LINES_MAX or self._bytes > BYTES_MAX:
+            self._bytes -= _bytes_of(self._lines.popleft())
+            self._dropped += 1
+
+    def answer(self, app_id: Id, name: str, lines: int) -> Log:
+        """The last lines, at most so many."""
+        last = list(self._lines)[-lines:]
+        return Log(app_id, name, last, self._dropped + len(self._lines) - len(last))
+
+
+def _bytes_of(line: Line) -> int:
+    return len(line.text.encode(errors="replace")) + len(line.agent) + 16

@@ -1,0 +1,326 @@
+"""The masters that live on one agent: how they come into office, who speaks to them, when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import query
+from agent.runtime.fleet.authorization import NotTheirsError
+from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.function.result import Result
+from agent.runtime.job.code import Code
+from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.program_table import Programs
+from agent.runtime.master.failover import Inheritance
+from agent.runtime.master.job_log import JobLog
+from agent.runtime.master.job_master import Mastership
+from agent.runtime.master.result_archive import ResultRecord
+from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.state import Master
+from agent.runtime.messages.jobs import (
+    BULLETIN_MAX,
+    Announce,
+    Ask,
+    Bulletin,
+    Enrol,
+    Farewell,
+    Follow,
+    NoJob,
+    Ready,
+    Replicated,
+    Stop,
+    StopAnswer,
+    Submit,
+    Submitted,
+    Unfollow,
+    Update,
+    Updated,
+)
+from agent.runtime.messages.programs import AskLog, Broken, Told, Unable
+from agent.runtime.messages.sender import FLEET_GROUP, Post
+from agent.runtime.messages.versions import Prepared
+from agent.runtime.model.epoch import Epoch
+from overlay import Id, Node, Peer, Requested
+
+TOGETHER_S = 1.5
+"""What would be announced so soon is announced at once where anything is: a message costs more than what is in it."""
+BULLETIN_CHARACTERS = 1 << 16
+"""Past it a bulletin takes no further query."""
+RUNNING = "a job named {name} is running already: follow it, stop it, or give this one another name"
+LOGS_MAX = 64
+"""Logs of jobs that are over; those which are so for longest are forgotten."""
+FULL = "this agent cannot be master of another job: it has a part in too many"
+
+
+class Offices:
+    """`on_result` and `record` are given to every master; `replicas` is how many agents hold each one's descriptor."""
+
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        post: Post,
+        parts: Parts,
+        announcements: Announcements,
+        programs: Programs,
+        code: Code,
+        replicas: int,
+    ) -> None:
+        self.on_result: Callable[[Result], None] | None = None
+        self.record: Callable[[ResultRecord], None] | None = None
+        self.refused = 0
+        self._name = name
+        self._node = node
+        self._post = post
+        self._parts = parts
+        self._announcements = announcements
+        self._programs = programs
+        self._code = code
+        self._logs: dict[Id, tuple[str, JobLog]] = {}
+        self._replicas = replicas
+        self._offices: dict[Id, Mastership] = {}
+
+    @property
+    def held(self) -> dict[Id, Mastership]:
+        """Those in office, and those whose job was over a short while ago."""
+        return self._offices
+
+    def get(self, app_id: Id) -> Mastership | None:
+        return self._offices.get(app_id)
+
+    def submit(self, job: Submit, submitter: Peer, now: float) -> None:
+        """Makes this agent the job's master, unless there is such a job. One that leaves does not even answer."""
+        if not self._parts.takes_work:
+            return
+        refusal = self._refusal(job, submitter)
+        if refusal is None and not self._is_running(job, submitter):
+            born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
+            epoch = Epoch(born_ms, 1, self._node.peer.node_id)
+            try:
+                master = Master(job, epoch, submitter.node_id)
+                master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
+                self._begin(master, ResultLog(), now)
+            except (query.PlanError, NotTheirsError) as error:
+                refusal = str(error)
+        self._post.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
+
+    def _is_running(self, job: Submit, submitter: Peer) -> bool:
+        """Whether this very submission has come before."""
+        office = self._offices.get(job.app_id)
+        if office is None:
+            return False
+        mine = office.master
+        return (mine.submitter, mine.job.submitted_ms) == (submitter.node_id, job.submitted_ms)
+
+    def _refusal(self, job: Submit, submitter: Peer) -> str | None:
+        office = self._offices.get(job.app_id)
+        elsewhere = self._announcements.get(job.app_id) is not None and office is None
+        here = office is not None and office.ended is None and not self._is_running(job, submitter)
+        if here or elsewhere:
+            return RUNNING.format(name=job.name)
+        return None if self._parts.has_room else FULL
+
+    def inherit(self, inheritance: Inheritance, now: float) -> None:
+        """Takes over from a master that is gone, or goes."""
+        try:
+            master = Master.from_replica(inheritance.replica, inheritance.epoch)
+            bundles = [version.bundle for version in master.versions.all()]
+            master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
+        except (query.PlanError, NotTheirsError):
+            self.refused += 1
+            return
+        if self._parts.has_room or self._parts.get(master.job.app_id) is not None:
+            self._begin(master, inheritance.log, now)
+
+    def _begin(self, master: Master, log: ResultLog, now: float) -> None:
+        part = self._parts.lead(master, now)
+        office = Mastership(
+            master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
+        )
+        office.on_result = self.on_result
+        if self.record is not None:
+            office.record(self.record)
+        self._offices[master.job.app_id] = office
+        self._logs.pop(master.job.app_id, None)
+        announcement = office.announcing.announcement()
+        self._announcements.hear(announcement, now)
+        self._parts.hear(announcement, now)
+        self._announce(now)
+        office.tick(now)
+
+    def announced(self, announce: Announce, now: float) -> None:
+        """Another master of a job that has one here: the higher epoch stays."""
+        office = self._offices.get(announce.app_id)
+        if office is not None and announce.epoch > office.master.epoch:
+            office.depose(now)
+            del self._offices[announce.app_id]
+            self._parts.depose(announce.app_id)
+
+    def resign(self, now: float) -> None:
+        """Hands every job over to another agent, as far as there is one."""
+        for office in self._offices.values():
+            office.resign(now)
+
+    @property
+    def is_vacant(self) -> bool:
+        """Whether no master is left here that another agent could be instead."""
+        return not self._node.neighbours(1) or all(office.ended for office in self._offices.values())
+
+    def close(self, app_id: Id) -> None:
+        """The job of a master here is over for the tree; the master stays a little to answer followers."""
+        self._parts.depose(app_id)
+
+    def advance(self, app_id: Id, now: float) -> None:
+        """Runs of a job may have become complete."""
+        if (office := self._offices.get(app_id)) is not None:
+            office.advance(now)
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """An agent is dead: nobody waits for it."""
+        for office in self._offices.values():
+            office.give_up(peer.node_id, now)
+
+    def _announce(self, now: float) -> None:
+        """Tells the fleet of the jobs whose masters are here, of those together whose time has come or is near."""
+        living = [office for office in self._offices.values() if office.ended is None]
+        if not any(office.announcing.is_due(now) for office in living):
+            return
+        jobs: list[Announce] = []
+        for office in living:
+            if office.announcing.is_due(now, TOGETHER_S):
+                jobs.append(office.announcing.next(now))
+                if len(jobs) == BULLETIN_MAX or sum(len(job.text) for job in jobs) > BULLETIN_CHARACTERS:
+                    self._publish(jobs, now)
+                    jobs = []
+        self._publish(jobs, now)
+
+    def _publish(self, jobs: list[Announce], now: float) -> None:
+        if len(jobs) == 1:
+            self._post.multicast(FLEET_GROUP, jobs[0], now)
+        elif jobs:
+            self._post.multicast(FLEET_GROUP, Bulletin(FLEET_GROUP, jobs), now)
+
+    def tick(self, now: float) -> None:
+        self._announce(now)
+        for app_id, office in list(self._offices.items()):
+            office.tick(now)
+            if office.ended is None:
+                self._announcements.refresh(app_id, now)
+            if office.has_lingered(now):
+                self._keep_log(office)
+                del self._offices[app_id]
+
+    def _keep_log(self, office: Mastership) -> None:
+        """What a job has said can be read for a while after it is over."""
+        self._logs[office.master.job.app_id] = (office.master.job.name, office.log)
+        while len(self._logs) > LOGS_MAX:
+            del self._logs[next(iter(self._logs))]
+
+    # What agents ask of masters.
+
+    def receive(self, message: Enrol | Ready | Prepared | Farewell | Replicated, sender: Peer, now: float) -> bool:
+        """A message for the master in office; False if it is not here, or does not know the sender."""
+        office = self._offices.get(message.app_id)
+        if office is None or office.master.epoch != message.epoch or office.ended is not None:
+            return False
+        match message:
+            case Enrol():
+                return office.enrol(sender, message, now)
+            case Ready():
+                return office.acknowledge(sender, message, now)
+            case Prepared():
+                return office.prepared(sender, message, now)
+            case Farewell():
+                return office.dismiss(sender, message, now)
+            case _:
+                office.replicated(sender, message, now)
+                return True
+
+    def follow(self, message: Follow, sender: Peer, now: float) -> None:
+        """Somebody wants a job's results."""
+        office = self._offices.get(message.app_id)
+        if office is None:
+            self._post.send(sender, NoJob(message.app_id), now)
+        else:
+            office.follow(sender, message, now)
+
+    def answer(self, message: Ask, requested: Requested, now: float) -> None:
+        """Somebody wants to know a job's last results."""
+        office = self._offices.get(message.app_id)
+        self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
+
+    def no_job(self, app_id: Id, requested: Requested, now: float) -> None:
+        """Somebody asks for a job that has no master here."""
+        self._post.respond(requested, NoJob(app_id), now)
+
+    def tell_log(self, message: AskLog, requested: Requested, now: float) -> None:
+        """Somebody wants to read what a job's code has said."""
+        office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
+        if office is not None:
+            kept = (office.master.job.name, office.log)
+        answer = NoJob(message.app_id) if kept is None else kept[1].answer(message.app_id, kept[0], message.lines)
+        self._post.respond(requested, answer, now)
+
+    def hear_code(self, message: Told | Unable | Broken, sender: Peer, now: float) -> bool:
+        """What the code of a job says, or what is wrong with it; False if the master in office is not here."""
+        office = self._offices.get(message.app_id)
+        if office is None or office.master.epoch != message.epoch:
+            return False
+        match message:
+            case Told():
+                return office.told(sender, message)
+            case Unable():
+                return office.unable(sender, message)
+            case Broken():
+                return office.broken(sender, message, now)
+
+    def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
+        """The job's own code wants another of its functions; what is wrong with that, if anything."""
+        office = self._offices.get(app_id)
+        if office is None:
+            return None
+        bundle = office.master.versions.newest.version.bundle
+        function = bundle.contents.function(name) if bundle is not None else None
+        if function is None or bundle is None:
+            return f"update: the job has no query {name} in its queries"
+        update = Update(app_id, function.plan, function.text, reset, wall_ms, bundle)
+        office.update(self._node.peer, update, now)
+        return None
+
+    def updated(self, message: Updated) -> None:
+        """What came of an update that the job's own code wanted."""
+        office = self._offices.get(message.app_id)
+        if office is not None and message.refusal is not None:
+            office.note(f"update: {message.refusal}")
+
+    def unfollow(self, message: Unfollow, sender: Peer) -> None:
+        if (office := self._offices.get(message.app_id)) is not None:
+            office.followers.unfollow(sender, message.reader)
+
+    def update(self, message: Update, sender: Peer, now: float) -> None:
+        """Somebody wants a job to compute something else."""
+        office = self._offices.get(message.app_id)
+        if office is None:
+            self._post.send(sender, NoJob(message.app_id), now)
+            return
+        try:
+            before = office.master.versions.newest.version.bundle
+            self._code.vet_next(message.app_id, office.master.job.name, before, message.bundle)
+        except NotTheirsError as error:
+            self._post.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
+        else:
+            office.update(sender, message, now)
+
+    def stop(self, message: Stop, sender: Peer, now: float) -> None:
+        """Somebody wants a job to end."""
+        office = self._offices.get(message.app_id)
+        if office is None:
+            self._post.send(sender, StopAnswer(message.app_id, found=False), now)
+            return
+        refusal = None
+        try:
+            self._code.vet_stop(message.app_id, office.master.job.name, message.seal, owned=bool(office.master.creator))
+            office.stop(now)
+        except NotTheirsError as error:
+            refusal = str(error)
+        self._post.send(sender, StopAnswer(message.app_id, True, refusal), now)

@@ -1,0 +1,109 @@
+"""Published results as lines of a log, with what it takes to compute the same windows again.
+
+A *result* line is the result as it was published, led by what it leaves out: which life of which job it is of, and the
+roster. A *version* line describes the function that made it, a *roster* line names the agents that were expected. These
+two stand somewhere before the results that need them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agent.runtime.function.result import NAMES_MAX, Attendance, Result
+from agent.runtime.master.state import Master
+from agent.runtime.messages.versions import Version
+from overlay import format_id
+
+ROWS_BYTES_MAX = 768 << 10
+"""A larger result loses its last rows here: a line of a log has at most a MiB."""
+DESCRIBED_MAX = 64
+
+
+class ResultRecord(NamedTuple):
+    """A line without its time, and the lines that have to stand before it."""
+
+    line: bytes
+    context: tuple[bytes, ...]
+
+
+class ResultRecords:
+    """What one master in office publishes, as lines."""
+
+    def __init__(self, master: Master) -> None:
+        self._master = master
+        self._versions: dict[tuple[int, bool], bytes] = {}
+        self._roster: tuple[tuple[str, ...], str, bytes] = ((), "", b"")
+
+    def record(self, result: Result, json: bytes, attendance: Attendance, *, maps: bool) -> ResultRecord:
+        """A result as it goes out. `maps`: whether the job's code makes other events of those that are read."""
+        roster, names = self._roster_line(attendance.expected)
+        head: dict[str, Any] = self._head() | {"roster": roster}
+        if len(attendance.missing) > NAMES_MAX:
+            head["all_missing"] = attendance.missing
+        if len(attendance.partial) > NAMES_MAX:
+            head["all_partial"] = attendance.partial
+        if len(json) > ROWS_BYTES_MAX:
+            json = result.to_bytes(ROWS_BYTES_MAX)
+            head["rows_cut"] = len(result.rows) - len(msgspec.json.decode(json)["rows"])
+        return ResultRecord(_led(head, json), (self._version_line(attendance.version, maps=maps), names))
+
+    def inherited(self, results: Iterable[tuple[int, bytes]]) -> Iterator[ResultRecord]:
+        """What the master before has published last: its agent's log may have been lost with it."""
+        for pane, json in results:
+            if json and len(json) <= ROWS_BYTES_MAX:
+                version = self._master.versions.at(pane).version
+                yield ResultRecord(_led(self._head(), json), (self._version_line(version, maps=False),))
+
+    def _head(self) -> dict[str, Any]:
+        master = self._master
+        return {
+            "kind": "result",
+            "app_id": format_id(master.job.app_id),
+            "creator": master.creator,
+            "born_ms": master.epoch.born_ms,
+        }
+
+    def _version_line(self, version: Version, *, maps: bool) -> bytes:
+        known = self._versions.get((version.number, maps))
+        if known is None:
+            while len(self._versions) >= DESCRIBED_MAX:
+                del self._versions[next(iter(self._versions))]
+            known = self._versions[version.number, maps] = msgspec.json.encode(self._described(version, maps=maps))
+        return known
+
+    def _described(self, version: Version, *, maps: bool) -> dict[str, Any]:
+        job, contents = self._master.job, version.bundle.contents if version.bundle is not None else None
+        return self._head() | {
+            "kind": "version",
+            "app": job.name,
+            "version": version.number,
+            "after": version.after,
+            "starts": version.starts,
+            "text": version.text,
+            "plan": version.plan,
+            "stream": job.stream,
+            "grace_ms": job.grace_ms,
+            "since_ms": job.since_ms,
+            "until_ms": job.until_ms,
+            "has_code": contents is not None and bool(contents.source),
+            "drives": contents is not None and contents.drives,
+            "maps": maps,
+        }
+
+    def _roster_line(self, names: tuple[str, ...]) -> tuple[str, bytes]:
+        """Its name, which is made of who is in it, and the line."""
+        known, digest, line = self._roster
+        if not line or names != known:
+            digest = hashlib.sha256(msgspec.json.encode(names)).hexdigest()[:32]
+            line = msgspec.json.encode({"kind": "roster", "roster": digest, "agents": names})
+            self._roster = (names, digest, line)
+        return digest, line
+
+
+def _led(head: dict[str, Any], json: bytes) -> bytes:
+    """One object of both."""
+    return msgspec.json.encode(head)[:-1] + b"," + json[1:]

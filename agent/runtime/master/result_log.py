@@ -1,0 +1,71 @@
+"""The last results of a job, for followers that come back and for the next master."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from agent.runtime.model.panes import FIRST_PANE
+
+RESULTS_MAX = 64
+BYTES_MAX = 8 << 20
+GIVEN_RESULT_BYTES_MAX = 256 << 10
+"""Results larger than this are not replicated: the next master cannot send them again, and knows it."""
+GIVEN_BYTES_MAX = 1 << 20
+"""So much of results goes with one message, the newest."""
+
+
+class ResultLog:
+    """Results by pane, ascending, as JSON; the oldest go when there are too many or too large ones.
+
+    `lost` is the pane of the newest one that was there and is not kept; nothing stands for it.
+    """
+
+    def __init__(self, results: Iterable[tuple[int, bytes]] = ()) -> None:
+        self.lost = FIRST_PANE
+        self._results: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        for pane, json in results:
+            self.append(pane, json)
+
+    def append(self, pane: int, json: bytes) -> None:
+        """Adds the newest result; one that is not newer than the last is passed over. An empty one is lost."""
+        if pane <= self.last:
+            return
+        if not json:
+            self.lost = pane
+            return
+        self._results.append((pane, json))
+        self._bytes += len(json)
+        while len(self._results) > RESULTS_MAX or (self._bytes > BYTES_MAX and len(self._results) > 1):
+            lost, dropped = self._results.popleft()
+            self._bytes -= len(dropped)
+            self.lost = max(self.lost, lost)
+
+    @property
+    def last(self) -> int:
+        """The pane of the newest result, also if it is lost."""
+        return max(self._results[-1][0], self.lost) if self._results else self.lost
+
+    def after(self, pane: int) -> Iterator[tuple[int, bytes]]:
+        """The results after a pane, in order."""
+        return (result for result in self._results if result[0] > pane)
+
+    def to_give(self, after: int) -> list[tuple[int, bytes]]:
+        """Those after a pane that fit a message; an empty one stands for the newest of those before it that do not."""
+        lost, results = self.lost, []
+        for pane, json in self.after(after):
+            results.append((pane, json if len(json) <= GIVEN_RESULT_BYTES_MAX else b""))
+        while sum(len(json) for _, json in results) > GIVEN_BYTES_MAX:
+            lost, _ = results.pop(0)
+        return [(lost, b""), *results] if lost > after else results
+
+    def last_results(self, count: int) -> list[tuple[int, bytes]]:
+        """The newest results, up to so many, in order."""
+        return list(self._results)[-count:]
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)

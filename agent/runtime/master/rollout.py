@@ -1,0 +1,238 @@
+"""A job's function changed in flight (DESIGN §4.4; paper §2.4), as its master sees it.
+
+    PREPARING ── all are ready, or enough was waited ──▶ DECIDED ── replicas hold it ──▶ BEGUN ── all run it ──▶ over
+        └── somebody cannot run it ──▶ over, refused
+
+First everyone makes ready: gathers, beside what is in force, what the new version needs, and says how far events have
+been seen. The new version then begins with a window that lies behind all of that. So no window is computed by two
+versions, and none lacks the events that came while the word went round. Who does not answer in time begins with a later
+window, and is missing until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import query
+from agent.runtime.ingest.watermark import FUTURE_MS
+from agent.runtime.master.state import Master, window_of
+from agent.runtime.messages.jobs import LAGGARDS_MAX, Update, Updated
+from agent.runtime.messages.sender import Post
+from agent.runtime.messages.versions import VERSIONS_MAX, Begin, Prepared, Propose, Version, Withdraw
+from agent.runtime.model.panes import FIRST_PANE, closed_ms
+from overlay import Id, Peer
+
+PREPARE_S = 3.0
+"""So long everyone is waited for before a version is decided on without them."""
+BEGIN_S = 3.0
+"""So long everyone's word that they run it is waited for before the one who asked is told who does not."""
+REPEAT_S = 0.5
+BUSY = "version {number} of the job is being prepared at this moment: try again"
+BOUNDED = "a job over what logs hold ends with them and is not changed: submit another one"
+OTHER_STREAM = "an update keeps the job's stream, {stream}: to read {other}, submit another job"
+OTHER_TREES = "a job keeps its trees, of which this one has {trees}: to have {other}, submit another job"
+FULL = f"{VERSIONS_MAX} versions of the job have windows that are not out yet: wait for them"
+
+
+_Asked = tuple[int, int]
+"""By whom and when: what tells updates apart."""
+
+
+class _Stage(Enum):
+    PREPARING = auto()
+    DECIDED = auto()
+    BEGUN = auto()
+
+
+@dataclass(slots=True)
+class _Change:
+    sender: Peer
+    update: Update
+    number: int
+    window_ms: int
+    since: float
+    repeat_at: float
+    stage: _Stage = _Stage.PREPARING
+    prepared: int = 0
+    opened: int = FIRST_PANE
+    starts: int = FIRST_PANE
+    revision: int = 0
+
+    @property
+    def asked(self) -> _Asked:
+        return (self.sender.node_id, self.update.updated_ms)
+
+
+@dataclass(slots=True)
+class Changes:
+    """Of one master in office, one at a time. `give` replicates the master, and `is_held` says whether that is done.
+
+    `acknowledge` tells the followers.
+    """
+
+    master: Master
+    post: Post
+    give: Callable[[float], int]
+    is_held: Callable[[int], bool]
+    acknowledge: Callable[[float], None]
+    hold_up_s: float
+    _change: _Change | None = None
+    _last: tuple[_Asked, Updated] | None = None
+    _numbers: int = 0
+
+    @property
+    def proposed(self) -> int:
+        """The version that is being prepared, or that replicas do not hold yet; 0 if there is none."""
+        change = self._change
+        return change.number if change is not None and change.stage is not _Stage.BEGUN else 0
+
+    def begun(self) -> list[Version]:
+        """The versions in force that agents may know of: what a successor of the master would know too."""
+        versions, change = self.master.versions.all(), self._change
+        return (versions[:-1] or versions) if change is not None and change.stage is _Stage.DECIDED else versions
+
+    def update(self, sender: Peer, update: Update, now: float) -> None:
+        """Somebody wants another function."""
+        asked, change = (sender.node_id, update.updated_ms), self._change
+        if self._last is not None and asked == self._last[0]:
+            self.post.send(sender, self._last[1], now)
+            return
+        if change is not None:
+            if asked != change.asked:
+                self._answer(sender, update, now, refusal=BUSY.format(number=change.number))
+            return
+        self._numbers = max(self._numbers, self.master.version) + 1
+        try:
+            window_ms = self._window_of(update)
+        except query.PlanError as error:
+            self.master.versions.withdraw()
+            self._answer(sender, update, now, refusal=str(error))
+            return
+        newest = self.master.versions.newest.version
+        if (newest.plan, newest.text, newest.bundle) == (update.plan, update.text, update.bundle):
+            # Most likely the master that was asked first is no more.
+            self._change = _Change(sender, update, newest.number, window_ms, now, now, _Stage.BEGUN)
+            self._change.starts = newest.starts
+        else:
+            self._change = _Change(sender, update, self._numbers, window_ms, now, now)
+        self.tick(now)
+
+    def _window_of(self, update: Update) -> int:
+        """The length of its windows (ms). Raises `query.PlanError` where the job cannot be changed to it."""
+        job, versions = self.master.job, self.master.versions
+        if job.bounded:
+            raise query.PlanError(BOUNDED)
+        if len(versions) >= VERSIONS_MAX:
+            raise query.PlanError(FULL)
+        function = versions.propose(self._numbers, update.plan, update.bundle)
+        if function.plan.stream != job.stream:
+            raise query.PlanError(OTHER_STREAM.format(stream=job.stream, other=function.plan.stream))
+        other = function.plan.stated_trees
+        if other is not None and other != self.master.trees:
+            raise query.PlanError(OTHER_TREES.format(trees=self.master.trees, other=other))
+        return window_of(function)
+
+    def prepared(self, message: Prepared, now: float) -> None:
+        """An agent of the roster is ready for the version, or cannot run it."""
+        change = self._change
+        if change is None or change.stage is not _Stage.PREPARING or message.version != change.number:
+            return
+        if message.refusal is not None:
+            names = self.master.roster.names(1 << message.number)
+            self.post.multicast(self._app_id, Withdraw(self._app_id, self.master.epoch, change.number), now)
+            self._close(now, f"{', '.join(names)} cannot run it: {message.refusal}")
+            return
+        change.prepared |= 1 << message.number
+        latest = change.update.updated_ms + 2 * FUTURE_MS
+        change.opened = max(change.opened, min(message.opened, latest))
+        self.tick(now)
+
+    def tick(self, now: float) -> None:
+        """Goes on as far as possible, and says again what may have got lost."""
+        change = self._change
+        if change is None:
+            return
+        if change.stage is _Stage.PREPARING and (not self._awaited() or now - change.since > PREPARE_S):
+            self._decide(change, now)
+        if change.stage is _Stage.DECIDED and (self.is_held(change.revision) or now - change.since > self.hold_up_s):
+            change.stage, change.since, change.repeat_at = _Stage.BEGUN, now, now
+        if now >= change.repeat_at:
+            self._say(change, now)
+        if change.stage is _Stage.BEGUN and (self.master.everyone_runs() or now - change.since > BEGIN_S):
+            self._close(now)
+
+    def _say(self, change: _Change, now: float) -> None:
+        change.repeat_at = now + REPEAT_S
+        epoch = self.master.epoch
+        if change.stage is _Stage.PREPARING:
+            update = change.update
+            propose = Propose(self._app_id, epoch, change.number, update.plan, update.text, update.bundle)
+            self.post.multicast(self._app_id, propose, now)
+        elif change.stage is _Stage.BEGUN:
+            self.post.multicast(self._app_id, Begin(self._app_id, epoch, self.master.versions.all()), now)
+
+    def _awaited(self) -> int:
+        """Who is to be ready, and is not."""
+        assert self._change is not None
+        return self.master.roster.present() & ~self.master.given_up & ~self._change.prepared
+
+    def _decide(self, change: _Change, now: float) -> None:
+        """The version begins with the first window of which nobody has seen an event."""
+        after, change.starts = self._place(change)
+        update = change.update
+        self.master.begin(Version(change.number, after, change.starts, update.plan, update.text, update.bundle))
+        change.stage, change.since = _Stage.DECIDED, now
+        change.revision = self.give(now)
+        self.acknowledge(now)
+
+    def _place(self, change: _Change) -> tuple[int, int]:
+        """The last pane of the version before, and the first window of this one."""
+        master = self.master
+        newest = master.versions.newest
+        new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
+        assert pane is not None
+        opened = change.opened if change.prepared else change.update.updated_ms
+        opened = max(opened, closed_ms(master.out, pane), newest.version.starts)
+        # Where one divides the other, a window of the old version ends where the new one's begin.
+        longer, shorter = max(new, old), min(new, old)
+        step = longer if longer % shorter == 0 and not change.update.reset else new
+        starts = (opened // step + 1) * step
+        last = (starts - 1) // pane * pane
+        if change.update.reset:
+            ended = max(starts // old * old - pane, master.out)
+            last = ended if ended > newest.after else last
+        return last, starts
+
+    def _close(self, now: float, refusal: str | None = None) -> None:
+        change, self._change = self._change, None
+        self.master.versions.withdraw()
+        assert change is not None
+        self._answer(change.sender, change.update, now, refusal=refusal, change=change)
+
+    def _answer(
+        self, sender: Peer, update: Update, now: float, *, refusal: str | None, change: _Change | None = None
+    ) -> None:
+        """Tells the one who asked; what has come to its end is told again when it is asked for again."""
+        master = self.master
+        answer = Updated(self._app_id, update.updated_ms, refusal)
+        if refusal is None and change is not None:
+            present = master.roster.present()
+            answer = Updated(
+                self._app_id,
+                update.updated_ms,
+                None,
+                change.number,
+                change.starts,
+                master.ready.bit_count(),
+                present.bit_count(),
+                master.roster.names(present & ~master.ready)[:LAGGARDS_MAX],
+            )
+        if change is not None:
+            self._last = (change.asked, answer)
+        self.post.send(sender, answer, now)
+
+    @property
+    def _app_id(self) -> Id:
+        return self.master.job.app_id

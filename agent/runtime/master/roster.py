@@ -1,0 +1,168 @@
+"""The master's numbered list of a job's agents: what `expected` and `missing` are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from agent.runtime.messages.jobs import MemberEntry
+from agent.runtime.model import contributors
+from agent.runtime.model.panes import END, FIRST_PANE
+from overlay import Id
+
+MEMBERS_MAX = 4096
+NUMBERS_MAX = 65_536
+
+
+@dataclass(slots=True)
+class Roster:
+    """Numbers are given in order of enrolment and never used again.
+
+    An agent is expected from its first pane on until it says farewell; crashing and coming back changes nothing. One
+    that comes back after a farewell is given a new number.
+    """
+
+    next_number: int = 0
+    revision: int = 0
+    """Grows with every change."""
+    _members: dict[int, MemberEntry] = field(default_factory=dict)
+    _steady: tuple[int, int, int] = (0, 0, 0)
+    _by_node: dict[int, list[int]] = field(default_factory=dict)
+    _present: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, members: Iterable[MemberEntry], next_number: int) -> Roster:
+        """A roster that another master has kept so far."""
+        roster = cls(next_number)
+        for member in sorted(members, key=lambda member: member.number):
+            roster._put(member)
+            roster.next_number = max(roster.next_number, member.number + 1)
+        return roster
+
+    def enrol(self, node_id: int, name: str, number: int | None = None) -> MemberEntry | None:
+        """The agent's entry, made if it has none, or has left and is not just leaving; None where there is no room."""
+        known = next(reversed(self._of(node_id)), None)
+        if known is not None and (known.last_pane is None or known.number == number):
+            return known
+        if len(self._members) >= MEMBERS_MAX or self.next_number >= NUMBERS_MAX:
+            return None
+        member = MemberEntry(self.next_number, name, Id(node_id), None, None)
+        self.next_number += 1
+        self._put(member)
+        return member
+
+    def last_pane(self, node_id: int) -> int | None:
+        """Where an agent that enrols again had left, if it had."""
+        left = (member.last_pane for member in self._of(node_id))
+        return max((pane for pane in left if pane is not None), default=None)
+
+    def _of(self, node_id: int) -> list[MemberEntry]:
+        """An agent's entries, the oldest first: where it has left and come back, there may be several."""
+        return [self._members[number] for number in self._by_node.get(node_id, ())]
+
+    def begin(self, number: int, pane: int) -> bool:
+        """Expects an agent from this pane on, or already from an earlier one; whether that changes anything."""
+        member = self._members[number]
+        if member.first_pane is not None and member.first_pane <= pane:
+            return False
+        self._put(msgspec.structs.replace(member, first_pane=pane))
+        return True
+
+    def include(self, numbers: int, pane: int) -> None:
+        """Who contributes from a pane on belongs to it, also where its word of that is still under way."""
+        for number in contributors.members(numbers & ~self.expected(pane)):
+            if number in self._members:
+                self.begin(number, pane)
+
+    def postpone(self, number: int, pane: int) -> None:
+        """Expects an agent that has not contributed yet from a later pane on."""
+        self._put(msgspec.structs.replace(self._members[number], first_pane=pane))
+
+    def leave(self, number: int, last_pane: int) -> None:
+        """Expects an agent no more after this pane."""
+        member = self._members[number]
+        if member.last_pane is None:
+            self._put(msgspec.structs.replace(member, last_pane=last_pane))
+
+    def forget_left(self, frontier: int) -> None:
+        """Frees the entries of those who have left and whose last pane is out."""
+        gone = [m for m in self._members.values() if m.last_pane is not None and m.last_pane <= frontier]
+        self.revision += bool(gone)
+        self._steady = (0, 0, 0)
+        for member in gone:
+            del self._members[member.number]
+            self._by_node[member.node_id].remove(member.number)
+            if not self._by_node[member.node_id]:
+                del self._by_node[member.node_id]
+
+    def expected(self, pane: int) -> int:
+        """Bitmap of the agents that belong to a pane. O(1) for most panes: agents come and go in few."""
+        low, high, numbers = self._steady
+        if not low <= pane < high:
+            low, high, numbers = self._steady = self._steady_around(pane)
+        return numbers
+
+    def expected_in(self, first: int, last: int) -> int:
+        """Bitmap of the agents that belong to any of the panes from one to another."""
+        numbers = self.expected(first)
+        if self._steady[1] > last:
+            return numbers
+        members = self._members.values()
+        return sum(1 << member.number for member in members if _belongs_to_any(member, first, last))
+
+    def _steady_around(self, pane: int) -> tuple[int, int, int]:
+        """The panes around one (first, and first after) to which the same agents belong, and who they are."""
+        members = self._members.values()
+        changes = [member.first_pane for member in members if member.first_pane is not None]
+        changes += [member.last_pane + 1 for member in members if member.last_pane is not None]
+        low = max((change for change in changes if change <= pane), default=FIRST_PANE)
+        high = min((change for change in changes if change > pane), default=END + 1)
+        return low, high, sum(1 << member.number for member in members if _belongs(member, pane))
+
+    def present(self) -> int:
+        """Bitmap of those who have not left. O(1) while nobody comes or goes."""
+        revision, numbers = self._present
+        if revision != self.revision:
+            numbers = sum(1 << member.number for member in self._members.values() if member.last_pane is None)
+            self._present = (self.revision, numbers)
+        return numbers
+
+    def known(self) -> int:
+        """Bitmap of all numbers that mean an agent."""
+        return sum(1 << number for number in self._members)
+
+    def numbers_of(self, node_id: int) -> int:
+        """Bitmap of the numbers an agent has, or has had."""
+        return sum(1 << member.number for member in self._of(node_id))
+
+    def member(self, number: int) -> MemberEntry | None:
+        return self._members.get(number)
+
+    def names(self, numbers: int) -> list[str]:
+        """The names of those numbers that are on the roster."""
+        found = (self._members.get(number) for number in contributors.members(numbers))
+        return [member.name for member in found if member is not None]
+
+    def entries(self) -> list[MemberEntry]:
+        return list(self._members.values())
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def _put(self, member: MemberEntry) -> None:
+        self.revision += 1
+        self._steady = (0, 0, 0)
+        if member.number not in self._members:
+            self._by_node.setdefault(member.node_id, []).append(member.number)
+        self._members[member.number] = member
+
+
+def _belongs(member: MemberEntry, pane: int) -> bool:
+    return _belongs_to_any(member, pane, pane)
+
+
+def _belongs_to_any(member: MemberEntry, first: int, last: int) -> bool:
+    begun = member.first_pane is not None and member.first_pane <= last
+    return begun and (member.last_pane is None or first <= member.last_pane)

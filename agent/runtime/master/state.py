@@ -1,0 +1,315 @@
+"""A job's master (paper §3.1): the roster, the windows, the results and the word that a pane is out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import polars as pl
+
+import query
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.result import NAMES_MAX, Attendance, Finished, OtherGroups, Result
+from agent.runtime.function.versions import InForce, Versions, first_version
+from agent.runtime.master.roster import Roster
+from agent.runtime.master.windows import BYTES_MAX, MadeWindow, OpenWindows
+from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
+from agent.runtime.messages.versions import Version
+from agent.runtime.model import contributors
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, total
+from overlay import Id
+
+TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
+
+
+class Master:
+    """Lives on the agent whose id is closest to the appId; turns combined runs into results.
+
+    `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
+    """
+
+    def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
+        self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
+        self.job = msgspec.structs.replace(job, bundle=None)
+        self.trees = query.Plan.from_wire(job.plan).trees
+        """By how many trees it is computed, for as long as it runs."""
+        self.epoch = epoch
+        self.submitter = submitter
+        self.creator = ""
+        """Whose job it is, "" where it is nobody's."""
+        if not job.bounded:
+            window_of(self.versions.newest.function)
+        self.roster = Roster()
+        self.frontier = FIRST_PANE
+        self.totals = Counts()
+        self.given_up = 0
+        """Agents that no pane waits for."""
+        self.failure: str | None = None
+        """Why the job cannot go on beyond the frontier."""
+        self.attendance: dict[int, Attendance] | None = None
+        """Who is in the windows that `publish` gave last, by position; None where nobody asks for it."""
+        self._ready = 0
+        self._open: OpenWindows | None = None
+        self._out = FIRST_PANE
+        """Up to here results were out when this master took over; it may begin before, for windows that go on."""
+
+    @property
+    def out(self) -> int:
+        """The pane up to which results are made, by this master or another."""
+        return max(self.frontier, self._out)
+
+    def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
+        """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full.
+
+        `before`: its number under the master before.
+        """
+        number, begins = None, FIRST_PANE
+        if works and (self.app is None or node_id == self.epoch.master):
+            begins = self._earliest_pane(node_id)
+            member = self.roster.enrol(node_id, name, before)
+            if member is None:
+                return None
+            number = member.number
+            if self.job.bounded:
+                self.roster.begin(number, begins)
+        return Enrolled(self.job.app_id, self.epoch, number, self.versions.all(), self.frontier, begins, self.job)
+
+    def _earliest_pane(self, node_id: int) -> int:
+        """The first pane an agent can still contribute to, or contribute to again after it has left."""
+        left = self.roster.last_pane(node_id)
+        out = self.out if left is None else max(self.out, left)
+        return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
+
+    def knows(self, node_id: int, number: int) -> bool:
+        """Whether the agent is on the roster with this number."""
+        member = self.roster.member(number)
+        return member is not None and member.node_id == node_id
+
+    def acknowledge(self, node_id: int, ready: Ready) -> None:
+        """A worker of the roster runs the function, and has everything from its first pane on."""
+        member = self.roster.member(ready.number)
+        assert member is not None
+        if ready.version == self.version:
+            self.runs(1 << ready.number)
+        first_pane = max(ready.first_pane, self._earliest_pane(node_id))
+        if ready.instead_of is not None and ready.instead_of == member.first_pane:
+            self.roster.postpone(ready.number, first_pane)
+        else:
+            self.roster.begin(ready.number, first_pane)
+
+    @property
+    def version(self) -> int:
+        """The newest version in force."""
+        return self.versions.newest.version.number
+
+    @property
+    def app(self) -> str | None:
+        """The job whose results it reads, if it reads any: then it does so here, and no other agent works on it."""
+        return self.versions.newest.function.plan.app
+
+    @property
+    def part_of(self) -> str:
+        """The job that it is a stage of, "" for none."""
+        bundle = self.versions.newest.version.bundle
+        return bundle.contents.part_of if bundle is not None else ""
+
+    @property
+    def text(self) -> str:
+        """Its query, as people read it."""
+        return self.versions.newest.version.text
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of its results."""
+        return query.output_names(self.versions.newest.function.plan)
+
+    def begin(self, version: Version) -> None:
+        """Puts a further version in force; nobody has acknowledged it yet. Raises `query.PlanError`."""
+        self.versions.change_to([*self.versions.all(), version])
+        self._ready = 0
+
+    def runs(self, agents: int, *, no_longer: bool = False) -> None:
+        """These run the newest version, or do so no longer."""
+        self._ready = self._ready & ~agents if no_longer else self._ready | agents
+
+    def dismiss(self, number: int, last_pane: int) -> None:
+        """An agent of the roster leaves after this pane."""
+        self.roster.leave(number, last_pane)
+        self._forget_left()
+
+    def _forget_left(self) -> None:
+        self.roster.forget_left(self.versions.kept_after(self.frontier))
+
+    def publish(self, run: Run) -> dict[int, Result]:
+        """The windows a combined run completes, or changes, by position, in order; the run must continue where the
+        last one ended.
+
+        Where too many groups are an error, windows end before the first that has them, and `failure` says so.
+        """
+        assert run.after == self.frontier, "runs reach the master in sequence"
+        assert self.failure is None
+        if self.attendance is not None:
+            self.attendance = {}
+        version = self.versions.at(run.upto)
+        function = version.function
+        others = function.others(run.state)
+        if others and function.refuses_others:
+            crowded = min(others)
+            self.failure = _too_many_groups(function.plan, crowded, others[crowded])
+            run = run.within(run.after, crowded - 1)
+        self.frontier = run.upto
+        self.roster.include(run.contributors, run.after + 1)
+        counted = dict(run.counted)
+        self.totals = total([self.totals, *(counts for pane, counts in counted.items() if pane > self._out)])
+        untimed = counted.pop(END, None)
+        if function.pane_ms is None and run.after < 0 <= run.upto:
+            counted.setdefault(0, Counts())
+        if untimed and counted:
+            newest = max(counted)
+            counted[newest] = counted[newest].plus(Counts(malformed=untimed.malformed))
+        if function.is_of_panes:
+            results = self._of_panes(run, version, counted, others)
+        else:
+            results = self._of_several(run, version, counted)
+        self._forget_left()
+        self.versions.forget(self.frontier)
+        return results
+
+    def _of_panes(
+        self, run: Run, version: InForce, counted: Counted, others: dict[int, OtherGroups]
+    ) -> dict[int, Result]:
+        """Windows that are a pane each, all at once."""
+        function = version.function
+        size_ms = function.plan.window_ms
+        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        results = {}
+        for pane in sorted(counted):
+            expected = self.roster.expected(pane)
+            present = expected & run.contributors
+            window = MadeWindow(pane, pane, pane, size_ms, counted[pane], expected, present, present & run.partial)
+            results[pane] = self._result(window, finished[pane], others.get(pane), version)
+        return results
+
+    def _of_several(self, run: Run, version: InForce, counted: Counted) -> dict[int, Result]:
+        """Windows of several panes, that the run completes or changes."""
+        function = version.function
+        if self._open is None or self._open.function is not function:
+            # Windows of the version before that are open are neither its own any more nor those of this one.
+            self._open = OpenWindows(function, version.version.starts)
+        results = {}
+        for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
+            if window.pane <= self._out:
+                continue  # the master before has published it
+            start, size_ms = window.start_ms, window.size_ms
+            other = None if function.sessions is not None else function.others(state, size_ms).get(start)
+            if other is not None and function.refuses_others:
+                self.failure = _too_many_groups(function.plan, start, other)
+            if self._open.is_too_large:
+                self.failure = TOO_LARGE
+            if self.failure is not None:
+                break
+            if function.sessions is not None:
+                finished = function.finished_sessions(state)
+            else:
+                finished = function.finished(state, [start], size_ms)[start]
+            results[window.position] = self._result(window, finished, other, version, more=more)
+        return results
+
+    @classmethod
+    def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
+        """The next master, where the one before has come to. Raises `query.PlanError`."""
+        master = cls(replica.job, epoch, replica.submitter, replica.versions)
+        # Another job's results are read by the agent of the master alone, so by another one from now on.
+        members = replica.members if master.app is None else ()
+        master.roster = Roster.of(members, replica.next_number)
+        master.frontier, master._out = master.versions.kept_after(replica.frontier), replica.frontier
+        master.given_up = contributors.from_bytes(replica.given_up)
+        master.totals = Counts(*replica.totals)
+        return master
+
+    def _result(
+        self,
+        window: MadeWindow,
+        finished: Finished,
+        other: OtherGroups | None,
+        version: InForce,
+        *,
+        more: bool = False,
+    ) -> Result:
+        start, size, drives = window.start_ms, window.size_ms, version.function.drives
+        missing, counted = window.expected & ~window.contributors, window.counted
+        if self.attendance is not None:
+            names = (
+                tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
+            )
+            self.attendance[window.position] = Attendance(version.version, *names)
+        return Result(
+            app=self.job.name,
+            window_start=query.format_timestamp(start) if size else None,
+            window_end=query.format_timestamp(start + (size or 0)) if size or drives else None,
+            rows=finished.rows,
+            contributors=window.contributors.bit_count(),
+            expected=window.expected.bit_count(),
+            missing=self.roster.names(missing)[:NAMES_MAX] if missing else [],
+            partial=self.roster.names(window.partial)[:NAMES_MAX],
+            leaped=0,
+            events=counted.events,
+            late=counted.late,
+            malformed=counted.malformed,
+            coerced=counted.coerced,
+            dropped=counted.dropped + max(0, counted.matched - finished.taken),
+            other=other,
+            limited=finished.limited,
+            error=finished.error,
+            version=version.version.number,
+            epoch=self.epoch.counter,
+            final=window.is_final,
+            more=more,
+        )
+
+    @property
+    def ready(self) -> int:
+        """Bitmap of the agents that have acknowledged the function in this epoch and have not left."""
+        return self._ready & self.roster.present()
+
+    def everyone_runs(self) -> bool:
+        """Whether every agent on the roster has acknowledged the function ("n of n")."""
+        return self.ready == self.roster.present()
+
+
+def _with_more(
+    windows: Iterable[tuple[MadeWindow, pl.DataFrame]],
+) -> Iterator[tuple[MadeWindow, pl.DataFrame, bool]]:
+    """Windows with their states, and whether another one of the same pane follows."""
+    before: tuple[MadeWindow, pl.DataFrame] | None = None
+    for window, state in windows:
+        if before is not None:
+            yield *before, window.pane == before[0].pane
+        before = (window, state)
+    if before is not None:
+        yield *before, False
+
+
+def reads_app(master: Master | None) -> bool:
+    """Whether a job reads another one's results, and its master, which is to do so, is here."""
+    return master is not None and master.app is not None
+
+
+def window_of(function: JobFunction) -> int:
+    """So often a window begins (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
+    if function.pane_ms is None:
+        raise query.PlanError("a query without windows ends with its input: it cannot run for ever")
+    return function.pane_ms if function.plan.windowing is None else function.plan.windowing.slide_ms
+
+
+def _too_many_groups(plan: query.Plan, pane: int, other: OtherGroups) -> str:
+    size, most = plan.window_ms, plan.max_groups
+    window = f"the window from {query.format_timestamp(pane) or pane}" if size else "the result"
+    more = f"about {other.about} groups more" if other.about else "more groups"
+    has_sessions = plan.windowing is not None and plan.windowing.session is not None
+    as_one = "" if has_sessions else ", or let all others be one group with --beyond-groups other"
+    return (
+        f"{window} has {more} than the {most:,} it may have: raise --max-groups, group by fewer or "
+        f"coarser columns{as_one}"
+    )

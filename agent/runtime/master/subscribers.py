@@ -1,0 +1,124 @@
+"""Who gets a job's results: at its master, the agents whose clients follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.runtime.master.result_log import ResultLog
+from agent.runtime.master.state import Master
+from agent.runtime.messages.jobs import Acknowledgement, Finished, Follow, Followed, Reader, Window
+from agent.runtime.messages.sender import Post
+from agent.runtime.model.fields import Reason
+from agent.runtime.model.panes import FIRST_PANE, closed_ms
+from overlay import Peer
+
+FOLLOWERS_MAX = 1024
+LEASE_S = 10.0
+"""A follower that is not heard of for so long is gone; it asks again every 3 s."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    peer: Peer
+    reader: Reader
+    request: int
+    heard_at: float
+    sent: int
+
+
+class Followers:
+    """Of one job in one epoch. `log` holds what can still be sent to those who come back."""
+
+    def __init__(self, master: Master, log: ResultLog, post: Post, name: str) -> None:
+        self.log = log
+        self.refused = 0
+        self.frontier = FIRST_PANE
+        """The pane up to which results are out."""
+        self._master = master
+        self._post = post
+        self._name = name
+        self._followers: dict[tuple[int, Reader], _Follower] = {}
+        self._acknowledged = (-1, -1, -1)
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def follow(self, peer: Peer, message: Follow, now: float) -> None:
+        """Answers a request to follow, or to go on."""
+        follower = self._followers.get((peer.node_id, message.reader))
+        if follower is None and len(self._followers) >= FOLLOWERS_MAX:
+            self.refused += 1
+            return
+        if follower is None or follower.request != message.request:
+            follower = self._begin(peer, message, now)
+        else:
+            follower.heard_at = now
+        self._post.send(peer, self._acknowledgement(follower), now)
+
+    def _begin(self, peer: Peer, message: Follow, now: float) -> _Follower:
+        master, job = self._master, self._master.job
+        after = max(self.frontier, self.log.last) if message.after is None else message.after
+        followed = Followed(
+            job.app_id, master.epoch, message.request, after, job.name, master.text, job.stream, master.columns,
+            job.bounded, master.version, self.log.lost, message.reader,
+        )  # fmt: skip
+        self._post.send(peer, followed, now)
+        follower = _Follower(peer, message.reader, message.request, now, after)
+        self._followers[peer.node_id, message.reader] = follower
+        for pane, json in self.log.after(after):
+            self._post.send(peer, self._window(follower, pane, json), now)
+            follower.sent = pane
+        return follower
+
+    def unfollow(self, peer: Peer, reader: Reader) -> None:
+        self._followers.pop((peer.node_id, reader), None)
+
+    def publish(self, results: Iterable[tuple[int, bytes]], now: float) -> None:
+        """Sends new results to everyone; they go into the log."""
+        for pane, json in results:
+            self.log.append(pane, json)
+            alike: dict[tuple[int, Reader], list[_Follower]] = {}
+            for follower in self._followers.values():
+                alike.setdefault((follower.sent, follower.reader), []).append(follower)
+            for followers in alike.values():
+                self._post.send_all([one.peer for one in followers], self._window(followers[0], pane, json), now)
+                for follower in followers:
+                    follower.sent = pane
+
+    def acknowledge(self, now: float) -> None:
+        """Tells everyone how many agents run the job, if that has changed."""
+        if self._counts() != self._acknowledged:
+            self._acknowledged = self._counts()
+            for follower in self._followers.values():
+                self._post.send(follower.peer, self._acknowledgement(follower), now)
+
+    def finish(self, reason: Reason, now: float) -> None:
+        """Tells everyone that there will be no further result."""
+        job, epoch = self._master.job, self._master.epoch
+        for follower in self._followers.values():
+            failure = self._master.failure or ""
+            finished = Finished(job.app_id, epoch, follower.sent, reason, failure, follower.reader)
+            self._post.send(follower.peer, finished, now)
+
+    def expire(self, now: float) -> None:
+        """Forgets who has not asked for long."""
+        gone = [key for key, follower in self._followers.items() if now - follower.heard_at > LEASE_S]
+        for key in gone:
+            del self._followers[key]
+
+    def _window(self, follower: _Follower, pane: int, json: bytes) -> Window:
+        return Window(self._master.job.app_id, self._master.epoch, follower.sent, pane, json, follower.reader)
+
+    def _counts(self) -> tuple[int, int, int]:
+        master = self._master
+        return master.ready.bit_count(), master.roster.present().bit_count(), master.version
+
+    def _acknowledgement(self, follower: _Follower) -> Acknowledgement:
+        agents, expected, version = self._counts()
+        job, epoch = self._master.job, self._master.epoch
+        pane_ms = self._master.versions.at(self.frontier).function.plan.pane_ms
+        return Acknowledgement(
+            job.app_id, epoch, follower.sent, agents, expected, version, self._name,
+            closed_ms(self.frontier, pane_ms), follower.reader,
+        )  # fmt: skip

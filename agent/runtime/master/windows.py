@@ -1,0 +1,308 @@
+"""A job's windows that are made of several panes, at its master: it consolidates panes (DESIGN §5.6; Enorm).
+
+Agents and combiners know of panes only. What windows of several panes need of those that are out already is not
+replicated: agents keep their sealed panes until no window needs them (`JobFunction.kept_after`), and hand them in
+again to the next master, which makes the same windows of them. Who has gone since is in some panes of a window only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import add, sub
+from typing import NamedTuple
+
+import polars as pl
+
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.model.panes import END, Counted, Counts, Run, closed_ms
+from cbt import Consolidator, OpenSessions, SessionLayout, Window, WindowSize
+
+Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+
+
+class Grown(NamedTuple):
+    """A window's state as of `pane`, the last that is in it so far; its rows have its start as their pane."""
+
+    pane: int
+    start_ms: int
+    size_ms: int
+    state: pl.DataFrame
+    is_final: bool
+
+
+class GrowingWindows:
+    """Holds the state of every window that is open. One combine for each pane and window with it."""
+
+    def __init__(self, combine: Combine, sizes: Sequence[WindowSize], pane_ms: int) -> None:
+        self._combine = combine
+        self._sizes = sizes
+        self._pane_ms = pane_ms
+        self._open: dict[tuple[int, int, int], pl.DataFrame] = {}
+        """By end, size and start."""
+
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+        """The windows that are complete with this pane, by their ends, and then those that go on."""
+        yield from self.advance(pane)
+        changed = []
+        for size in self._sizes:
+            for start in size.containing(pane):
+                window = (start + size.size_ms, size.size_ms, start)
+                added = in_pane(state, start)
+                known = self._open.get(window)
+                self._open[window] = added if known is None else self._combine([known, added])
+                changed.append(window)
+        yield from self.advance(pane + self._pane_ms)
+        for window in sorted(changed):
+            if window in self._open:
+                _, size_ms, start = window
+                yield Grown(pane, start, size_ms, self._open[window], False)
+
+    def advance(self, complete_ms: int) -> Iterator[Grown]:
+        """The windows that are complete once all panes before a time are in."""
+        for window in sorted(window for window in self._open if window[0] <= complete_ms):
+            end, size_ms, start = window
+            yield Grown(end - self._pane_ms, start, size_ms, self._open.pop(window), True)
+
+    def end(self) -> Iterator[Grown]:
+        """The windows that have begun, at the end of the input."""
+        return self.advance(max((end for end, _, _ in self._open), default=0))
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(int(state.estimated_size()) for state in self._open.values())
+
+
+def in_pane(state: pl.DataFrame, pane: int) -> pl.DataFrame:
+    """The rows as those of another pane."""
+    return state.with_columns(pane=pl.lit(pane, dtype=pl.Int64))
+
+
+class Members(NamedTuple):
+    """Of a run of panes: the agents that are in any of them, and those that are whole in all."""
+
+    contributors: int
+    whole: int
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """The panes in (after, upto] with the same agents."""
+
+    after: int
+    upto: int
+    contributors: int
+    partial: int
+
+
+class PaneLedger:
+    """Of panes that come in order. Sums are differences of running sums: O(log panes), however long windows are."""
+
+    def __init__(self) -> None:
+        self._panes: list[int] = []
+        self._sums: list[tuple[int, ...]] = [tuple(Counts())]
+        self._stretches: list[_Stretch] = []
+
+    def add(self, run: Run, counted: Counted) -> None:
+        """The panes of the next run, and what was counted in those that anything was."""
+        for pane in sorted(counted):
+            self._panes.append(pane)
+            self._sums.append(tuple(map(add, self._sums[-1], counted[pane])))
+        last = self._stretches[-1] if self._stretches else None
+        goes_on = last is not None and last.upto == run.after
+        if last is not None and goes_on and (last.contributors, last.partial) == (run.contributors, run.partial):
+            last.upto = run.upto
+        else:
+            self._stretches.append(_Stretch(run.after, run.upto, run.contributors, run.partial))
+
+    def counted(self, first: int, last: int) -> Counts:
+        """What was counted in the panes from one to another."""
+        begin, end = bisect_left(self._panes, first), bisect_right(self._panes, last)
+        return Counts(*map(sub, self._sums[end], self._sums[begin]))
+
+    def members(self, first: int, last: int) -> Members:
+        """Who is in the panes from one to another. Panes that nothing is known of have nobody in them."""
+        inside = [one for one in self._stretches if one.after < last and one.upto >= first]
+        if not inside:
+            return Members(0, 0)
+        contributors, whole = 0, -1
+        for one in inside:
+            contributors |= one.contributors
+            whole &= one.contributors & ~one.partial
+        is_covered = inside[0].after < first and inside[-1].upto >= last
+        return Members(contributors, whole if is_covered else 0)
+
+    def forget(self, before: int) -> None:
+        """Frees panes that are older, once there are many of them."""
+        self._stretches = [one for one in self._stretches if one.upto >= before]
+        old = bisect_left(self._panes, before)
+        if 2 * old > len(self._panes):
+            del self._panes[:old], self._sums[:old]
+
+
+START = "session.start"
+
+
+class SessionWindows:
+    """The shape of windows of a size. What comes with a pane are all sessions that it shows to be over: they are one
+    window, from the pane in which the first of them began.
+    """
+
+    def __init__(self, layout: SessionLayout) -> None:
+        self._layout = layout
+        self._sessions = OpenSessions(layout)
+        self._complete: int | None = None
+
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+        """Takes a pane's state, with the times of its first and last events."""
+        yield from self.advance(pane)
+        self._complete = pane + self._layout.pane_ms
+        yield from self._over(self._sessions.add(self._layout.pieces(state), self._complete).frame)
+
+    def advance(self, complete_ms: int) -> Iterator[Grown]:
+        """All panes before a time are in."""
+        if self._complete is not None and complete_ms > self._complete and len(self._sessions):
+            self._complete = complete_ms
+            yield from self._over(self._sessions.add(self._layout.empty(), complete_ms).frame)
+
+    def end(self) -> Iterator[Grown]:
+        """Those that are open, at the end of the input."""
+        yield from self._over(self._sessions.end().frame)
+
+    def _over(self, sessions: pl.DataFrame) -> Iterator[Grown]:
+        first = sessions[START].min()
+        if isinstance(first, int) and self._complete is not None:
+            pane_ms = self._layout.pane_ms
+            start = first // pane_ms * pane_ms
+            yield Grown(self._complete - pane_ms, start, self._complete - start, sessions, True)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._sessions.memory_bytes
+
+
+BYTES_MAX = 2 << 30
+"""So much memory open windows may take before that ends the job."""
+LOOK_PANES = 64
+"""So often that is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWindow:
+    """A window as it can be published. `pane`: the last in it so far. `position` grows from one to the next: the pane,
+    and some ms more where several windows come with it. `expected`, `contributors`, `partial`: sets of agents.
+    """
+
+    pane: int
+    position: int
+    start_ms: int
+    size_ms: int | None
+    counted: Counts
+    expected: int
+    contributors: int
+    partial: int
+    is_final: bool = True
+
+
+Expected = Callable[[int, int], int]
+"""Who belongs to any of the panes from one to another."""
+
+
+class OpenWindows:
+    """Of one version of a job, whose windows begin at `starts` at the earliest."""
+
+    def __init__(self, function: JobFunction, starts: int) -> None:
+        assert function.plan.windowing is not None
+        windowing = function.plan.windowing
+        sizes = [WindowSize(one.size_ms, one.slide_ms) for one in windowing.sizes]
+        self.function = function
+        self._pane_ms = windowing.pane_ms
+        self._starts = starts
+        self._ledger = PaneLedger()
+        self._windows: GrowingWindows | SessionWindows | _Consolidated
+        if function.sessions is not None:
+            self._windows = SessionWindows(function.sessions)
+        elif windowing.changes:
+            self._windows = GrowingWindows(function.combine, sizes, self._pane_ms)
+        else:
+            self._windows = _Consolidated(function, sizes, self._pane_ms)
+        self._last = (0, 0)
+        self._taken = 0
+        self.is_too_large = False
+        """Whether they take more memory than they may."""
+
+    def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[MadeWindow, pl.DataFrame]]:
+        """The windows that the next run completes or changes, in order, each with its state."""
+        self._ledger.add(run, counted)
+        for grown in self._grown(run, counted):
+            if grown.start_ms >= self._starts:
+                yield self._made(grown, expected), grown.state
+        self._ledger.forget(self.function.kept_after(run.upto) + 1)
+
+    def _grown(self, run: Run, panes: Iterable[int]) -> Iterator[Grown]:
+        for pane in sorted(panes):
+            yield from self._windows.add(pane, run.state.filter(pl.col("pane") == pane))
+            self._taken += 1
+            if self._taken % LOOK_PANES == 0:
+                self.is_too_large = self._windows.memory_bytes > BYTES_MAX
+        if run.upto == END:
+            yield from self._windows.end()
+        else:
+            yield from self._windows.advance(closed_ms(run.upto, self._pane_ms) + 1)
+
+    def _made(self, grown: Grown, expected: Expected) -> MadeWindow:
+        before, rank = self._last
+        rank = rank + 1 if grown.pane == before else 0
+        self._last = (grown.pane, rank)
+        # Of a window that is open, panes to come are nobody's yet: who is in all so far is whole.
+        members = self._ledger.members(grown.start_ms, grown.pane)
+        belong = expected(grown.start_ms, grown.pane)
+        return MadeWindow(
+            pane=grown.pane,
+            position=grown.pane + rank,
+            start_ms=grown.start_ms,
+            size_ms=grown.size_ms,
+            counted=self._ledger.counted(grown.start_ms, grown.pane),
+            expected=belong,
+            contributors=belong & members.contributors,
+            partial=belong & members.contributors & ~members.whole,
+            is_final=grown.is_final,
+        )
+
+
+class _Consolidated:
+    """The same shape over a consolidator, which shares the work of windows that overlap."""
+
+    def __init__(self, function: JobFunction, sizes: Sequence[WindowSize], pane_ms: int) -> None:
+        self._consolidator = Consolidator(_States(function), sizes)
+        self._pane_ms = pane_ms
+
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+        return map(self._grown, self._consolidator.add(pane, state))
+
+    def advance(self, complete_ms: int) -> Iterator[Grown]:
+        return map(self._grown, self._consolidator.advance(complete_ms))
+
+    def end(self) -> Iterator[Grown]:
+        return map(self._grown, self._consolidator.end())
+
+    def _grown(self, window: Window) -> Grown:
+        return Grown(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._consolidator.memory_bytes
+
+
+class _States:
+    """What a consolidator merges: states of a function, within its limit of groups."""
+
+    def __init__(self, function: JobFunction) -> None:
+        self._function = function
+
+    def empty(self) -> pl.DataFrame:
+        return self._function.nothing
+
+    def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        return self._function.combine(list(frames))

@@ -1,0 +1,1 @@
+"""The messages agents exchange about jobs, and their sender."""

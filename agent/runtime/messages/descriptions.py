@@ -1,0 +1,41 @@
+"""Messages about what a stream holds all over the fleet."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from agent.runtime.model.fields import Count, Message, Name
+from overlay import Peer
+
+COLUMNS_MAX = 1_000
+EXAMPLE_CHARACTERS_MAX = 80
+
+ColumnType = Literal["any", "text", "number", "integer", "string", "boolean", "timestamp"]
+Example = Annotated[str, msgspec.Meta(max_length=EXAMPLE_CHARACTERS_MAX)]
+
+
+class SeenColumn(msgspec.Struct, frozen=True):
+    """A column of a stream on one agent. `example`: one of its values, "" where none was seen."""
+
+    name: Name
+    type: ColumnType
+    example: Example = ""
+
+
+class LookAt(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast to the group of all: tell the `asker` what is in your files of this stream."""
+
+    asker: Peer
+    question: Count
+    stream: Name
+
+
+class Seen(Message, frozen=True, tag=True):
+    """Agent → asker: what it is. `has_stream`: else there is nothing. `open`: events may have other columns too."""
+
+    question: Count
+    has_stream: bool
+    columns: Annotated[list[SeenColumn], msgspec.Meta(max_length=COLUMNS_MAX)]
+    open: bool

@@ -1,0 +1,385 @@
+"""What agents say to each other about jobs; the overlay carries these as opaque bytes.
+
+Frames travel as the bytes of `cbt.encode_frame`, contributor sets as little-endian bitmaps of roster numbers. What
+belongs to a master's time in office carries its epoch: lower ones are refused.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+import query
+from agent.runtime.messages.descriptions import LookAt, Seen
+from agent.runtime.messages.programs import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
+from agent.runtime.messages.versions import Begin, Prepared, Propose, VersionList, Withdraw
+from agent.runtime.model.bundle import Bundle, Seal
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
+from agent.runtime.model.panes import COUNTS_BYTES
+from overlay import Codec, Id, Peer
+
+Reader = Id | None
+"""The job on a follower's agent that reads the results; None: clients of that agent do."""
+GRACE_MS = 5000
+ASKED_WINDOWS_MAX = 64
+"""As many results as a master keeps."""
+LAGGARDS_MAX = 20
+BULLETIN_MAX = 64
+Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
+"""0 is the tree whose root is the master."""
+
+
+PaneCounts = tuple[Time, Time, Time, Time, Time, Time, Time]
+"""A pane and its `Counts`, to be checked."""
+PANES_COUNTED_MAX = 1 << 20
+
+
+class Submit(Message, frozen=True, tag=True):
+    """Agent → master, routed to the appId: run this job.
+
+    `bounded`: over what the logs hold now, else over what comes. `attached`: only as long as somebody follows it.
+    `text`: the query as people read it. `submitted_ms`: the agent's wall clock, which tells submissions apart.
+    `bundle`: what its creator has signed, where it has one.
+    """
+
+    name: Name
+    stream: Name
+    plan: dict[str, Any]
+    text: Text = ""
+    bounded: bool = True
+    attached: bool = False
+    grace_ms: Annotated[int, msgspec.Meta(ge=0, le=86_400_000)] = GRACE_MS
+    since_ms: Time | None = None
+    until_ms: Time | None = None
+    submitted_ms: Count = 0
+    bundle: Bundle | None = None
+
+
+class Submitted(Message, frozen=True, tag=True):
+    """Master → submitting agent: the job runs, or why it does not."""
+
+    submitted_ms: Count
+    refusal: Text | None
+
+
+class Announce(Message, frozen=True, tag=True):
+    """Master → every agent, multicast again and again: this job runs, take part if you have the stream.
+
+    `version`: the newest one in force; `proposed`: one that is being prepared, 0 if there is none.
+    `creator`: whose job it is, "" where it is nobody's; `mandate`: the digest of what they have signed last, the
+    `counter`th such. `part_of`: the job that it is a stage of, "" where it is none. `trees`: how many it has.
+    """
+
+    epoch: Epoch
+    master: Peer
+    master_name: Name
+    name: Name
+    stream: Name
+    text: Text
+    bounded: bool
+    version: Count
+    frontier: Time
+    agents: Count
+    expected: Count
+    proposed: Count = 0
+    creator: Text = ""
+    counter: Count = 0
+    mandate: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    part_of: Text = ""
+    trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
+
+
+class Bulletin(Message, frozen=True, tag=True):
+    """Agent → every agent, multicast: the announcements of several masters that live on it. Its appId means nothing."""
+
+    jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
+
+
+class Enrol(Message, frozen=True, tag=True):
+    """Agent → master: I take part in this epoch, as a worker or only by combining what others send.
+
+    `number`: what this worker has gone by so far. One that has left and comes back is another.
+    """
+
+    epoch: Epoch
+    agent: Name
+    works: bool
+    number: Number | None = None
+
+
+class Enrolled(Message, frozen=True, tag=True):
+    """Master → agent: the job, how far it is out and, for a worker, its number on the roster.
+
+    `begins`: before this pane the worker has nothing to contribute (again). `versions`: those that are in force.
+    """
+
+    epoch: Epoch
+    number: Number | None
+    versions: VersionList
+    frontier: Time
+    begins: Time
+    job: Submit
+
+
+class Ready(Message, frozen=True, tag=True):
+    """Worker → master: I run this version, and have all of my stream's events from this pane on.
+
+    `instead_of`: the first pane I said before, when a feed took longer to open than expected.
+    """
+
+    epoch: Epoch
+    number: Number
+    version: Count
+    first_pane: Time
+    instead_of: Time | None = None
+
+
+class Farewell(Message, frozen=True, tag=True):
+    """Worker → master: I leave the fleet; after this pane nothing is to be expected of me."""
+
+    epoch: Epoch
+    number: Number
+    last_pane: Time
+
+
+class Snapshot(Message, frozen=True, tag=True):
+    """Child → parent: the combined panes in (after, upto] of the contributors, and what was counted on the way.
+
+    `partial`: those of them who lack some of their events.
+    `again`: it went up before, to a parent that may have passed it on; it stays as it is until it is at the root.
+    `tree`: whose range of keys the state is of; what was counted goes up tree 0. `of_root`: from that tree's root, to
+    the master.
+    """
+
+    epoch: Epoch
+    version: Count
+    after: Time
+    upto: Time
+    contributors: Bitmap
+    state: bytes
+    counted: Annotated[list[PaneCounts], msgspec.Meta(max_length=PANES_COUNTED_MAX)]
+    partial: Bitmap = b""
+    again: bool = False
+    tree: Tree = 0
+    of_root: bool = False
+
+    @property
+    def size(self) -> int:
+        """So many bytes at most, but for a few."""
+        return len(self.state) + COUNTS_BYTES * len(self.counted)
+
+
+class Received(Message, frozen=True, tag=True):
+    """Parent → child, master → root of a tree: your snapshot of these panes and contributors has come."""
+
+    epoch: Epoch
+    after: Time
+    upto: Time
+    contributors: Bitmap
+    tree: Tree = 0
+
+
+class Commit(Message, frozen=True, tag=True):
+    """Master → all, multicast: every pane up to the frontier is out; free what you kept for it."""
+
+    epoch: Epoch
+    frontier: Time
+
+
+class MemberEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One agent of a roster. It is expected in panes from the first (None: not ready yet) to the last (None: open)."""
+
+    number: Number
+    name: Name
+    node_id: Id
+    first_pane: Time | None
+    last_pane: Time | None
+
+
+class Replica(Message, frozen=True, tag=True):
+    """Master → the nodes nearest to it: all that a successor needs.
+
+    `given_up`: the agents that no pane waits for. `results`: what came out since the revision before, by pane, as JSON.
+    `take_over`: the successor is you, if you are the root by now, as asked for the n-th time; `leaving`: in any case.
+    """
+
+    epoch: Epoch
+    revision: Count
+    job: Submit
+    submitter: Id
+    members: Annotated[list[MemberEntry], msgspec.Meta(max_length=4096)]
+    next_number: Count
+    frontier: Time
+    totals: Annotated[list[Count], msgspec.Meta(min_length=6, max_length=6)]
+    given_up: Bitmap
+    results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=256)]
+    versions: VersionList
+    take_over: Count = 0
+    leaving: bool = False
+
+
+class Replicated(Message, frozen=True, tag=True):
+    """Replica → master: I hold this revision, and results up to this pane.
+
+    `declined`: the n-th time that I was asked to take over, I did not.
+    """
+
+    epoch: Epoch
+    revision: Count
+    upto: Time
+    declined: Count = 0
+
+
+class Follow(Message, frozen=True, tag=True):
+    """Agent → master, also routed to the appId: send results here, from the one after this pane (None: from now on).
+
+    Repeated with the same request number it keeps the subscription alive.
+    """
+
+    request: Count
+    after: Time | None
+    reader: Reader = None
+
+
+class Unfollow(Message, frozen=True, tag=True):
+    """Agent → master: send no more results here."""
+
+    reader: Reader = None
+
+
+class NoJob(Message, frozen=True, tag=True):
+    """Root → agent, in answer to Follow or Ask: there is no such job here."""
+
+
+class Followed(Message, frozen=True, tag=True):
+    """Master → follower, in answer to a new request: what the job is; windows after `after` come next.
+
+    `lost`: the newest pane whose result is not kept any more.
+    """
+
+    epoch: Epoch
+    request: Count
+    after: Time
+    name: Name
+    text: Text
+    stream: Name
+    columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
+    bounded: bool
+    version: Count = 1
+    lost: Time = -(2**63)
+    reader: Reader = None
+
+
+class Acknowledgement(Message, frozen=True, tag=True):
+    """Master → follower: so many agents run the job, of so many on the roster. Said on change and on every Follow.
+
+    `sent`: the pane of the last window that was sent, so that its loss shows. `closed_ms`: up to this instant, every
+    window is out, also those without a result.
+    """
+
+    epoch: Epoch
+    sent: Time
+    agents: Count
+    expected: Count
+    version: Count
+    master_name: Name
+    closed_ms: Time = -(2**63)
+    reader: Reader = None
+
+
+class Window(Message, frozen=True, tag=True):
+    """Master → follower: one result, as JSON. `previous`: the pane of the one sent before, so that a gap shows."""
+
+    epoch: Epoch
+    previous: Time
+    pane: Time
+    json: bytes
+    reader: Reader = None
+
+
+class Finished(Message, frozen=True, tag=True):
+    """Master → follower: that was the last window, of the pane `sent`. `failure`: what the reason "failed" is about."""
+
+    epoch: Epoch
+    sent: Time
+    reason: Reason
+    failure: Text = ""
+    reader: Reader = None
+
+
+class Ask(Message, frozen=True, tag=True):
+    """Agent → master, as a request to the appId: the last results of this job, up to so many.
+
+    In place of one that is larger than `bytes_max` comes an empty one.
+    """
+
+    windows: Annotated[int, msgspec.Meta(ge=1, le=ASKED_WINDOWS_MAX)]
+    bytes_max: Count = 2**63 - 1
+
+
+class Answer(Message, frozen=True, tag=True):
+    """Master → agent, in response to Ask (NoJob is the other one): the last results by pane, ascending, as JSON."""
+
+    name: Name
+    text: Text
+    columns: Annotated[list[str], msgspec.Meta(max_length=4096)]
+    results: Annotated[list[tuple[Time, bytes]], msgspec.Meta(max_length=ASKED_WINDOWS_MAX)]
+
+
+class Update(Message, frozen=True, tag=True):
+    """Agent → master, also routed to the appId: compute this from a window on that has not begun anywhere.
+
+    `reset`: windows that have begun are given up. `updated_ms`: the agent's wall clock, which tells updates apart.
+    """
+
+    plan: dict[str, Any]
+    text: Text
+    reset: bool
+    updated_ms: Count
+    bundle: Bundle | None = None
+
+
+class Updated(Message, frozen=True, tag=True):
+    """Master or root → agent: this version is in force from a window on, or why none is.
+
+    `agents` have acknowledged it, of `expected`; they are `laggards` who have not.
+    """
+
+    updated_ms: Count
+    refusal: Text | None
+    version: Count = 0
+    starts: Time = 0
+    agents: Count = 0
+    expected: Count = 0
+    laggards: Annotated[list[Name], msgspec.Meta(max_length=LAGGARDS_MAX)] = []  # noqa: RUF012
+
+
+class Stop(Message, frozen=True, tag=True):
+    """Agent → master, also routed to the appId: end this job. `seal`: its creator's word for it, if it has one."""
+
+    seal: Seal | None = None
+
+
+class StopAnswer(Message, frozen=True, tag=True):
+    """Master or root → agent: whether there was such a job, and why it goes on nevertheless."""
+
+    found: bool
+    refusal: Text | None = None
+
+
+class Stopped(Message, frozen=True, tag=True):
+    """Master → every agent, multicast: this job is over, drop it."""
+
+    epoch: Epoch
+    reason: Reason
+
+
+CODEC: Codec[Message] = Codec(
+    Submit | Submitted | Announce | Bulletin | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
+    | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
+    | Ask | Answer | AskLog | Log | Letter | LetterAnswer | Word | Told | Unable | Broken
+    | LookAt | Seen
+    | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
+)  # fmt: skip

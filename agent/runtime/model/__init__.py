@@ -1,0 +1,1 @@
+"""Plain values of the runtime: panes and runs, contributors, epochs, bundles and mandates."""

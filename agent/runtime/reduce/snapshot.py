@@ -1,0 +1,114 @@
+"""Runs as they travel up a tree, and what is believed of those that come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import cbt
+from agent.runtime.function.versions import Versions
+from agent.runtime.messages.jobs import Snapshot
+from agent.runtime.model import contributors
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.panes import Counts, Run
+from overlay import Id
+
+HELD_MAX = 1024
+HELD_BYTES_MAX = 128 << 20
+
+
+class HeldSnapshots:
+    """Of one job, with the children they are from. What is too much is not held: the child sends it again."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, Snapshot]] = []
+        self._bytes = 0
+
+    def hold(self, child: int, snapshot: Snapshot) -> bool:
+        """Keeps a snapshot; False where there is no room for it."""
+        size = snapshot.size
+        if len(self._held) >= HELD_MAX or self._bytes + size > HELD_BYTES_MAX:
+            return False
+        self._held.append((child, snapshot))
+        self._bytes += size
+        return True
+
+    def take(self) -> list[tuple[int, Snapshot]]:
+        """All of them, which are held no longer."""
+        held, self._held, self._bytes = self._held, [], 0
+        return held
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return (snapshot for _, snapshot in self._held)
+
+
+FRAME_BYTES_MAX = 1 << 30
+"""Largest state of one run after decompression."""
+SNAPSHOT_BYTES_MAX = 60 << 20
+"""Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
+
+
+def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+    """A run as a message."""
+    message = _encoded(run, versions, app_id, epoch, again=again)
+    if message.size > SNAPSHOT_BYTES_MAX:
+        nothing = without_content(versions, run.after, run.upto, run.tree)
+        return _encoded(nothing, versions, app_id, epoch, again=again)
+    return message
+
+
+def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+    in_force = versions.at(run.upto)
+    return Snapshot(
+        app_id,
+        epoch,
+        in_force.version.number,
+        run.after,
+        run.upto,
+        contributors.to_bytes(run.contributors),
+        cbt.encode_frame(run.state) if run.state.height else in_force.function.nothing_encoded,
+        [(pane, *counts) for pane, counts in run.counted.items()],
+        contributors.to_bytes(run.partial),
+        again,
+        run.tree,
+    )
+
+
+def without_content(versions: Versions, after: int, upto: int, tree: int = 0) -> Run:
+    """What stands for a run that cannot be used: nobody's."""
+    return Run(after, upto, 0, versions.combine([], upto), tree=tree)
+
+
+def in_trees(run: Run, versions: Versions, trees: int) -> list[Run]:
+    """A worker's run as it goes up each tree. O(n)."""
+    if trees == 1:
+        return [run]
+    states = versions.at(run.upto).function.cut(run.state, trees)
+    return [
+        replace(run, tree=tree, state=state, counted={} if tree else run.counted) for tree, state in enumerate(states)
+    ]
+
+
+def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None) -> Run | None:
+    """The run in a message that may hold anything; None if it cannot be combined with others.
+
+    `trees`: how many the job has. `known`: whom a master has on its roster.
+    """
+    members = contributors.from_bytes(message.contributors)
+    version = versions.of_span(message.version, message.after, message.upto)
+    if version is None or (known is not None and members & ~known):
+        return None
+    function = version.function
+    try:
+        state = function.nothing
+        if message.state != function.nothing_encoded:
+            state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
+    except cbt.FrameError:
+        return None
+    partial = contributors.from_bytes(message.partial)
+    counted = {pane: Counts(*counts) for pane, *counts in message.counted}
+    if len(counted) < len(message.counted) or (counted and message.tree):
+        return None  # a pane twice, or what goes up tree 0
+    run = Run(message.after, message.upto, members, state, counted, partial, message.tree)
+    is_of_tree = function.is_in_tree(state, message.tree, trees)
+    return run if is_of_tree and run.is_sound(function.pane_ms) and function.is_within_limit(state) else None

@@ -1,0 +1,1 @@
+"""Requests of clients: submissions, questions, subscriptions, surveys of streams, and status."""

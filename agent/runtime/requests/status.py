@@ -1,0 +1,120 @@
+"""What an agent says of itself and of the fleet's jobs: plain data, made when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.topology import groups_of
+from agent.runtime.messages.jobs import Announce
+from agent.runtime.model.panes import FIRST_PANE
+from overlay import Node, Peer
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out.
+
+    `creator` is "" for nobody's; `mandate` the digest of what they have signed last, the `counter`th such. `part_of`:
+    the job that it is a stage of, "" where it is none.
+    """
+
+    app_id: int
+    name: str
+    stream: str
+    text: str
+    bounded: bool
+    master: Peer
+    master_name: str
+    epoch: int
+    version: int
+    agents: int
+    expected: int
+    frontier: int | None
+    creator: str
+    counter: int
+    mandate: bytes
+    part_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """An agent's part in one job: its roles (master, worker, combiner), its place in the first of the job's trees, how
+    far it is. `roots`: the other trees whose root it is.
+    """
+
+    app_id: int
+    name: str
+    roles: tuple[str, ...]
+    parent: Peer | None
+    children: tuple[Peer, ...]
+    trees: int
+    roots: tuple[int, ...]
+    installed: bool
+    version: int
+    epoch: int
+    frontier: int | None
+    sealed_upto: int | None
+    late: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """All parts of one agent. `refused` counts messages that were none, unexpected, or from the wrong sender."""
+
+    name: str
+    parts: tuple[PartStatus, ...]
+    followed: tuple[int, ...]
+    replicas: tuple[int, ...]
+    refused: int
+    leaving: bool
+
+
+def listing(announce: Announce) -> JobListing:
+    """What an announcement says of its job."""
+    return JobListing(
+        app_id=announce.app_id,
+        name=announce.name,
+        stream=announce.stream,
+        text=announce.text,
+        bounded=announce.bounded,
+        master=announce.master,
+        master_name=announce.master_name,
+        epoch=announce.epoch.counter,
+        version=announce.version,
+        agents=announce.agents,
+        expected=announce.expected,
+        frontier=_pane(announce.frontier),
+        creator=announce.creator,
+        counter=announce.counter,
+        mandate=announce.mandate,
+        part_of=announce.part_of,
+    )
+
+
+def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
+    """What an agent has to do with one job."""
+    groups = groups_of(part.app_id, len(part.branches))
+    combines = part.branches.has_children
+    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": combines}
+    return PartStatus(
+        app_id=part.app_id,
+        name=announce.name if announce else "",
+        roles=tuple(role for role, plays in roles.items() if plays),
+        parent=node.parent(part.app_id),
+        children=node.children(part.app_id),
+        trees=len(part.branches),
+        roots=tuple(tree for tree, group in enumerate(groups) if tree and node.is_root(group)),
+        installed=part.is_installed,
+        version=part.version,
+        epoch=part.epoch.counter if part.epoch else 0,
+        frontier=_pane(part.committed),
+        sealed_upto=_pane(part.intake.frontier if part.intake else FIRST_PANE),
+        late=part.intake.late if part.intake else 0,
+        memory_bytes=part.intake.memory_bytes if part.intake else 0,
+    )
+
+
+def _pane(frontier: int) -> int | None:
+    return frontier if frontier > FIRST_PANE else None

@@ -1,0 +1,1 @@
+"""Results of other jobs and tables of files, as events and as join partners."""

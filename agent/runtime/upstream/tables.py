@@ -1,0 +1,103 @@
+"""The look-up tables of an agent: small files of rows that jobs join events with, as JOIN table('products').
+
+Each agent has its own, named in its `agent.toml`. What is read of the files comes by `hold`. An agent without such a
+table, or with a broken one, joins with what it has, perhaps nothing, and the panes it seals meanwhile are partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from agent.parsing import TIME, Format, SourceColumn, parser
+from agent.runtime.function.join import Lookup
+from agent.sources import Block
+from query import TableError
+
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one file, as it was read."""
+
+    form: Format
+    blocks: tuple[Block, ...]
+
+    def frames(self, columns: Iterable[SourceColumn]) -> Sequence[pl.DataFrame]:
+        """The rows with their places as `@time`, in frames whose columns have one physical type each. O(bytes).
+
+        A column of CSV of which nothing says the type holds numbers, if all its values are such.
+        """
+        frames = self._parsed(columns)
+        if self.form.kind in ("csv", "tsv"):
+            numbers = {
+                name for name in (one.name for one in columns if one.type == "any") if _are_numbers(frames, name)
+            }
+            if numbers:
+                frames = self._parsed([replace(one, type="number") if one.name in numbers else one for one in columns])
+        placed, place = [], 0
+        for frame in frames:
+            places = pl.Series(TIME, range(place, place + frame.height), dtype=pl.Int64)
+            placed.append(frame.with_columns(places))
+            place += frame.height
+        return placed
+
+    def _parsed(self, columns: Iterable[SourceColumn]) -> list[pl.DataFrame]:
+        reader = parser(self.form, tuple(columns))
+        return [frame for block in self.blocks for frame in reader.parse(block, 0).frames]
+
+
+@dataclass(slots=True)
+class _Held:
+    """`revision` counts what was read; `is_broken`: the file as it is now cannot be used, the rows are older."""
+
+    table: Table | None = None
+    revision: int = 0
+    is_broken: bool = False
+
+
+class Tables:
+    """Of one agent. `names` are those it is told to have; `warn` is told which cannot be joined with, and why."""
+
+    def __init__(self, names: Iterable[str], warn: Callable[[str, str], None]) -> None:
+        self._held = {name: _Held() for name in names}
+        self._warn = warn
+
+    def hold(self, name: str, table: Table | None) -> None:
+        """The rows of a table from now on; None: its file cannot be used."""
+        held = self._held.setdefault(name, _Held())
+        held.revision += 1
+        held.is_broken = table is None
+        if table is not None:
+            held.table = table
+
+    def give(self, lookups: Iterable[Lookup]) -> None:
+        """Gives those that join with tables what is there now."""
+        for lookup in lookups:
+            if lookup.table is not None:
+                self._give(lookup, lookup.table)
+
+    def _give(self, lookup: Lookup, name: str) -> None:
+        held = self._held.get(name)
+        if held is None:
+            lookup.is_settled = True
+            return
+        if lookup.revision == held.revision:
+            return
+        lookup.revision, lookup.is_settled, lookup.lacks = held.revision, True, True
+        if held.table is not None:
+            try:
+                lookup.hold_rows(held.table.frames(lookup.columns))
+                lookup.lacks = held.is_broken
+            except TableError as error:
+                self._warn(name, str(error))
+
+
+def _are_numbers(frames: Sequence[pl.DataFrame], name: str) -> bool:
+    """Whether a column has values, and all of them are texts that are numbers."""
+    texts = [frame[name].drop_nulls() for frame in frames]
+    some = [column for column in texts if column.len()]
+    return bool(some) and all(column.dtype == pl.String and column.str.contains(_NUMBER).all() for column in some)

@@ -1,0 +1,256 @@
+"""One growing file, handed out to its last whole line whenever there is more.
+
+Nothing of the file is held between reads: a line that is not whole yet stays where it is and is read again with its
+rest. So a thousand files cost a thousand descriptors and no buffers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Generic
+
+from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
+from agent.sources.file.finding import FoundFile, Identity, identity_of
+from agent.sources.file.format_probe import GrowingHead
+from agent.sources.file.pieces import F, LogFile, Recognise
+
+OPEN_RECORD_S = 2.0
+"""How long the lines after a CSV quote that nothing closes wait for what might close it."""
+UNKNOWN_S = 5.0
+"""How long a file may show no format after its last change before that is told."""
+
+_FINGERPRINT_BYTES = 4096
+_BACKWARD_BYTES = 64 << 10
+_COUNTED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadUpTo:
+    """How far a file was read. The digest of its first bytes tells it from others that got its inode later."""
+
+    path: str
+    identity: Identity
+    fingerprint_bytes: int
+    fingerprint: str
+    offset: int
+
+
+def digest(first: bytes) -> str:
+    return hashlib.blake2b(first, digest_size=16).hexdigest()
+
+
+class FollowedFile(LogFile, Generic[F]):
+    """An open file and the position up to which its lines have been handed out.
+
+    `look` takes what the file system says of it; then, if it `is_due`, `read` hands out a block or so. `is_behind`:
+    there is more than the beginning of a line left to hand out. `fetched` counts the bytes read, `consumed` those
+    handed out or skipped, from `began_at` on. Where the file system fails, calls raise OSError; its owner says so in
+    `trouble`.
+    """
+
+    def __init__(
+        self,
+        found: FoundFile,
+        descriptor: int,
+        recognise: Recognise[F],
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        line_bytes_max: int = LINE_BYTES_MAX,
+    ) -> None:
+        super().__init__(found.path)
+        self.identity = found.identity
+        self.gone_since: float | None = None
+        self.changed_at = float("-inf")
+        self.trouble: str | None = None
+        self.truncated = 0
+        self.is_resumed = False
+        self.fetched = 0
+        self.consumed = 0
+        self._descriptor = descriptor
+        self._recognise = recognise
+        self._block_bytes, self._line_bytes_max = block_bytes, line_bytes_max
+        self._size = 0
+        self._modified_ns = 0
+        self._held_since: float | None = None  # lines after an open CSV quote
+        self._begin(0)
+
+    @property
+    def form(self) -> F | None:
+        return self._head.form
+
+    def fault(self, now: float) -> str | None:
+        """Why its lines cannot be read, when they fit no format; a file just written to may yet show one."""
+        is_over = self._head.is_settled or now >= self.changed_at + UNKNOWN_S
+        return self._head.fault if is_over else None
+
+    @property
+    def is_behind(self) -> bool:
+        can_be_read = self.trouble is None and (self.form is not None or not self._head.is_settled)
+        return can_be_read and self._size > self._read_upto
+
+    def start_at(self, size: int) -> None:
+        """Leaves out what lies in the file's first `size` bytes, but not a line that goes on beyond them."""
+        start = self._line_start(size)
+        self._begin(start if start is not None else size)
+        if start is None:
+            self._cutter.skip_line()
+        self._take_fingerprint()
+
+    def resume(self, known: ReadUpTo) -> bool:
+        """Goes on where a reading ended that is over. If this is not the file that was read then, nothing happens."""
+        first = os.pread(self._descriptor, known.fingerprint_bytes, 0)
+        size = self.stat().st_size
+        if digest(first) != known.fingerprint or len(first) < known.fingerprint_bytes or size < known.offset:
+            return False
+        self._begin(known.offset)
+        if known.offset and os.pread(self._descriptor, 1, known.offset - 1) != b"\n":
+            self._cutter.skip_line()  # which is overlong
+        self._take_fingerprint()
+        self.is_resumed = True
+        return True
+
+    @property
+    def read_up_to(self) -> ReadUpTo:
+        """How far its lines have been handed out, for a later reading."""
+        return ReadUpTo(
+            self.path, self.identity, len(self._fingerprint), digest(self._fingerprint), self._cutter.offset
+        )
+
+    @property
+    def size(self) -> int:
+        """As it was last looked at."""
+        return self._size
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it has no name any more, anywhere."""
+        return self.stat().st_nlink == 0
+
+    def count_unread(self) -> tuple[int, int]:
+        """The lines and the bytes that have not been handed out. Reads them."""
+        lines, start = 0, self._cutter.offset
+        at = start
+        while piece := os.pread(self._descriptor, _COUNTED_BYTES, at):
+            lines += piece.count(b"\n")
+            at += len(piece)
+        return lines, at - start
+
+    def look(self, status: os.stat_result, now: float) -> None:
+        """Notices growth, truncation, and content that is no longer what was read."""
+        if (status.st_size, status.st_mtime_ns) == (self._size, self._modified_ns):
+            return
+        self._size, self._modified_ns, self.changed_at = status.st_size, status.st_mtime_ns, now
+        if self._size < self._read_upto or not self._is_same():
+            self.truncated += 1
+            start = self._first_data()
+            self._begin(start, start)
+
+    def is_due(self, now: float) -> bool:
+        """Whether there is something to `read`."""
+        return self.is_behind or (self._held_since is not None and now >= self._held_since + OPEN_RECORD_S)
+
+    def read(self, now: float) -> list[Block]:
+        """The next whole lines, about `block_bytes` of them."""
+        self._head.look(self._size)
+        if self.form is None:
+            self._read_upto = self._size
+            return []
+        wanted = max(self._block_bytes, self._line_bytes_max + 1)  # a line that is still open then is overlong
+        start = self._cutter.offset
+        piece = os.pread(self._descriptor, min(wanted, max(self._size - start, 0)), start)
+        self.fetched += len(piece)
+        self._read_upto = start + len(piece) if piece else self._size  # nothing: it is being truncated
+        self._cutter.csv_quotes = self.form.kind == "csv"
+        blocks = self._cutter.cut_whole_lines(piece)
+        rest = piece[self._cutter.offset - start :]
+        if self._has_waited_enough(rest, bool(blocks), now):
+            self._cutter.csv_quotes = False
+            blocks += self._cutter.cut_whole_lines(rest)
+        self.consumed += self._cutter.offset - start
+        self._take_fingerprint()
+        return blocks
+
+    def finish(self) -> list[Block]:
+        """A last line without its newline, when no more is to come."""
+        if self.form is None:
+            return []
+        piece = os.pread(self._descriptor, self._line_bytes_max + 1, self._cutter.offset)
+        return [*self._cutter.feed(piece), *self._cutter.finish()]
+
+    def is_unchanged(self, now: float) -> bool:
+        """Whether all is as it was, as far as can be told without waiting: only of a disk of this machine."""
+        if os.major(self.identity[0]) == 0 or self.gone_since is not None or self.is_due(now):
+            return False
+        status = self.stat_name()
+        return status is not None and self._last_seen == (identity_of(status), status.st_size, status.st_mtime_ns)
+
+    @property
+    def _last_seen(self) -> tuple[Identity, int, int]:
+        return self.identity, self._size, self._modified_ns
+
+    def rename(self, path: str) -> None:
+        """The file has another name."""
+        if path != self.path:
+            self.path = self._cutter.file = path
+
+    def stat(self) -> os.stat_result:
+        """What the file system says of it, under whatever name."""
+        return os.fstat(self._descriptor)
+
+    def stat_name(self) -> os.stat_result | None:
+        """What the file system says of whatever has its name now."""
+        try:
+            return os.stat(self.path)  # noqa: PTH116 (ten times a second for every file)
+        except OSError:
+            return None
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _begin(self, offset: int, content_start: int = 0) -> None:
+        self.began_at = offset
+        self._cutter = BlockCutter(self.path, self._block_bytes, self._line_bytes_max, offset=offset)
+        self._head = GrowingHead(self.path, self._descriptor, self._recognise, content_start)
+        self._read_upto = offset
+        self._fingerprint = b""
+        self._held_since = None
+
+    def _first_data(self) -> int:
+        """Where the content begins: a writer that goes on at its old place in an emptied file leaves a hole."""
+        try:
+            return os.lseek(self._descriptor, 0, os.SEEK_DATA)
+        except OSError:  # no data at all, or a file system that does not know
+            return 0
+
+    def _line_start(self, size: int) -> int | None:
+        """Where the line begins that goes on at `size`; None if it is overlong."""
+        end = size
+        while end > 0 and size - end <= self._line_bytes_max:
+            begin = max(0, end - _BACKWARD_BYTES)
+            newline = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
+            end = begin
+        return None if end > 0 else 0
+
+    def _has_waited_enough(self, rest: bytes, progress: bool, now: float) -> bool:
+        """Whether the whole lines in `rest`, which an open quote holds back, are to go as they are."""
+        if b"\n" not in rest or self._read_upto < self._size:
+            self._held_since = None
+        elif progress or self._held_since is None:
+            self._held_since = now
+        elif now >= self._held_since + OPEN_RECORD_S:
+            self._held_since = None
+            return True
+        return False
+
+    def _is_same(self) -> bool:
+        """Whether the file still begins as it did: one that was emptied and refilled may be larger than before."""
+        return os.pread(self._descriptor, len(self._fingerprint), 0) == self._fingerprint
+
+    def _take_fingerprint(self) -> None:
+        length = min(_FINGERPRINT_BYTES, self._cutter.offset)
+        if length > len(self._fingerprint):
+            self._fingerprint = os.pread(self._descriptor, length, 0)

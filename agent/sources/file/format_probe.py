@@ -1,0 +1,75 @@
+"""Telling the format of a file whose first lines may still be to come."""
+
+from __future__ import annotations
+
+import os
+from typing import Generic
+
+from agent.sources.blocks import LINE_BYTES_MAX, Block, BlockCutter
+from agent.sources.errors import SourceError
+from agent.sources.file.files import HEAD_BYTES
+from agent.sources.file.pieces import F, Recognise
+
+_SMALL_BYTES = 4096
+_PIECE_BYTES = HEAD_BYTES + LINE_BYTES_MAX  # so that no line stays open in it unless it is overlong
+_PIECES_MAX = 16  # read in search of a first line, past overlong ones
+_BLANKS = b"\0 \t\r\n"
+
+
+class GrowingHead(Generic[F]):
+    """The format of an open file, looked for again while its beginning grows.
+
+    `form` is None until it is told; from then on its kind may only become clearer: a time field may show up, or a
+    first line turn out to be a stray one. `fault` says why nothing fits so far, and `is_settled` that nothing will
+    change any more.
+    """
+
+    def __init__(self, path: str, descriptor: int, recognise: Recognise[F], start: int = 0) -> None:
+        self.form: F | None = None
+        self.fault: str | None = None
+        self.is_settled = False
+        self._path = path
+        self._descriptor = descriptor
+        self._recognise = recognise
+        self._start = start  # of the content, past a hole
+        self._tried_bytes = 0
+
+    def look(self, size: int) -> None:
+        """Tries again if the file has grown enough since the last time. May raise OSError."""
+        length, tried = size - self._start, self._tried_bytes
+        crosses_limit = tried < HEAD_BYTES <= length
+        if self.is_settled or length <= tried or (_SMALL_BYTES < length < 2 * tried and not crosses_limit):
+            return
+        self._tried_bytes = length
+        head = self._first_lines()
+        if head is not None:
+            self._try(head.data)
+            self.is_settled |= size - head.origin.offset >= HEAD_BYTES
+
+    def _try(self, head: bytes) -> None:
+        try:
+            form = self._recognise(head, self._path)
+        except SourceError as error:
+            self.fault = None if self.form else error.what
+            return
+        if form.header is None or (form.time_field is None and _is_bare_header(head, form.kind)):
+            return
+        self.form, self.fault = form, None
+        self.is_settled = form.time_field is not None
+
+    def _first_lines(self) -> Block | None:
+        """The first whole lines that are not blank or overlong, about HEAD_BYTES of them."""
+        cutter = BlockCutter(self._path, HEAD_BYTES, offset=self._start)
+        for _ in range(_PIECES_MAX):
+            piece = os.pread(self._descriptor, _PIECE_BYTES, cutter.offset)
+            for block in cutter.cut_whole_lines(piece):
+                if block.data.strip(_BLANKS):
+                    return block
+            if len(piece) < _PIECE_BYTES:
+                break
+        return None
+
+
+def _is_bare_header(head: bytes, kind: str) -> bool:
+    """Whether there is no row yet that could show which column has the time."""
+    return kind in ("csv", "tsv") and b"\n" not in head.strip()

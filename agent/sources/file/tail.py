@@ -1,0 +1,306 @@
+"""Following the growing files of a stream through rotation, truncation, creation and deletion.
+
+A file is known by device and inode, whatever its name, and its descriptor stays open: what is written to it after it
+was renamed or deleted is read too, until nothing came for a while. Names are looked at with every poll, so a file
+that takes over a name is there within one; patterns about once a second.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Generic, Literal
+
+from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
+from agent.sources.faults import Faults
+from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
+from agent.sources.file.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
+from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
+from agent.sources.file.renamed import renamed_files
+
+LOOK_S = 1.0
+"""How often patterns are looked at."""
+GONE_S = 30.0
+"""How long a file without a name is followed after its last change: a server may write on until it reopens its log."""
+POLL_BYTES = 4 << 20
+
+_QUIET_S = 10.0
+_LOOKED_AT_MAX = 64  # files that are looked at in every poll; of more, only those that changed lately
+_COMPRESSED_SUFFIXES = (".gz", ".zst")
+_EARLIEST = float("-inf")
+
+
+class Tail(Generic[F]):
+    """The lines of all files that match, as they are written: see `StreamReader`.
+
+    Files that are there at the first poll are read from their end or beginning, later ones from their beginning.
+    Those whose events lag behind are read first, as far as their readers say (`LogFile.reached_ms`).
+    `known`: files that were read before, which go on from there, also where none of the names is theirs any more.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        recognise: Recognise[F],
+        *,
+        read_from: Literal["end", "beginning"] = "end",
+        block_bytes: int = BLOCK_BYTES,
+        line_bytes_max: int = LINE_BYTES_MAX,
+        poll_bytes: int = POLL_BYTES,
+        files_max: int = FILES_MAX,
+        known: Iterable[ReadUpTo] = (),
+    ) -> None:
+        self._known = {one.identity: one for one in known}
+        self._patterns = tuple(patterns)
+        self._recognise = recognise
+        self._read_from = read_from
+        self._block_bytes, self._line_bytes_max = block_bytes, line_bytes_max
+        self._poll_bytes, self._files_max = poll_bytes, files_max
+        self._files: dict[Identity, FollowedFile[F]] = {}
+        self._left_out: dict[Identity, int] = {}  # could not be opened at the first look: size at that time
+        self._compressed: dict[Identity, str] = {}  # with their names: numbers are used again
+        self._faults = Faults()
+        self._next_look = _EARLIEST
+        self._done = ReaderStatistics()  # by files that are closed
+
+    @property
+    def at_end(self) -> bool:
+        return not self.behind()
+
+    def behind(self) -> Sequence[LogFile]:
+        return [file for file in self._files.values() if file.is_behind]
+
+    @property
+    def files(self) -> Sequence[FollowedFile[F]]:
+        """Those that are followed."""
+        return list(self._files.values())
+
+    @property
+    def missed(self) -> Sequence[ReadUpTo]:
+        """Known files that have not been found so far."""
+        return list(self._known.values())
+
+    def drop_deleted(self) -> tuple[int, int]:
+        """Lets go of files that were deleted before they were read to their ends: lines and bytes that are lost.
+
+        As long as they are followed, they go on taking room on the disk.
+        """
+        lines = size = 0
+        for file in [file for file in self._files.values() if file.is_deleted]:
+            unread = file.count_unread()
+            lines, size = lines + unread[0], size + unread[1]
+            self._forget(file)
+        return lines, size
+
+    def poll(self, now: float) -> list[Piece[F]]:
+        """What has been written since the last time, about `poll_bytes` of it."""
+        pieces: list[Piece[F]] = []
+        self.look(now)
+        budget = self._poll_bytes
+        for file in sorted((file for file in self._files.values() if file.is_due(now)), key=_lag):
+            if budget <= 0:
+                break
+            before = file.fetched
+            pieces += _pieces(file, self._read(file, now))
+            budget -= file.fetched - before
+        return pieces + self._close_gone(now)
+
+    def is_quiet(self, now: float) -> bool:
+        if now >= self._next_look or len(self._files) > _LOOKED_AT_MAX:
+            return False
+        return all(file.is_unchanged(now) for file in self._files.values())
+
+    def faults(self) -> list[str]:
+        return self._faults.drain()
+
+    def statistics(self) -> ReaderStatistics:
+        statistics = self._done
+        for file in self._files.values():
+            statistics = _with(statistics, file)
+        return replace(statistics, files=len(self._files), unreadable=len(self._faults))
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _read(self, file: FollowedFile[F], now: float) -> list[Block]:
+        try:
+            return file.read(now)
+        except OSError as error:
+            self._fail(file, error)
+            return []
+
+    def _fail(self, file: FollowedFile[F], error: OSError) -> None:
+        """The file is let be until the next look at names."""
+        file.trouble = words_of(error)
+        self._done = replace(self._done, broken=self._done.broken + 1)
+
+    def look(self, now: float) -> None:
+        """Keeps track of names; without reading, nothing gets lost for a while that is renamed."""
+        if now >= self._next_look or self._some_moved(now):
+            is_first, self._next_look = self._next_look == _EARLIEST, now + LOOK_S
+            self._look_at_names(now, is_first)
+
+    def _some_moved(self, now: float) -> bool:
+        """Notices changes of files, in the first place; whether a name was lost or taken by a file not known yet."""
+        everyone = len(self._files) <= _LOOKED_AT_MAX
+        moved = False
+        for file in self._files.values():
+            if not everyone and now >= file.changed_at + _QUIET_S:
+                continue
+            named = file.stat_name()
+            if named is not None and identity_of(named) == file.identity:
+                self._notice(file, named, now)
+            else:
+                self._notice(file, None, now)
+                moved |= file.gone_since is None or (named is not None and self._is_news(identity_of(named), file.path))
+        return moved
+
+    def _notice(self, file: FollowedFile[F], status: os.stat_result | None, now: float) -> None:
+        truncated = file.truncated
+        try:
+            file.look(status or file.stat(), now)
+        except OSError as error:
+            self._fail(file, error)
+        if file.truncated > truncated:
+            self._faults.tell(file.path, "was truncated: it is read from its beginning")
+
+    def _look_at_names(self, now: float, is_first: bool) -> None:
+        found = find_files(self._patterns)
+        standing = dict(found.refused)
+        for file in self._files.values():
+            match = found.files.get(file.identity)
+            self._note_name(file, match, standing, now)
+            self._notice(file, match.status if match else None, now)
+        self._compressed = {key: path for key, path in self._compressed.items() if key in found.files}
+        self._left_out = {key: size for key, size in self._left_out.items() if key in found.files}
+        news = [file for identity, file in found.files.items() if self._is_news(identity, file.path)]
+        if is_first:
+            news += self._renamed(found)
+        news.sort(key=lambda file: file.status.st_mtime_ns, reverse=True)
+        for new in news:
+            if not self._take(new, standing, now, is_first) and is_first and self._read_from == "end":
+                self._left_out[new.identity] = new.status.st_size
+        if not found.files and not standing:
+            standing[" ".join(self._patterns)] = "matches no file yet"
+        self._faults.update(standing)
+
+    def _renamed(self, found: Found) -> list[FoundFile]:
+        """Known files that no pattern matches any more. Of others, which may come back, it is told that they miss."""
+        elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
+        renamed = renamed_files(elsewhere)
+        identities = {file.identity for file in renamed}
+        for known in elsewhere:
+            if known.identity not in identities:
+                what = f"is gone: what it may have held from byte {known.offset:,} on is not read unless it comes back"
+                self._faults.tell(known.path, what)
+        return renamed
+
+    def _note_name(self, file: FollowedFile[F], match: FoundFile | None, standing: dict[str, str], now: float) -> None:
+        if match is not None:
+            file.rename(match.path)
+            file.gone_since = None
+        elif file.gone_since is None:
+            file.gone_since = now
+        fault = file.trouble or file.fault(now)
+        if fault is not None:
+            standing[file.path] = fault
+        file.trouble = None
+
+    def _is_news(self, identity: Identity, path: str) -> bool:
+        return identity not in self._files and self._compressed.get(identity) != path
+
+    def _take(self, found: FoundFile, standing: dict[str, str], now: float, is_first: bool) -> bool:
+        """Opens a file that is new; whether it is looked after from now on."""
+        if len(self._files) >= self._files_max:
+            standing[" ".join(self._patterns)] = f"matches more than {self._files_max:,} files: some are not followed"
+            return False
+        try:
+            descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False  # gone again, or renamed: it will be found under its new name
+        except OSError as error:
+            standing[found.path] = words_of(error)
+            return False
+        try:
+            return self._follow(found, descriptor, now, is_first)
+        except OSError as error:
+            os.close(descriptor)
+            standing[found.path] = words_of(error)
+            return False
+
+    def _follow(self, found: FoundFile, descriptor: int, now: float, is_first: bool) -> bool:
+        status = os.fstat(descriptor)  # what was opened need not be what was found
+        identity = identity_of(status)
+        if not stat.S_ISREG(status.st_mode) or not self._is_news(identity, found.path):
+            os.close(descriptor)
+            return True
+        if _is_compressed(found.path, os.pread(descriptor, len(ZSTD_MAGIC), 0)):
+            os.close(descriptor)
+            if not self._compressed:
+                self._faults.tell(found.path, "is compressed: such files are not followed, here and elsewhere")
+            self._compressed[identity] = found.path
+            return True
+        file = FollowedFile(
+            FoundFile(found.path, status),
+            descriptor,
+            self._recognise,
+            block_bytes=self._block_bytes,
+            line_bytes_max=self._line_bytes_max,
+        )
+        known = self._known.pop(identity, None)
+        if known is not None and not file.resume(known):
+            self._faults.tell(found.path, f"is not what was read as {known.path}: it is read from its beginning")
+        from_end = is_first and self._read_from == "end" and known is None
+        start = status.st_size if from_end else self._left_out.pop(identity, 0)
+        if start:
+            file.start_at(start)
+        file.look(status, now)
+        self._files[identity] = file
+        return True
+
+    def _close_gone(self, now: float) -> list[Piece[F]]:
+        """Lets go of files without a name to which nothing was written for a while."""
+        pieces: list[Piece[F]] = []
+        for file in list(self._files.values()):
+            since = file.gone_since
+            if since is None or file.is_behind or now < max(since, file.changed_at) + GONE_S:
+                continue
+            with suppress(OSError):
+                pieces += _pieces(file, file.finish())
+            self._forget(file)
+        return pieces
+
+    def _forget(self, file: FollowedFile[F]) -> None:
+        self._done = _with(self._done, file)
+        del self._files[file.identity]
+        file.close()
+
+
+def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[Piece[F]]:
+    if not blocks:
+        return []
+    assert file.form is not None, "lines are handed out in a format"
+    return [Piece(file, block, file.form) for block in blocks]
+
+
+def _lag(file: FollowedFile[F]) -> tuple[float, int]:
+    """Smallest for the file to be read next."""
+    return file.reached_ms if file.reached_ms is not None else _EARLIEST, file.fetched
+
+
+def _with(statistics: ReaderStatistics, file: FollowedFile[F]) -> ReaderStatistics:
+    return replace(
+        statistics,
+        bytes_read=statistics.bytes_read + file.consumed,
+        truncated=statistics.truncated + file.truncated,
+    )
+
+
+def _is_compressed(path: str, first: bytes) -> bool:
+    return path.lower().endswith(_COMPRESSED_SUFFIXES) or first.startswith((GZIP_MAGIC, ZSTD_MAGIC))

@@ -1,0 +1,1 @@
+"""Aggregate functions as partial aggregates (PAOs): lift, combine, lower and, where it exists, subtract."""

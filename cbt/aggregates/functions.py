@@ -1,0 +1,180 @@
+"""The aggregate functions by name: the PAO of each, the types it takes and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import cast
+
+from cbt.aggregates.collection import Collection
+from cbt.aggregates.distinct import DistinctCount
+from cbt.aggregates.extremes import BoolAnd, BoolOr, Extreme, Occurrence
+from cbt.aggregates.histogram import REACH_MAX, Histogram
+from cbt.aggregates.moments import IntegerVariance, NumberVariance
+from cbt.aggregates.sums import IntegerAverage, IntegerSum, NumberAverage, NumberSum
+from cbt.aggregates.user_defined import UserFunctions
+from cbt.algebra.columns import Aggregate
+from cbt.algebra.items import ItemPao
+from cbt.algebra.pao import CountRows, CountValues, Pao
+from cbt.sketches.frequent import FrequentItems
+from cbt.sketches.hll import HllSketch
+from cbt.sketches.kll import KllSketch
+
+Maker = Callable[[Aggregate], Pao | ItemPao]
+
+_ANY = ("any", "number", "integer", "string", "boolean")
+_NUMBERS = ("integer", "number")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A constant of a function, and what it can be."""
+
+    name: str
+    kind: str
+    required: bool = False
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "a whole number": (int,),
+    "a number": (int, float),
+    "a number or a tuple of numbers": (int, float, tuple),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One aggregate function: `make` gives its PAO, `types` are those that its argument may have."""
+
+    make: Maker
+    types: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = ()
+
+
+def _count(aggregate: Aggregate) -> Pao:
+    return CountRows(aggregate.name) if aggregate.argument is None else CountValues(aggregate.name)
+
+
+def _sum(aggregate: Aggregate) -> Pao:
+    return IntegerSum(aggregate.name) if aggregate.type == "integer" else NumberSum(aggregate.name)
+
+
+def _average(aggregate: Aggregate) -> Pao:
+    return IntegerAverage(aggregate.name) if aggregate.type == "integer" else NumberAverage(aggregate.name)
+
+
+def _variance(*, sample: bool, deviation: bool) -> Maker:
+    def make(aggregate: Aggregate) -> Pao:
+        variance = IntegerVariance if aggregate.type == "integer" else NumberVariance
+        return variance(aggregate.name, sample=sample, deviation=deviation)
+
+    return make
+
+
+def _sketch(sketch: Callable[..., ItemPao]) -> Maker:
+    return lambda aggregate: sketch(aggregate.name, aggregate.type, *aggregate.parameters)
+
+
+def _histogram(aggregate: Aggregate) -> ItemPao:
+    buckets, *reach = aggregate.parameters
+    if isinstance(buckets, tuple):
+        return Histogram(aggregate.name, aggregate.type, bounds=buckets)
+    return Histogram(
+        aggregate.name, aggregate.type, width=buckets, reach=int(cast("int", reach[0])) if reach else REACH_MAX
+    )
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "count": Function(_count, _ANY),
+    "sum": Function(_sum, _NUMBERS),
+    "avg": Function(_average, _NUMBERS),
+    "min": Function(lambda a: Extreme(a.name, a.type, greatest=False), _ANY),
+    "max": Function(lambda a: Extreme(a.name, a.type, greatest=True), _ANY),
+    "variance": Function(_variance(sample=True, deviation=False), _NUMBERS),
+    "var_samp": Function(_variance(sample=True, deviation=False), _NUMBERS),
+    "var_pop": Function(_variance(sample=False, deviation=False), _NUMBERS),
+    "stddev": Function(_variance(sample=True, deviation=True), _NUMBERS),
+    "stddev_samp": Function(_variance(sample=True, deviation=True), _NUMBERS),
+    "stddev_pop": Function(_variance(sample=False, deviation=True), _NUMBERS),
+    "first": Function(lambda a: Occurrence(a.name, a.type, latest=False), _ANY),
+    "last": Function(lambda a: Occurrence(a.name, a.type, latest=True), _ANY),
+    "bool_and": Function(lambda a: BoolAnd(a.name), ("boolean",)),
+    "every": Function(lambda a: BoolAnd(a.name), ("boolean",)),
+    "bool_or": Function(lambda a: BoolOr(a.name), ("boolean",)),
+    "collect": Function(_sketch(Collection), _ANY, (Parameter("most", "a whole number", required=True),)),
+    "collect_set": Function(
+        _sketch(partial(Collection, distinct=True)), _ANY, (Parameter("most", "a whole number", required=True),)
+    ),
+    "count_distinct": Function(_sketch(DistinctCount), _ANY, (Parameter("most", "a whole number"),)),
+    "histogram": Function(
+        _histogram,
+        _NUMBERS,
+        (
+            Parameter("width or bounds", "a number or a tuple of numbers", required=True),
+            Parameter("reach", "a whole number"),
+        ),
+    ),
+    "approx_count_distinct": Function(_sketch(HllSketch), _ANY, (Parameter("lg_k", "a whole number"),)),
+    "approx_percentile": Function(
+        _sketch(KllSketch), _NUMBERS, (Parameter("p", "a number", required=True), Parameter("k", "a whole number"))
+    ),
+    "approx_top_k": Function(
+        _sketch(FrequentItems),
+        _ANY,
+        (Parameter("top", "a whole number"), Parameter("max_items_tracked", "a whole number")),
+    ),
+}
+
+
+def pao_of(aggregate: Aggregate, functions: UserFunctions | None = None) -> Pao | ItemPao:
+    """The PAO of an aggregate, whose function is built in or one of `functions`.
+
+    Raises ValueError if there is no such function of the aggregate's type, or not with its parameters.
+
+    >>> sorted(pao_of(Aggregate("a", "bool_or", "x", "boolean")).state)
+    ['a.b']
+    >>> pao_of(Aggregate("a", "sum", "x", "string"))
+    Traceback (most recent call last):
+    ValueError: aggregate 'a': there is no sum of string
+    """
+    name = aggregate.function
+    if name in FUNCTIONS:
+        function = FUNCTIONS[name]
+        if aggregate.type not in function.types:
+            raise _unknown(aggregate)
+        _check_parameters(aggregate, function.parameters)
+        return function.make(aggregate)
+    if functions is None or name not in functions:
+        raise _unknown(aggregate)
+    _check_parameters(aggregate, ())
+    wanted = functions.argument_type(name)
+    if wanted not in ("any", aggregate.type) and (wanted, aggregate.type) != ("number", "integer"):
+        raise ValueError(f"aggregate {aggregate.name!r}: {name} takes {wanted}, not {aggregate.type}")
+    return functions.pao(name, aggregate.name)
+
+
+def _unknown(aggregate: Aggregate) -> ValueError:
+    return ValueError(f"aggregate {aggregate.name!r}: there is no {aggregate.function} of {aggregate.type}")
+
+
+def _check_parameters(aggregate: Aggregate, parameters: tuple[Parameter, ...]) -> None:
+    given = aggregate.parameters
+    least = sum(parameter.required for parameter in parameters)
+    if not least <= len(given) <= len(parameters):
+        names = ", ".join(f"{one.name}{'' if one.required else '?'}" for one in parameters) or "none"
+        raise ValueError(
+            f"aggregate {aggregate.name!r}: {aggregate.function} has {len(given)} parameters; it takes {names}"
+        )
+    for parameter, value in zip(parameters, given, strict=False):
+        numbers = value if isinstance(value, tuple) else (value,)
+        if type(value) not in _KINDS[parameter.kind] or not all(map(_is_number, numbers)):
+            raise ValueError(
+                f"aggregate {aggregate.name!r}: {parameter.name} of {aggregate.function} is {value!r}, "
+                f"not {parameter.kind}"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int or (type(value) is float and isfinite(value))

@@ -1,0 +1,79 @@
+"""What runs somebody else's code: whatever it does wrong becomes one error that names the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import polars as pl
+
+from cbt.algebra.pao import Pao, StateAlgebra
+from cbt.algebra.scalars import canonical_json
+
+T = TypeVar("T")
+Algebra = TypeVar("Algebra", bound=StateAlgebra)
+
+STATE_BYTES_MAX = 2**16
+TYPES: dict[str, pl.DataType] = {
+    "any": pl.String(),
+    "number": pl.Float64(),
+    "integer": pl.Int64(),
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+}
+
+
+class UserDefinedError(Exception):
+    """A user-defined function is wrong; names it and says in a line what it did."""
+
+
+def wrong(function: str, fault: str) -> UserDefinedError:
+    return UserDefinedError(f"the function {function!r} {fault}")
+
+
+class UserDefinedPao(Pao):
+    """A PAO that runs somebody else's code; `function` is the name it is registered under."""
+
+    function: str
+
+
+def guarded(function: str, method: str, code: Callable[[], T]) -> T:
+    """What `code` returns. Raises UserDefinedError for whatever it raises, but for the end of the process."""
+    try:
+        return code()
+    except UserDefinedError:
+        raise
+    except (Exception, SystemExit, pl.exceptions.PanicException) as error:
+        lines = str(error).splitlines()
+        reason = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        raise wrong(function, f"fails in {method}: {reason}") from error
+
+
+def attempt(paos: Sequence[Algebra], method: str, work: Callable[[Sequence[Algebra]], T]) -> T:
+    """What `work` makes of all PAOs. If it fails, each user-defined one is tried alone, to find the one to blame.
+
+    So their expressions run among all others, at no cost while nothing is wrong. Raises UserDefinedError if one of
+    them fails alone as well, else what `work` raised.
+    """
+    try:
+        return work(paos)
+    except UserDefinedError as error:
+        raise UserDefinedError(str(error).splitlines()[0]) from error  # Polars adds where it happened
+    except (Exception, pl.exceptions.PanicException):
+        for pao in paos:
+            if isinstance(pao, UserDefinedPao):
+                guarded(pao.function, method, lambda pao=pao: work([pao]))  # type: ignore[misc]
+        raise
+
+
+def declared_type(function: str, attribute: str, definition: object, types: Mapping[str, pl.DataType]) -> str:
+    """The name of a type that a definition declares. Raises UserDefinedError for another."""
+    name = getattr(definition, attribute, None)
+    if not isinstance(name, str) or name not in types:
+        raise wrong(function, f"declares the {attribute} {name!r}; it can be {', '.join(types)}")
+    return name
+
+
+def typed(argument: pl.Series, type_: str) -> pl.Series:
+    """A block's argument in the one physical type that columns of a type have for user-defined functions."""
+    return canonical_json(argument) if type_ == "any" else argument.cast(TYPES[type_])

@@ -1,0 +1,1 @@
+"""What every partial aggregate is made of: columns, kinds, scalars, key hashes and partitions."""

@@ -1,0 +1,1 @@
+"""Bytes of the tree: frames of Arrow streams, compressed and bounded."""

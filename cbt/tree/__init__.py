@@ -1,0 +1,1 @@
+"""The compressed buffer tree: buffers that are split, emptied, merged and spilled."""

@@ -1,0 +1,144 @@
+"""Leaves of the compressed buffer tree: the keys of one pane in a range of hashes, each with its state.
+
+A leaf holds the identities of its keys in hash order, uncompressed, so that what is known already is found by binary
+search and merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from cbt.algebra.key_index import Hashes, Identities, Rows
+from cbt.layout.layout import Layout
+from cbt.layout.states import StateStore
+from cbt.tree.batch import Batch, pao_frame
+from cbt.tree.fragment import Bound
+from cbt.tree.key_store import EncodedKeys, KeyStore
+
+_YOUNG_MIN, _YOUNG_SHARE = 64, 8
+
+
+class Leaf:
+    """Keys of `pane` whose hashes begin at `low[1]`.
+
+    Keys that are new are *young* until there is an eighth as many as others: putting them in their places costs a pass
+    over all. A key's slot is the number under which it was added.
+    """
+
+    __slots__ = ("_keys", "_known", "_layout", "_states", "_young", "low", "pane", "touched")
+
+    def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
+        self.low, self.pane = low, pane
+        self.touched = 0  # by which of its tree's changes
+        self._layout = layout
+        self._known = Identities()
+        self._young = Identities()
+        self._keys = KeyStore(layout.key_schema)
+        self._states = StateStore(layout.states)
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._young)
+
+    @property
+    def nbytes(self) -> int:
+        return self._known.nbytes + self._young.nbytes + self._keys.nbytes + self._states.nbytes
+
+    @property
+    def raw_bytes(self) -> int:
+        """What it would take uncompressed, with the hashes of its keys."""
+        return self.nbytes - self._keys.nbytes + self._keys.raw_bytes
+
+    @property
+    def is_one_hash(self) -> bool:
+        hashes = self._whole().hashes
+        return len(hashes) > 0 and hashes[0] == hashes[-1]
+
+    @property
+    def key_bytes(self) -> int:
+        """What the keys take uncompressed."""
+        return self._keys.raw_bytes
+
+    def fold(self, batch: Batch) -> tuple[Rows, Rows]:
+        """Merges the states of the keys that are known. Returns the batch's rows with the others, and their places
+        among the young. O(n log leaf)."""
+        rows = places = np.arange(len(batch))
+        hashes, checks = batch.hashes, batch.checks
+        for identities in (self._known, self._young):
+            places, is_there = identities.find(hashes, checks)
+            there = np.flatnonzero(is_there)
+            if len(there):
+                slots = identities.slots[places[there]].astype(np.intp)
+                self._states.add(slots, *batch.states(rows[there]))
+                others = np.flatnonzero(~is_there)
+                rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
+        return rows, places
+
+    def add(self, batch: Batch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
+        """Adds keys that `fold` did not know: these rows of the batch, whose keys are `keys`. O(young + bytes)."""
+        first = len(self)
+        self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
+        if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
+            self._known, self._young = self._whole(), Identities()
+        self._states.append(len(rows), *batch.states(rows))
+        self._keys.append(keys)
+
+    def _whole(self) -> Identities:
+        """All identities. O(leaf)."""
+        if not len(self._young):
+            return self._known
+        if not len(self._known):
+            return self._young
+        whole = self._known.copy()
+        places, _ = whole.find(self._young.hashes, self._young.checks)
+        whole.insert(places, self._young.hashes, self._young.checks, self._young.slots)
+        return whole
+
+    def frame(self) -> pl.DataFrame:
+        """All PAOs, in order. O(leaf + bytes)."""
+        whole = self._whole()
+        keys = self._keys.frame(len(self))[whole.slots.astype(np.uint32)]
+        states = self._layout.states.frame(*self._states.of(whole.slots.astype(np.intp)), len(whole))
+        return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
+
+    def split(self, rows_max: int, bytes_max: int) -> list[Leaf]:
+        """Leaves with at most so many rows and about so many bytes of keys each, unless one hash has more."""
+        whole = self._whole()
+        slots = whole.slots.astype(np.intp)
+        keys = self._keys.frame(len(self))
+        batch = Batch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
+        encoded = EncodedKeys.of(keys[whole.slots.astype(np.uint32)])
+        parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
+        leaves = []
+        for start, end in _cuts(whole.hashes, parts):
+            low = (self.pane, int(whole.hashes[start]))
+            leaf = Leaf(self._layout, self.pane, low if start else min(self.low, low))
+            leaf.add(batch, np.arange(start, end), np.zeros(end - start, np.intp), encoded.part(start, end))
+            leaves.append(leaf)
+        return leaves
+
+    def check(self, low: Bound, high: Bound) -> None:
+        """Asserts what must hold of a leaf."""
+        whole = self._whole()
+        bounds = [(self.pane, int(hash_)) for hash_ in whole.hashes]
+        assert bounds == sorted(bounds), "identities are in hash order"
+        assert all(low <= bound < high for bound in bounds), "keys lie in their leaf's range"
+        assert len({*zip(whole.hashes, whole.checks, strict=True)}) == len(self), "each key is there once"
+        assert sorted(whole.slots) == list(range(len(self))), "each key has its slot"
+        frame = self.frame()
+        assert frame.schema == self._layout.schema
+        assert self._layout.merge([frame]).equals(frame), "a leaf is sorted and aggregated"
+
+
+def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:
+    """Ranges that do not part equal hashes, of at most two `parts`th, or else with one hash."""
+    count = len(hashes)
+    bounds = {0, count}
+    for part in range(1, parts):
+        at = hashes[count * part // parts]
+        start = int(np.searchsorted(hashes, at))
+        bounds.add(start if start not in bounds else int(np.searchsorted(hashes, at, side="right")))
+    yield from pairwise(sorted(bounds))

@@ -1,0 +1,330 @@
+"""The compressed buffer tree of the paper's section 2.2 and Figure 5, on columns.
+
+New values are only appended to the root's buffer. When that is full it is sorted by (pane, key hash),
+aggregated and cut at the hash ranges of the root's children. An inner node compresses its fragment and appends it
+to its buffer, unread; when that is full in turn it is decompressed, merged, aggregated and emptied one level down.
+A leaf finds the keys it has by binary search and merges their states in place; only keys that are new to it are
+written, compressed, and not read again until the leaf is flushed or split. A full leaf is split into several, an
+inner node with more children than the fan-out allows as well. So an event costs one sort in the processor's cache
+and a share of sequential work in large chunks, and keys are held compressed.
+
+Where this departs from the original: the hash that orders keys has 64 bits, and a second one tells keys apart that
+share it; leaves aggregate eagerly, so that memory follows unique keys and not events; reading loses nothing; one
+tree holds all open panes of a job; buffers are exactly as large as what is in them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import overload
+
+import polars as pl
+
+from cbt.aggregates.user_defined import UserFunctions
+from cbt.algebra.columns import Aggregate, Key
+from cbt.algebra.partitions import PARTITIONS_MAX, cut
+from cbt.layout.layout import Layout
+from cbt.layout.whole_groups import whole_groups
+from cbt.tree.batch import of_frame
+from cbt.tree.fragment import EVERY_PANE, Panes, panes_of
+from cbt.tree.root_buffer import RootBuffer
+from cbt.tree.snapshots import read_snapshot, write_snapshot
+from cbt.tree.spill_files import SpillError
+from cbt.tree.spilled_leaf import SpilledLeaf
+from cbt.tree.trunk import BUFFER_BYTES, LEAF_BYTES, Limits, Spilling, Trunk
+
+_ROOT_ROWS = 2**18
+_ROOT_SHARE = 8
+_ROOT_BYTES_SHARE = 4  # the root's buffer takes no more than a fourth of a memory limit
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStatistics:
+    """A tree's size. `compressed_bytes` of memory hold what would take `raw_bytes` as columns; what is in the root
+    buffer or on disk is neither.
+    """
+
+    buffered_rows: int
+    stored_rows: int
+    levels: int
+    nodes: int
+    leaves: int
+    fragments: int
+    raw_bytes: int
+    compressed_bytes: int
+    spilled_leaves: int
+    disk_bytes: int
+
+
+class CompressedBufferTree:
+    """Groups and aggregates rows by (pane, key), lazily and in bounded, compressed buffers.
+
+    `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
+    the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
+    keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, a full root buffer is
+    sorted there while what came before goes down the tree; what goes wrong with its rows is raised by a later call
+    then. With a `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a directory that is made in
+    `spill_directory`. Raises ValueError for limits that are too small and for one of these two without the other, and
+    SpillError if nothing may be written there.
+
+    >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
+    >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
+    >>> tree.insert(pl.DataFrame({"pane": [0], "page": ["/a"]}))
+    >>> [(pane, page, hits) for frame in tree.flush() for pane, page, hits in tree.layout.lower(frame).rows()]
+    [(0, '/a', 2), (0, '/b', 1), (30000, '/a', 1)]
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[Key],
+        aggregates: Sequence[Aggregate],
+        *,
+        seed: int = 0,
+        functions: UserFunctions | None = None,
+        buffer_rows: int = 2**19,
+        fanout: int = 256,
+        leaf_rows: int = 2**16,
+        memory_limit_bytes: int | None = None,
+        spill_directory: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        if buffer_rows < 1 or leaf_rows < 2 or fanout < 2:
+            raise ValueError("a tree needs buffer_rows >= 1, leaf_rows >= 2 and fanout >= 2")
+        if (memory_limit_bytes is None) != (spill_directory is None):
+            raise ValueError("memory_limit_bytes needs a spill_directory, and a spill_directory a limit")
+        if memory_limit_bytes is not None and memory_limit_bytes < 1:
+            raise ValueError(f"memory_limit_bytes is at least 1, not {memory_limit_bytes}")
+        self.layout = Layout(keys, aggregates, seed, functions)
+        self._limits = Limits(buffer_rows, fanout, leaf_rows)
+        self._buffer = RootBuffer(self.layout, executor if memory_limit_bytes is None else None)
+        self._root_bytes = BUFFER_BYTES
+        self._spilling: Spilling | None = None
+        if memory_limit_bytes is not None and spill_directory is not None:
+            self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
+            below = memory_limit_bytes - self._root_bytes
+            self._spilling = Spilling(self.layout, below, Path(spill_directory))
+        self._trunk = self._new_trunk()
+        self._changes = 0
+
+    def insert(self, frame: pl.DataFrame) -> None:
+        """Adds a frame of raw rows: `pane` Int64, and the key and argument columns in any physical form of
+        their types.
+
+        Other columns are ignored. Amortised O(n · levels) for n rows; often just an append. Raises ValueError for a
+        frame without these columns, and SpillError if the disk fails and so the memory limit is not kept: the rows are
+        in the tree then.
+
+        >>> tree = CompressedBufferTree([], [Aggregate("total", "sum", "price", "number")])
+        >>> tree.insert(pl.DataFrame({"pane": [0, 0], "price": [1, 2]}))
+        >>> tree.insert(pl.DataFrame({"pane": [0], "price": [0.5]}))
+        >>> [tree.layout.lower(frame)["total"].to_list() for frame in tree.flush()]
+        [[3.5]]
+        """
+        self.layout.check_input(frame)
+        self._changes += 1
+        self._buffer.append(frame)
+        full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._trunk.stored_rows // _ROOT_SHARE))
+        if self._buffer.rows >= full or self._buffer.memory_bytes >= self._root_bytes:
+            self._empty_root_buffer()
+            if self._spilling and self._spilling.failure:
+                raise SpillError(f"{self._spilling.failure}; the rows of this insert are in the tree")
+
+    @overload
+    def flush(
+        self, pane: int | None = None, *, upto: int | None = None, partitions: None = None
+    ) -> Iterator[pl.DataFrame]: ...
+
+    @overload
+    def flush(
+        self, pane: int | None = None, *, upto: int | None = None, partitions: int
+    ) -> Iterator[tuple[int, pl.DataFrame]]: ...
+
+    def flush(
+        self, pane: int | None = None, *, upto: int | None = None, partitions: int | None = None
+    ) -> Iterator[pl.DataFrame] | Iterator[tuple[int, pl.DataFrame]]:
+        """The PAO frames of all panes, of one, or of those up to one, ordered by (pane, hash, keys).
+
+        Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths. With
+        `partitions`, from 1 to 2**32, (partition, frame) pairs: the range of hashes is divided evenly into so many, by
+        `cbt.algebra.partitions.partition_of`, the same everywhere, and each frame is of one of them. Where aggregates are sets
+        or sketches, no group is parted, and frames of many items may be larger.
+
+        Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
+        what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;
+        one leaf is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are.
+        The iterator raises RuntimeError once the tree was changed, and SpillError if a file cannot be read. Raises
+        ValueError for another number of partitions.
+
+        >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
+        >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
+        >>> [frame["pane"].to_list() for frame in tree.flush(60_000)]
+        [[60000]]
+        >>> [(partition, frame["page"].to_list()) for partition, frame in tree.flush(0, partitions=16)]
+        [(1, ['/a'])]
+        """
+        if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
+            raise ValueError(f"a flush has from 1 to 2**32 partitions, not {partitions}")
+        scan = self._scan(self._frames(panes_of(pane, upto)), partitions or 1, self._changes)
+        return scan if partitions else (frame for _, frame in scan)
+
+    def empty(self, pane: int | None = None, *, upto: int | None = None) -> None:
+        """Forgets everything, one pane, or all up to one. O(1), or O(nodes + n) for n rows in buffers that the
+        panes touch.
+
+        >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
+        >>> tree.insert(pl.DataFrame({"pane": [0, 60_000]}))
+        >>> tree.empty(0)
+        >>> [frame["pane"].to_list() for frame in tree.flush()]
+        [[60000]]
+        """
+        self._changes += 1
+        panes = panes_of(pane, upto)
+        if panes == EVERY_PANE:
+            self._buffer.clear()
+            self._trunk = self._new_trunk()
+            return
+        self._land()
+        self._buffer.forget(panes)
+        self._trunk.forget(panes)
+
+    def snapshot(self) -> bytes:
+        """Everything in the tree, as bytes for `restore`, with a checksum. O(n) for n stored PAOs, as a flush.
+
+        Raises SnapshotError for a key of more than 64 MiB, and SpillError if a file cannot be read.
+
+        >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
+        >>> tree.insert(pl.DataFrame({"pane": [0], "page": ["/a"]}))
+        >>> other = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
+        >>> other.restore(tree.snapshot())
+        >>> [frame.rows() == list(tree.flush())[0].rows() for frame in other.flush()]
+        [True]
+        """
+        return write_snapshot(self.layout, self.flush())
+
+    def restore(self, data: bytes) -> None:
+        """Replaces the content by that of a snapshot of a tree with the same keys, aggregates and seed. O(n).
+
+        Limits may be others. Raises SnapshotError for bytes that are no such snapshot, whatever they are; the tree is
+        as it was then, and also with SpillError, if the disk fails. Until everything is read, both contents are held,
+        each within the memory limit. Nobody signs a snapshot: what states say is its writer's word.
+
+        >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
+        >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")], seed=7).restore(tree.snapshot())
+        Traceback (most recent call last):
+        cbt.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
+        """
+        trunk = self._new_trunk()
+        for frame in read_snapshot(self.layout, data):
+            trunk.add(of_frame(self.layout, frame))
+        if self._spilling and self._spilling.failure:
+            raise SpillError(f"{self._spilling.failure}; the tree is as it was")
+        self._changes += 1
+        self._buffer.clear()
+        self._trunk = trunk
+
+    def close(self) -> None:
+        """Forgets everything and removes the tree's files and their directory. O(nodes).
+
+        A tree that is no longer referred to does the same. One that is used again makes a new directory if it must.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     aggregates = [Aggregate("hits", "count", None, "any")]
+        ...     tree = CompressedBufferTree([], aggregates, memory_limit_bytes=1, spill_directory=folder)
+        ...     tree.insert(pl.DataFrame({"pane": [0, 60_000]}))
+        ...     tree.statistics().spilled_leaves
+        ...     tree.close()
+        ...     list(Path(folder).iterdir())
+        2
+        []
+        """
+        self.empty()
+        if self._spilling:
+            self._spilling.close()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the columns in the root buffer, of the compressed fragments and of the leaves in memory. O(nodes).
+
+        >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
+        0
+        """
+        return self._buffer.memory_bytes + self._trunk.root.nbytes
+
+    def statistics(self) -> TreeStatistics:
+        """How large and how deep the tree is. O(nodes).
+
+        >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).statistics().leaves
+        0
+        """
+        root = self._trunk.root
+        nodes, leaves = list(root.walk()), list(root.leaves())
+        spilled = [leaf for leaf in leaves if isinstance(leaf, SpilledLeaf)]
+        fragments = [fragment for node in nodes for fragment in node.fragments]
+        return TreeStatistics(
+            buffered_rows=self._buffer.rows + self._buffer.rows_ahead,
+            stored_rows=self._trunk.stored_rows,
+            levels=root.levels,
+            nodes=len(nodes) + len(leaves),
+            leaves=len(leaves),
+            fragments=len(fragments),
+            raw_bytes=sum(fragment.raw_bytes for fragment in fragments) + sum(leaf.raw_bytes for leaf in leaves),
+            compressed_bytes=root.nbytes,
+            spilled_leaves=len(spilled),
+            disk_bytes=sum(leaf.disk_bytes for leaf in spilled),
+        )
+
+    def check(self) -> None:
+        """Asserts every invariant of the tree; for tests. Decompresses everything."""
+        assert self._buffer.rows < self._limits.buffer_rows, "the root's buffer is not full"
+        self._trunk.check()
+
+    def _new_trunk(self) -> Trunk:
+        if self._spilling:
+            self._spilling.failure = None
+        return Trunk(self.layout, self._limits, self._spilling)
+
+    def _empty_root_buffer(self) -> None:
+        if self._spilling:
+            self._spilling.failure = None
+        for batches in self._buffer.drain():
+            self._trunk.add(batches)
+
+    def _land(self) -> None:
+        """Waits for the block that is being lifted, and takes it."""
+        for batches in self._buffer.drain_ahead():
+            self._trunk.add(batches)
+
+    def _frames(self, panes: Panes) -> Iterator[pl.DataFrame]:
+        """All PAOs of some panes, in order, in frames of any size."""
+        self._land()
+        if not self._trunk.root.holds(panes):
+            return self._buffer.lifted(panes)
+        self._empty_root_buffer()
+        self._land()
+        self._trunk.settle()
+        return (leaf.frame() for leaf in self._trunk.root.leaves() if panes[0] <= leaf.pane <= panes[1])
+
+    def _scan(
+        self, frames: Iterable[pl.DataFrame], partitions: int, changes: int
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        self._check_unchanged(changes)
+        for frame in self._sized(frames):
+            for pair in cut(frame, partitions):
+                yield pair
+                self._check_unchanged(changes)
+
+    def _sized(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """The same rows in frames that are not too large."""
+        if self.layout.has_items:
+            yield from whole_groups(self.layout, frames, self._limits.leaf_rows)
+            return
+        for frame in frames:
+            fitting = frame.height * LEAF_BYTES // max(1, int(frame.estimated_size()))
+            yield from frame.iter_slices(max(1, min(self._limits.leaf_rows, fitting)))
+
+    def _check_unchanged(self, changes: int) -> None:
+        if changes != self._changes:
+            raise RuntimeError("the tree was changed while it was being flushed")

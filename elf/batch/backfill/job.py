@@ -1,0 +1,124 @@
+"""A job's windows from the past on: first those of the archive, then its own, as they come."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from agent.control.messages import Ended, Window
+from elf.batch.backfill.handover import Seam, find_seam
+from elf.client.attachment import Update
+from elf.client.result import Result, read_result
+from elf.output.view import SeenJob
+
+WAITING_MAX = 100_000
+"""Live windows that may wait for those of the archive."""
+LOOK_S = 2.0
+"""So often it is looked how far the archive is."""
+ARCHIVE_PATIENCE_S = 90.0
+"""So long after the first live window the archive is waited for: agents write what they have every half minute."""
+
+
+class Past(Protocol):
+    """The archive, as far as it is written by now."""
+
+    def look(self, text: str) -> None:
+        """Looks at it again; `text` is the job's query."""
+
+    @property
+    def agents(self) -> int:
+        """How many have events for the job in it."""
+
+    def lacking(self, until_ms: int) -> Sequence[str]:
+        """The agents of whom it has nothing from that time on yet."""
+
+    def before(self, seam: Seam) -> Iterable[bytes]:
+        """The lines of the windows before a seam."""
+
+
+class SeamedJob:
+    """Looks like the job itself; a thread takes what the fleet says meanwhile. `tell` gets what people should know."""
+
+    def __init__(self, job: SeenJob, past: Past, tell: Callable[[str], None]) -> None:
+        self.app, self.query, self.columns, self.bounded = job.app, job.query, job.columns, False
+        self._job = job
+        self._past = past
+        self._tell = tell
+        self._live: list[Result] = []
+        self._is_joined = False
+        self._came: queue.Queue[Update | BaseException] = queue.Queue(WAITING_MAX)
+        self._ready: deque[Update] = deque()
+        self._first_at = self._looked_at = 0.0
+        threading.Thread(target=self._take, daemon=True).start()
+
+    @property
+    def failure(self) -> str:
+        """What a job that failed could not do."""
+        return self._job.failure
+
+    def _take(self) -> None:
+        try:
+            while True:
+                update = self._job.wait(LOOK_S)
+                if update is not None:
+                    self._came.put(update)
+                if isinstance(update, Ended):
+                    return
+        except BaseException as error:
+            self._came.put(error)
+
+    def wait(self, timeout_s: float) -> Update | None:
+        """The next window, or what else there is to tell; None if there is none within the time."""
+        if self._ready:
+            return self._ready.popleft()
+        update = self._next(min(timeout_s, LOOK_S))
+        if self._is_joined:
+            return update
+        if isinstance(update, Result):
+            self._first_at = self._first_at or time.monotonic()
+            self._live.append(update)
+            update = None
+        if self._live or isinstance(update, Ended):
+            self._join(is_last=isinstance(update, Ended))
+        if isinstance(update, Ended) and self._ready:
+            self._ready.append(update)
+            return self._ready.popleft()
+        return update
+
+    def _next(self, timeout_s: float) -> Update | None:
+        try:
+            update = self._came.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+        if isinstance(update, BaseException):
+            raise update
+        return update
+
+    def _join(self, *, is_last: bool) -> None:
+        """Puts both parts together, once the archive has come to the seam or has had the time to."""
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_S and not is_last:
+            return
+        self._past.look(self.query)
+        self._looked_at = time.monotonic()
+        agents, is_over = self._past.agents, is_last or now - self._first_at > ARCHIVE_PATIENCE_S
+        seam = find_seam(self._live, agents, is_last=is_over) if agents or is_over else None
+        if seam is None:
+            self._is_joined = is_last
+            return
+        lacking = self._past.lacking(seam.until_ms)
+        if lacking and not is_over:
+            return
+        if lacking:
+            self._tell(f"quiet, or not archived up to the first live window: {', '.join(lacking)}")
+        elif not agents:
+            self._tell("the archive has nothing of its stream")
+        self._ready += (read_result(Window(0, msgspec.Raw(line)), self.columns) for line in self._past.before(seam))
+        self._ready += seam.live
+        self._is_joined = True

@@ -1,0 +1,1 @@
+"""ELF QL on Spark: natively where Spark computes exactly, else as coprocessors over regions."""

@@ -1,0 +1,52 @@
+"""What `elf batch run --explain` prints: which way a query is computed, what is read for it, and what runs where."""
+
+from __future__ import annotations
+
+import msgspec
+
+import query
+from elf.batch.query.native import AsColumns
+from elf.batch.query.run import BatchRun
+from elf.batch.table.scanning import ScanPlan, explained
+
+AS_COLUMNS = "by Spark itself, over stored columns"
+IN_REGIONS = "in regions, by agents' code on the lines as they were"
+
+
+class RunPlan(msgspec.Struct, frozen=True):
+    """How a query would be computed: `computed` says which way, and `because` why not the other one, if so.
+
+    `regions` and `driver` are what is done in each of these places; `read` says what is read.
+    """
+
+    query: str
+    computed: str
+    because: str
+    regions: list[str]
+    driver: list[str]
+    read: ScanPlan
+
+    def text(self) -> str:
+        computed = f"{self.computed} ({self.because})" if self.because else self.computed
+        lines = [("query", self.query), ("computed", computed)]
+        lines += [("in Spark", step) for step in self.regions] + [("driver", step) for step in self.driver]
+        told, before = [], ""
+        for place, what in lines:
+            told.append(f"{'' if place == before else place:<10} {what}")
+            before = place
+        return "\n".join([*told, self.read.text()])
+
+
+def explained_run(text: str, run: BatchRun) -> RunPlan:
+    """What would become of a query over its archive."""
+    steps, way = query.explain(run.plan), run.way
+    by_spark = isinstance(way, AsColumns)
+    frame = way.groups if isinstance(way, AsColumns) else way.pieces
+    return RunPlan(
+        query=query.format_query(query.parse(text)),
+        computed=AS_COLUMNS if by_spark else IN_REGIONS,
+        because=run.not_exact,
+        regions=list(steps.agent),
+        driver=[steps.tree[0], *steps.master[:-1]],
+        read=explained(run.table, run.wanted, frame),
+    )

@@ -1,0 +1,146 @@
+"""A query over an archive: analysed as agents do it, computed by Spark, finished by a job's own master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import query
+from agent import Result, Submit
+from agent.feeding.table_files import table_schema
+from agent.runtime.master.state import Master
+from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.panes import END, FIRST_PANE, Run
+from agent.runtime.upstream.tables import Table as LookupTable
+from elf.batch.query.column_states import InexactError
+from elf.batch.query.coprocessor import InRegions, RegionJob
+from elf.batch.query.native import AsColumns, as_columns
+from elf.batch.query.partial_states import Combining
+from elf.batch.table.catalog import OWN_STREAMS, catalog_of
+from elf.batch.table.table import Range, Table
+from elf.errors import ElfError
+from elf.local import read_tables
+from overlay import app_id, group_id
+from query.spark import NotExactError
+
+APP = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """Which events are taken: from `since_ms` on, before `until_ms` (epoch ms).
+
+    `tables`: the files of look-up tables, by name.
+    """
+
+    since_ms: int | None = None
+    until_ms: int | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    max_groups: int = query.GROUPS_DEFAULT
+    beyond_groups: query.BeyondGroups = "other"
+
+
+class BatchRun:
+    """A query, checked and ready to run over an archive.
+
+    It is given as text, or as the plan that a job ran, without look-up tables. Raises `query.QueryError` for the query,
+    UsageError for look-up tables that are not there. `columns` are the names of the result's columns.
+    """
+
+    def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
+        self.table = table
+        self._options = options
+        self._lookups: Mapping[str, LookupTable] = {}
+        self.not_exact = ""
+        """Why Spark itself would not compute the same, where that is so."""
+        self.plan, streams = (
+            (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
+        )
+        self.columns = query.output_names(self.plan)
+        self.streams = sorted(stream for stream in streams if query.selects(self.plan.stream, stream))
+
+    def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
+        """The plan, and the streams that it may read."""
+        parsed, table, options = query.parse(text), self.table, self._options
+        if others := query.apps(parsed):
+            hint = 'ask the fleet for them: elf query "..."'
+            raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
+        self._lookups = read_tables(parsed, options.tables)
+        catalog = catalog_of(table, query.streams_read(parsed))
+        lookups = {name: table_schema(rows) for name, rows in self._lookups.items()}
+        plan = query.analyze(
+            parsed, catalog, lookups, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
+        return plan, catalog
+
+    def results(self) -> Iterator[Result]:
+        """Computes everything, then yields the windows in order.
+
+        Raises ElfError after the last window before one with too many groups, where that is an error.
+        """
+        way = self.way
+        if isinstance(way, AsColumns):
+            try:
+                return self.finished(way.combined())
+            except InexactError:
+                way = self.in_regions
+        return self.finished(way.combined())
+
+    def finished(self, combined: Combining) -> Iterator[Result]:
+        """The windows of a state of all rows, as `results`."""
+        master = self._master()
+        contributors = _enrol(master, self.table.agents(self.streams))
+        run = Run(FIRST_PANE, END, contributors, combined.state(), combined.counted)
+        yield from master.publish(run).values()
+        if master.failure is not None:
+            raise ElfError(master.failure)
+
+    @cached_property
+    def way(self) -> AsColumns | InRegions:
+        """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
+        try:
+            return as_columns(self.plan, self.table, self.wanted)
+        except NotExactError as error:
+            self.not_exact = str(error)
+            return self.in_regions
+
+    @property
+    def in_regions(self) -> InRegions:
+        """By agents' code, whatever Spark could do."""
+        options = self._options
+        job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
+        return InRegions(job, self.table, self.wanted)
+
+    def _master(self) -> Master:
+        job = Submit(
+            app_id=app_id(APP, b""),
+            name=APP,
+            stream=self.plan.stream,
+            plan=self.plan.to_wire(),
+            since_ms=self._options.since_ms,
+            until_ms=self._options.until_ms,
+        )
+        node = group_id(APP)
+        return Master(job, Epoch(0, 1, node), node)
+
+    @property
+    def wanted(self) -> Range:
+        """Which rows it reads."""
+        return Range(frozenset(self.streams), self._options.since_ms, self._options.until_ms)
+
+
+def _streams_of_agents(table: Table) -> list[str]:
+    """Those that jobs read: nothing that ELF itself writes."""
+    return [stream for stream in table.streams() if not stream.startswith(OWN_STREAMS)]
+
+
+def _enrol(master: Master, agents: Sequence[str]) -> int:
+    """Puts the agents on the roster; their numbers, as a bitmap."""
+    numbers = 0
+    for name in agents:
+        enrolled = master.enrol(group_id(f"archive {name}"), name, works=True)
+        if enrolled is None or enrolled.number is None:
+            raise ElfError(f"the archive has rows of more agents than a result can name: {len(agents):,}")
+        numbers |= 1 << enrolled.number
+    return numbers

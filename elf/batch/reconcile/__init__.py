@@ -1,0 +1,1 @@
+"""Reconciliation: live results held against the same windows computed from the archive."""

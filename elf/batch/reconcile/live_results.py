@@ -1,0 +1,204 @@
+"""What a job has published live, as its results' log or a client's output holds it: JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import msgspec
+
+from agent.parsing import parse_time
+from agent.runtime.function.result import NAMES_MAX
+
+Life: TypeAlias = tuple[str, int]
+"""Of a job: its app id, and when it was born (epoch ms). A job that was stopped and submitted again is another one."""
+
+
+@lru_cache(4096)
+def moment_ms(text: str | None) -> int | None:
+    """Epoch ms of a window's start or end; None where it has none."""
+    return None if text is None else parse_time(text)
+
+
+class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="version"):
+    """A function of a job. `maps`: its code makes other events, which not every master knows; `drives`: it cuts its
+    batches itself.
+    """
+
+    app: str
+    app_id: str
+    born_ms: int
+    creator: str
+    version: int
+    after: int
+    starts: int
+    text: str
+    plan: dict[str, Any]
+    grace_ms: int
+    has_code: bool = False
+    drives: bool = False
+    maps: bool = False
+
+    @property
+    def life(self) -> Life:
+        return self.app_id, self.born_ms
+
+
+class RosterLine(msgspec.Struct, frozen=True, tag_field="kind", tag="roster"):
+    """The agents that were expected, under a name of their own."""
+
+    roster: str
+    agents: list[str]
+
+
+class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="result"):
+    """A published result. A line that a client has printed says nothing of `app_id`, `born_ms` and `roster`."""
+
+    app: str
+    window_start: str | None
+    window_end: str | None
+    rows: list[dict[str, Any]]
+    contributors: int
+    expected: int
+    events: int
+    version: int
+    epoch: int
+    missing: list[str] = []
+    partial: list[str] = []
+    leaped: int = 0
+    late: int = 0
+    malformed: int = 0
+    coerced: int = 0
+    dropped: int = 0
+    other: dict[str, Any] | None = None
+    limited: dict[str, int] = {}
+    error: float | None = None
+    final: bool = True
+    app_id: str = ""
+    born_ms: int = 0
+    creator: str = ""
+    roster: str | None = None
+    all_missing: list[str] = []
+    all_partial: list[str] = []
+    rows_cut: int = 0
+
+    @property
+    def life(self) -> Life:
+        return self.app_id, self.born_ms
+
+    @property
+    def window(self) -> tuple[str, str]:
+        """What is compared with what."""
+        return self.window_start or "", self.window_end or ""
+
+    @property
+    def start_ms(self) -> int | None:
+        """When its window begins (epoch ms); None where the job has no windows, or the year is beyond all calendars."""
+        return moment_ms(self.window_start)
+
+    @property
+    def end_ms(self) -> int | None:
+        """When its window ends (epoch ms)."""
+        return moment_ms(self.window_end)
+
+    @property
+    def absent(self) -> frozenset[str]:
+        """Who was expected and is not in it."""
+        return frozenset(self.all_missing or self.missing)
+
+    @property
+    def incomplete(self) -> frozenset[str]:
+        """Who is in it with a part of its events."""
+        return frozenset(self.all_partial or self.partial)
+
+    @property
+    def names_are_cut(self) -> bool:
+        """Whether more agents are missing than it names."""
+        return len(self.absent) < self.expected - self.contributors or len(self.incomplete) == NAMES_MAX
+
+
+_LOG = msgspec.json.Decoder(VersionLine | RosterLine | LiveResult)
+_PRINTED = msgspec.json.Decoder(LiveResult)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """What is known of the lives of one job. `torn`: lines that were none, or broke off."""
+
+    results: tuple[LiveResult, ...]
+    versions: dict[tuple[Life, int], VersionLine] = field(default_factory=dict)
+    rosters: dict[str, frozenset[str]] = field(default_factory=dict)
+    torn: int = 0
+
+    def agents(self, result: LiveResult) -> frozenset[str] | None:
+        """Who is in a result; None where that is not known."""
+        roster = self.rosters.get(result.roster or "")
+        return None if roster is None or result.names_are_cut else roster - result.absent
+
+    def version(self, result: LiveResult) -> VersionLine | None:
+        """The function that made it, if it is described."""
+        return self.versions.get((result.life, result.version))
+
+    def between(self, since_ms: int | None, until_ms: int | None) -> LiveJob:
+        """The same with the windows alone that lie wholly between two times."""
+        inside = [one for one in self.results if _is_inside(one, since_ms, until_ms)]
+        return replace(self, results=tuple(inside))
+
+
+def read_log(lines: Iterable[bytes], app: str) -> LiveJob:
+    """A job's part of the log of results. `app`: its name, or NAME@CREATOR."""
+    name, at, creator = app.rpartition("@")
+    versions: dict[tuple[Life, int], VersionLine] = {}
+    rosters: dict[str, frozenset[str]] = {}
+    results, torn = [], 0
+    for one in _decoded(lines, _LOG):
+        match one:
+            case None:
+                torn += 1
+            case RosterLine():
+                rosters[one.roster] = frozenset(one.agents)
+            case VersionLine() | LiveResult() if one.app != app and not (
+                at and (one.app, one.creator) == (name, creator)
+            ):
+                pass
+            case VersionLine():
+                known = versions.get((one.life, one.version))
+                versions[one.life, one.version] = known if known is not None and known.maps else one
+            case LiveResult():
+                results.append(one)
+    return LiveJob(_windows(results), versions, rosters, torn)
+
+
+def read_printed(lines: Iterable[bytes], version: VersionLine) -> LiveJob:
+    """What `elf follow` or `elf query` has printed of a job; `version` is its query."""
+    decoded = list(_decoded(lines, _PRINTED))
+    results = [one for one in decoded if one is not None]
+    versions = {(one.life, one.version): version for one in results if one.version == version.version}
+    return LiveJob(_windows(results), versions, torn=decoded.count(None))
+
+
+def _decoded(lines: Iterable[bytes], decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
+    for line in lines:
+        if line.strip():
+            try:
+                yield decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                yield None
+
+
+def _windows(results: Iterable[LiveResult]) -> tuple[LiveResult, ...]:
+    """Final results in order; what several masters have noted down alike is there once, if possible with its roster."""
+    known: dict[bytes, LiveResult] = {}
+    for one in results:
+        key = msgspec.json.encode(msgspec.structs.replace(one, roster=None, all_missing=[], all_partial=[]))
+        if one.final and (key not in known or one.roster is not None):
+            known[key] = one
+    return tuple(sorted(known.values(), key=lambda one: (one.start_ms or 0, one.end_ms or 0, one.version, one.epoch)))
+
+
+def _is_inside(result: LiveResult, since_ms: int | None, until_ms: int | None) -> bool:
+    start, end = result.start_ms, result.end_ms
+    begins = since_ms is None or start is None or start >= since_ms
+    return begins and (until_ms is None or end is None or end <= until_ms)

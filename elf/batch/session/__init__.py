@@ -1,0 +1,1 @@
+"""Sessions of Spark, and the Java they need."""

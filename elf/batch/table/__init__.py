@@ -1,0 +1,1 @@
+"""The archive as an HBase-style table: scan, get, put, split, compaction, ingest and export."""

@@ -1,0 +1,1 @@
+"""Real agents of the demo, as processes."""

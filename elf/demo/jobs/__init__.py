@@ -1,0 +1,1 @@
+"""The shipped jobs on stage: started, watched, and held against plain counts."""

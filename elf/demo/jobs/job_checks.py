@@ -1,0 +1,206 @@
+"""Holds what shipped jobs have found against what the shop's own logs say (`truth.py`)."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from elf.client import Result
+from elf.demo.shop.catalogue import CAMPAIGN, SPAMMERS
+from elf.demo.story import truth
+from elf.demo.story.truth import Event, instant
+
+LEADERS = 10
+_START = [(-15.0, 0.0), (-5.0, 0.0), (5.0, 0.0), (15.0, 0.0)]
+_POINTS_MAX = 20_000
+_TOLERANCE = 1e-6
+_WRONG_MAX = 5
+
+
+@dataclass(slots=True)
+class Seen:
+    """All windows of a job, what its code has said, and every JSON value that it has shown to a web server."""
+
+    windows: list[Result] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    shown: list[Any] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was held against the logs, in words, and all that was not as they have it. `checked`: how many things."""
+
+    checked: int
+    words: str
+    wrong: tuple[str, ...] = ()
+
+
+Logs = Sequence[Sequence[Event]]
+"""The events of each server."""
+Check = Callable[[Mapping[str, Seen], Logs], Finding]
+
+
+def check(app: str, seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """One job. Of windows that say themselves that they lack something, nothing exact can be said."""
+    lacking = [one for one in seen[app].windows if not _is_whole(one, len(servers))]
+    if lacking:
+        return Finding(0, f"{len(lacking)} of {len(seen[app].windows)} windows say that they lack something")
+    if not seen[app].windows:
+        return Finding(0, "no window came", (f"{app}: no window came",))
+    found = CHECKS[app](seen, servers)
+    return Finding(found.checked, found.words, tuple(f"{app}: {line}" for line in found.wrong[:_WRONG_MAX]))
+
+
+def _is_whole(window: Result, agents: int) -> bool:
+    return window.contributors == window.expected == agents and not window.partial and not window.late
+
+
+def _events(servers: Logs) -> list[Event]:
+    return [event for events in servers for event in events]
+
+
+def _in_window(events: Sequence[Event], window: Result) -> list[Event]:
+    start, end = instant(window.window_start or ""), instant(window.window_end or "")
+    return [event for event in events if start <= event.at_ms < end]
+
+
+def micro_promotion(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """Batches begin where the master says, so it is their sums that the logs know; and who saw which discount."""
+    mine, events = seen["micro-promotion"], _events(servers)
+    counted: Counter[str] = Counter()
+    leading: set[str] = set()
+    for window in mine.windows:
+        counted.update({row["product"]: row["clicks"] for row in window.rows})
+        leading.update(row["product"] for row in window.rows[:LEADERS])
+    wrong = _differences(counted, truth.clicks(events))
+    total = sum(window.events for window in mine.windows)
+    if total != len(events):
+        wrong.append(f"{total:,} events in all batches, {len(events):,} in the logs")
+    discounted = [event.fields["product"] for event in events if event.fields.get("discount")]
+    wrong += [f"{product} had a discount and never led" for product in sorted(set(discounted) - leading)]
+    if not discounted:
+        wrong.append("no visitor has seen a discount")
+    words = (
+        f"{len(mine.windows)} batches hold {sum(counted.values()):,} clicks on {len(counted)} products, and"
+        f" {len(discounted):,} pages were shown with a discount, on {len(set(discounted))} products that led"
+    )
+    return Finding(len(counted), words, tuple(wrong))
+
+
+def _differences(counted: Mapping[str, int], logged: Mapping[str, int]) -> list[str]:
+    names = sorted(counted.keys() | logged.keys())
+    pairs = [(name, counted.get(name, 0), logged.get(name, 0)) for name in names]
+    return [f"{name}: {ours:,} counted, {theirs:,} in the logs" for name, ours, theirs in pairs if ours != theirs]
+
+
+def product_bundling(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """All bundles after each window, whatever agents had heard of those before."""
+    mine = seen["product-bundling"]
+    expected = _bundles(mine, servers)
+    told = {one["as_of"]: frozenset(map(frozenset, one["bundles"])) for one in mine.shown}
+    common = [end for end in told if end in expected]
+    wrong = [f"the bundles as of {end} are others" for end in common if told[end] != expected[end]]
+    if not common:
+        wrong.append("no bundles were shown")
+    last = expected[max(common)] if common else frozenset()
+    words = f"after each of {len(common)} windows the bundles are those of the logs; in the end {len(last)}"
+    return Finding(len(common), words, tuple(wrong))
+
+
+def _bundles(mine: Seen, servers: Logs) -> dict[str, frozenset[frozenset[str]]]:
+    """By the end of the window after which they are what they are."""
+    ends = {instant(window.window_start or ""): window.window_end or "" for window in mine.windows}
+    return {ends[start]: frozenset(found) for start, found in truth.bundles_by_window(servers, ends).items()}
+
+
+def sale_prediction(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """Each prediction from what the other two knew when it was made, which is held against the logs too."""
+    mine, events = seen["sale-prediction"], _events(servers)
+    wrong = []
+    for window in mine.windows:
+        deeds = truth.deeds(_in_window(events, window), "Angry Birds Season")
+        found = tuple(value or 0 for row in window.rows for value in row.values())
+        if found != deeds:
+            wrong.append(f"clicks, likes and purchases from {window.window_start} are {deeds} in the logs, not {found}")
+    bundles = _bundles(seen["product-bundling"], servers)
+    batches = {window.window_end: window for window in seen["micro-promotion"].windows}
+    checked = 0
+    for one in mine.shown:
+        known, batch = bundles.get(one["together_as_of"]), batches.get(one["popular_as_of"])
+        if known is None or batch is None:
+            continue
+        checked += 1
+        together = next((found for found in known if one["product"] in found), {one["product"]})
+        most_clicked = [row["product"] for row in batch.rows[:LEADERS]]
+        popular = [product for product in most_clicked if product in together]
+        right = (sorted(together), popular, 2 * len(popular) > len(together))
+        if (one["together"], one["popular"], one["sells"]) != right:
+            wrong.append(f"the prediction as of {one['together_as_of']} does not follow from the logs")
+    if not checked:
+        wrong.append("it has made no prediction")
+    words = (
+        f"{checked} predictions follow from what the other two had found, {len(mine.windows)} windows of its own too"
+    )
+    return Finding(checked, words, tuple(wrong))
+
+
+def spam_campaign(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """Every window by the one query of its version, and the accounts that it ended with."""
+    mine, events = seen["spam-campaign"], _events(servers)
+    queries = {window.version: _query_of(window.rows[0]) for window in mine.windows if window.rows}
+    wrong = []
+    for window in mine.windows:
+        query = queries.get(window.version, "place")  # no window of it has rows: no query would have given any
+        if [tuple(row.values()) for row in window.rows] != truth.sales(_in_window(events, window), query):
+            wrong.append(f"the window from {window.window_start} of version {window.version} is not what {query} gives")
+    accounts = {account for one in mine.shown for account in one["spam"]}
+    strangers = accounts - {user.name for user in SPAMMERS}
+    if strangers:
+        wrong.append(f"{', '.join(sorted(strangers))}: not of the campaign")
+    if not accounts:
+        wrong.append("it has not found the campaign")
+    words = (
+        f"{len(mine.windows)} windows, each by the one query of its version ({len(queries)} of them);"
+        f" {len(accounts)} of {len(SPAMMERS)} accounts of the campaign were found, and nobody else"
+    )
+    return Finding(len(mine.windows), words, tuple(wrong))
+
+
+def _query_of(row: Mapping[str, Any]) -> str:
+    """What a row like this comes from: "account", "place", or the place that was zoomed into."""
+    if "place" in row:
+        return "place"
+    return CAMPAIGN if "followers" in row else "account"
+
+
+def kmeans(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+    """The last run over all points comes to rest where Lloyd's iteration does, after as many steps."""
+    mine, cloud = seen["kmeans"], [point for events in servers for point in truth.points(events[-_POINTS_MAX:])]
+    steps = truth.lloyd(cloud, _START)
+    whole = [window for window in mine.windows if sum(row["points"] for row in window.rows) == len(cloud)]
+    runs = [line for line in mine.said if line.startswith(f"{len(cloud)} points, ")]
+    if not whole or not runs:
+        return Finding(0, "", (f"no run over all {len(cloud):,} points",))
+    wrong = []
+    for row in whole[-1].rows:
+        x, y = steps[-1][row["cluster"]]
+        found = (row["x"] / row["points"], row["y"] / row["points"])
+        if math.dist(found, (x, y)) > _TOLERANCE:
+            wrong.append(f"cluster {row['cluster']} is at {found}, by the logs at {(x, y)}")
+    if not runs[-1].startswith(f"{len(cloud)} points, {len(steps) - 1} steps "):
+        wrong.append(f"Lloyd's iteration takes {len(steps) - 1} steps, and not: {runs[-1]}")
+    words = (
+        f"{len(mine.windows)} steps in all; the last run over all {len(cloud):,} points rests where Lloyd's iteration"
+        f" does, after {len(steps) - 1}"
+    )
+    return Finding(len(whole), words, tuple(wrong))
+
+
+CHECKS: Mapping[str, Check] = {
+    "kmeans": kmeans,
+    "micro-promotion": micro_promotion,
+    "product-bundling": product_bundling,
+    "sale-prediction": sale_prediction,
+    "spam-campaign": spam_campaign,
+}

@@ -1,0 +1,190 @@
+"""The live part of the demo of shipped jobs: visitors, jobs over the fleet, and all that comes of them.
+
+A trio shell around `JobBoard`. The windows of each job come over the control socket of another agent.
+"""
+
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+import elf
+from agent.control.messages import Acknowledged, Ended
+from elf.client import AsyncClient, AsyncJob, ClientError, Result
+from elf.demo.agents.agents import AgentFleet
+from elf.demo.errors import DemoError
+from elf.demo.jobs.job_board import JobBoard
+from elf.demo.jobs.job_checks import Logs, Seen
+from elf.demo.jobs.job_plays import Role
+from elf.demo.load.load import LoadReport
+from elf.demo.shop.fleet import Shop
+from elf.demo.story.acts import GRACE_S
+from elf.demo.story.live import everyone
+from elf.demo.story.screen import Screen
+from elf.demo.story.truth import WINDOW_MS, instant, read_events
+
+RATE = 400
+"""Visitors' requests a second: programs of jobs share the machine with web servers and agents."""
+_DRAW_S = 0.2
+_LOOK_S = 0.25
+_LOG_LINES = 1000
+_ANSWER_TIMEOUT_S = 20.0
+_AFTER_S = GRACE_S + 12.0
+"""How long after the last visitor the last results are waited for."""
+_SETTLED_S = 0.6
+_GRACE_MS = 1000 * GRACE_S + 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job as its creator has signed it."""
+
+    role: Role
+    app_id: str
+    bundle: bytes
+
+
+@dataclass(slots=True)
+class JobPerformance:
+    """One run; `seen` is what became of it. `run` raises DemoError, ClientError, or what the screen raises."""
+
+    shop: Shop
+    fleet: AgentFleet
+    board: JobBoard
+    screen: Screen
+    submissions: list[Submission]
+    rate: float = RATE
+    seen: dict[str, Seen] = field(init=False)
+    _began: float = 0.0
+    _lines: dict[str, int] = field(default_factory=dict)
+    _stamps: dict[Path, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.seen = {one.role.app: Seen() for one in self.submissions}
+        self.board.seen = self.seen
+
+    async def run(self) -> Logs:
+        """Everything, until all jobs have counted what visitors did; returns the events of each server's log."""
+        self._began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._redraw)
+            for number, submission in enumerate(self.submissions):
+                agent = self.fleet.names[number % len(self.fleet.names)]
+                await nursery.start(self._perform, submission, agent)
+            await trio.sleep(_to_next_window_s())
+            for one in self.seen.values():
+                one.windows.clear()
+            self._happened("the first visitors come")
+            nursery.start_soon(self._look)
+            await trio.to_thread.run_sync(self._visit)
+            self._happened("the visitors have gone; the last results come")
+            await trio.to_thread.run_sync(self.shop.stop)
+            servers = [read_events(server.event_log) for server in self.shop.servers]
+            with trio.move_on_after(_AFTER_S):
+                while not all(self._has_all(app, servers) for app in self.seen):
+                    await trio.sleep(_LOOK_S)
+            await trio.sleep(_SETTLED_S)
+            await self._look_once()
+            nursery.cancel_scope.cancel()
+        return servers
+
+    def _visit(self) -> None:
+        self.shop.run_load(self.board.seconds, self._count_load, rate=self.rate)
+
+    def _count_load(self, report: LoadReport) -> None:
+        """Comes from the load's thread; what it raises when the demo is over ends the load."""
+        trio.from_thread.check_cancelled()
+        self.board.load = report
+
+    async def _perform(self, one: Submission, agent: str, task_status: trio.TaskStatus[None]) -> None:
+        """Submits a job and takes its windows."""
+        app = one.role.app
+        async with self._connect(agent) as client, client.submit(app, one.app_id, one.bundle) as job:
+            asked_at = trio.current_time()
+            acknowledged = await everyone(job, len(self.fleet.names))
+            self.board.masters[app] = acknowledged.master
+            took_s = trio.current_time() - asked_at
+            agents = f"{acknowledged.agents} of {acknowledged.expected} agents"
+            self._happened(f"{agents} run {app} after {took_s:.1f} s, {acknowledged.master} is its master")
+            task_status.started()
+            await self._take(app, job)
+
+    async def _take(self, app: str, job: AsyncJob) -> None:
+        async for update in job.updates():
+            match update:
+                case Result():
+                    self.seen[app].windows.append(update)
+                case Acknowledged(master=master):
+                    self.board.masters[app] = master
+                case Ended(reason=reason, failure=failure):
+                    raise DemoError(f"{app} ended: {failure or reason}")
+
+    def _has_all(self, app: str, servers: Logs) -> bool:
+        """Whether a job has counted all that the logs hold."""
+        windows = self.seen[app].windows
+        events = sum(map(len, servers))
+        if app == "micro-promotion":
+            return sum(window.events for window in windows) >= events
+        if app == "kmeans":
+            return any(line.startswith(f"{events} points") for line in self.seen[app].said)
+        last_ms = max((log[-1].at_ms for log in servers if log), default=0)
+        is_over = _wall_ms() > last_ms + WINDOW_MS + _GRACE_MS  # a window without results is not shown
+        return is_over or any(instant(window.window_end or "") > last_ms for window in windows)
+
+    # What there is to see besides windows.
+
+    async def _look(self) -> None:
+        while True:
+            await self._look_once()
+            await trio.sleep(_LOOK_S)
+
+    async def _look_once(self) -> None:
+        self._look_at_shown()
+        for number, app in enumerate(self.seen):
+            with suppress(ClientError):  # the next look sees it
+                await self._look_at_log(app, self.fleet.names[number % len(self.fleet.names)])
+
+    def _look_at_shown(self) -> None:
+        for app in self.seen:
+            for name in self.fleet.names:
+                path = self.fleet.shown(name) / f"{app}.json"
+                with suppress(OSError, ValueError):
+                    stamp = path.stat().st_mtime_ns
+                    if self._stamps.get(path) != stamp:
+                        self.seen[app].shown.append(json.loads(path.read_bytes()))
+                        self._stamps[path] = stamp
+
+    async def _look_at_log(self, app: str, agent: str) -> None:
+        async with self._connect(agent) as client:
+            log = await client.log(app, lines=_LOG_LINES)
+        total = log.dropped + len(log.lines)
+        fresh = log.lines[len(log.lines) - max(0, total - self._lines.get(app, 0)) :]
+        self._lines[app] = total
+        for line in fresh:
+            self.seen[app].said.append(line.text)
+            self._happened(f"{app}: {line.text}")
+
+    def _connect(self, name: str) -> AsyncClient:
+        return elf.connect(self.fleet.socket(name), timeout_s=_ANSWER_TIMEOUT_S)
+
+    async def _redraw(self) -> None:
+        while True:
+            self.screen.draw()
+            await trio.sleep(_DRAW_S)
+
+    def _happened(self, text: str) -> None:
+        at_s = trio.current_time() - self._began
+        self.board.timeline.append((at_s, text))
+        self.screen.happened(at_s, text)
+
+
+def _to_next_window_s() -> float:
+    """Until a window begins, and a little: the first visitors are in a window that every agent has as a whole."""
+    return (WINDOW_MS - _wall_ms() % WINDOW_MS) / 1000 + 0.3
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""Shoppers, and the load they put on the shop."""

@@ -1,0 +1,1 @@
+"""A web shop of several servers that write real logs."""

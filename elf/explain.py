@@ -1,0 +1,251 @@
+"""What `elf query --explain` prints: what would run, and where."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+import polars as pl
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+import query
+from agent.control.messages import Ended
+from agent.runtime.function.job_function import JobFunction
+from elf.client.result import Result
+from elf.errors import ElfError, UsageError
+from elf.output.output import terminal
+from elf.terminal.terminal import printable
+
+if TYPE_CHECKING:
+    from elf.client.sync_client import SyncJob
+    from elf.local import LocalRun
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What was measured, by what it is: counts, and seconds; and what was not."""
+
+    measured: dict[str, int | float]
+    not_measured: list[str]
+
+
+def measured_run(run: LocalRun) -> Figures:
+    """Runs it to its end. Raises ElfError where its files cannot be read to theirs."""
+    begin = time.perf_counter()
+    results = list(run.results())
+    total_s = time.perf_counter() - begin
+    return Figures(
+        {
+            "windows": len(results),
+            "events": sum(result.events for result in results),
+            "values that do not fit their use": sum(result.coerced for result in results),
+            "malformed lines": run.master.totals.malformed,
+            "rows shown": sum(len(result.rows) for result in results),
+            "bytes read": run.bytes_read,
+            "seconds in all": total_s,
+            "seconds of parsing, in a thread beside the rest": run.parsing_s,
+            "seconds in the agents: conditions, expressions, aggregation": run.inserting_s,
+            "seconds for the rest: opening, waiting for parsers, merging, the master": max(
+                0.0, total_s - run.inserting_s
+            ),
+        },
+        ["groups before HAVING and LIMIT", "bytes between agents: here they are in one process"],
+    )
+
+
+def measured_window(job: SyncJob, submitted: float, deadline: float) -> Figures:
+    """Waits for the job's first window, until the deadline; both times are those of `time.monotonic`.
+
+    Raises ElfError where none comes.
+    """
+    accepted_s = time.monotonic() - submitted
+    while not isinstance(result := job.wait(max(0.0, deadline - time.monotonic())), Result):
+        if result is None or isinstance(result, Ended):
+            raise ElfError("no window came that could be measured")
+    return Figures(
+        {
+            "agents in it": result.contributors,
+            "agents expected": result.expected,
+            "events": result.events,
+            "late events": result.late,
+            "values that do not fit their use": result.coerced,
+            "malformed lines": result.malformed,
+            "rows shown": len(result.rows),
+            "bytes of the result, as JSON": len(result.json),
+            "seconds until the job was accepted": accepted_s,
+            "seconds until its first window": time.monotonic() - submitted,
+        },
+        ["groups before HAVING and LIMIT", "bytes between agents", "time of each stage: agents do not tell"],
+    )
+
+
+_BYTES = {pl.Int128: 16, pl.Boolean: 1}
+_OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
+
+
+def travelling(plan: query.Plan) -> list[str]:
+    """In words: what goes up from each agent, pane by pane; nothing where a single agent reads all there is."""
+    if plan.app is not None:
+        return []
+    schema = JobFunction(plan).state_schema
+    fixed = sum(_BYTES.get(type(dtype), 8) for dtype in schema.values() if not isinstance(dtype, _OF_ANY_LENGTH))
+    texts = sum(isinstance(dtype, _OF_ANY_LENGTH) for dtype in schema.values())
+    more = f" and {texts} of any length" if texts else ""
+    every = f"each {plan.interval}" if plan.interval else "the whole"
+    if plan.kind == "rows":
+        return [f"of {every}, from each agent and combined: {fixed} bytes{more} a row, at most {plan.limit:,} rows"]
+    groups = f"at most {plan.max_groups:,} groups and OTHER" if plan.keys else "one group"
+    return [f"of {every}, from each agent and combined: {fixed} bytes{more} a group, {groups}; compressed by zstd"]
+
+
+NOT_NAMED = "the agent's only one"
+EVERY_COLUMN = query.Schema({"*": "any"}, open=True)
+"""Without an agent nobody knows what a stream holds: any column may be there, and `*` stays `*`."""
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """A query as it would run; `stream` is None for the agent's only one, `runs` is live or once.
+
+    `agent`, `tree`, `roots` and `master` are what is done in each of these places, `network` what travels between them,
+    `rules` what rewriting has changed.
+    """
+
+    query: str
+    stream: str | None
+    runs: str
+    columns: dict[str, str]
+    keys: list[str]
+    aggregates: list[str]
+    window: str
+    rules: list[str]
+    agent: list[str]
+    tree: list[str]
+    network: list[str]
+    roots: list[str]
+    master: list[str]
+
+
+def print_explanation(
+    text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups, output: str
+) -> None:
+    """Prints it to standard output; raises UsageError for a query that no agent would take."""
+    check_output(output)
+    print_explained(explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups), output, None)
+
+
+def check_output(output: str) -> None:
+    """Raises UsageError for what explanations are not printed as."""
+    if output not in ("table", "json"):
+        raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
+
+
+def print_explained(explained: Explained, output: str, figures: Figures | None) -> None:
+    """Prints it to standard output, with what was measured where it was run."""
+    if output == "json":
+        about = msgspec.to_builtins(explained)
+        print(msgspec.json.encode(about if figures is None else about | {"analyzed": figures}).decode())
+        return
+    console = terminal(sys.stdout)
+    console.print(_shown(explained))
+    if figures is not None:
+        table = Table(box=None, show_header=False, pad_edge=False, title="measured", title_justify="left")
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right")
+        for what, value in figures.measured.items():
+            table.add_row(what, f"{value:,}" if isinstance(value, int) else f"{value:,.3f}")
+        console.print("", table, Text(f"not measured: {'; '.join(figures.not_measured)}"))
+
+
+def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups) -> Explained:
+    """The explanation of a query; its columns are checked when it is submitted."""
+    try:
+        parsed = query.parse(text)
+        rewriting = rewritten(parsed, max_groups=max_groups, beyond_groups=beyond_groups)
+    except query.QueryError as error:
+        raise UsageError(str(error)) from None
+    plan = rewriting.plan
+    parts = query.explain(plan, rewriting.fired)
+    return Explained(
+        query=query.format_query(parsed),
+        stream=None if plan.stream == NOT_NAMED else plan.stream,
+        runs="once" if once or plan.window_ms is None else "live",
+        columns={name: kind for name, kind in parts.columns if name != "*"},
+        keys=list(parts.keys),
+        aggregates=list(parts.aggregates),
+        window=parts.window,
+        rules=list(parts.rules),
+        agent=list(parts.agent),
+        tree=list(parts.tree),
+        network=travelling(plan),
+        roots=list(parts.roots),
+        master=list(parts.master),
+    )
+
+
+def planned(parsed: query.Query) -> query.Plan:
+    """Its plan, whatever the columns of its stream may be. Raises `query.QueryError`."""
+    return rewritten(parsed).plan
+
+
+def rewritten(
+    parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
+) -> query.Rewriting:
+    """The same, with the rules that made the plan what it is."""
+    known = dict.fromkeys(query.streams_read(parsed) or [NOT_NAMED], EVERY_COLUMN)
+    return query.analyze_with_rules(parsed, known, max_groups=max_groups, beyond_groups=beyond_groups)
+
+
+def _shown(explained: Explained) -> Group:
+    runs = {
+        "once": "once: over what the logs hold when it is submitted",
+        "live": "live: until it is stopped, a result whenever a window closes",
+    }
+    streams = {None: NOT_NAMED, "*": "*: every stream of every agent"}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for title, lines in (
+        ("query", [explained.query]),
+        ("stream", [streams.get(explained.stream, explained.stream)]),
+        ("runs", [runs[explained.runs]]),
+        ("columns", [", ".join(f"{name} ({kind})" for name, kind in explained.columns.items()) or "none by name"]),
+        ("keys", [", ".join(explained.keys) or "none"]),
+        ("aggregates", [", ".join(explained.aggregates) or "none"]),
+        ("window", [explained.window]),
+        ("rewritten", explained.rules or ["nothing: as it is written"]),
+    ):
+        table.add_row(title, _text(lines))
+    return Group(table, "", _tree(explained))
+
+
+def _tree(explained: Explained) -> Tree:
+    """Where what is done, from the result down to the logs."""
+    places = [
+        ("at the master", explained.master),
+        ("at the partition roots", explained.roots),
+        ("over the network", explained.network),
+        ("in the tree", explained.tree),
+        ("in the agent", explained.agent),
+    ]
+    trees = [Tree(Group(Text(title, "bold"), _text(lines))) for title, lines in places if lines]
+    for tree, below in pairwise(trees):
+        tree.children.append(below)
+    return trees[0]
+
+
+def _text(lines: Sequence[str | None]) -> Text:
+    return Text("\n".join(printable(line or "") for line in lines))
+
+
+def measures_of(text: str) -> Sequence[str]:
+    """The columns that are made of aggregates. Raises UsageError for what is no query here."""
+    try:
+        return query.measures(planned(query.parse(text)))
+    except query.QueryError as error:
+        raise UsageError(f"a chart needs a query that can be read here: {error.message}") from None

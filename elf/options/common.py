@@ -1,0 +1,128 @@
+"""What the commands that ask a fleet have in common: their options, their signals, and hints at the next command."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from elf.client.control_socket import control_socket
+from elf.client.errors import AnswerTimeoutError
+from elf.client.sync_client import SyncClient
+from elf.errors import ElfError, UsageError
+from elf.output.view import View
+from elf.terminal.terminal import can_be_drawn_over, printable, tell
+
+ANSWER_TIMEOUT_S = 15.0
+"""Longer than an agent waits for its fleet, so that it can say what it waited for."""
+COMPLETION_TIMEOUT_S = 1.0
+"""How long an agent may take to say what can be completed."""
+NEVER = float("inf")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+socket_option = click.option(
+    "--socket", metavar="PATH", type=click.Path(path_type=Path),
+    help="The agent's control socket; else that of ELF_SOCKET, else /run/elf/control.sock.",
+)  # fmt: skip
+windows_option = click.option("--windows", metavar="N", type=click.IntRange(1), help="End after N windows.")
+timeout_option = click.option(
+    "--timeout", "timeout_s", metavar="S", type=click.FloatRange(0, min_open=True),
+    help="End after S seconds, with exit code 124.",
+)  # fmt: skip
+
+
+def _job_names(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The fleet's jobs, if the agent tells them at once."""
+    with suppress(ElfError):
+        jobs = SyncClient(control_socket(context.params.get("socket")), COMPLETION_TIMEOUT_S).jobs()
+        names = [job.app for job in jobs if job.app == printable(job.app)]
+        return [CompletionItem(name) for name in names if name.startswith(typed)]
+    return []
+
+
+app_argument = click.argument("app", metavar="APP", shell_complete=_job_names)
+watch_option = click.option(
+    "--watch", is_flag=True, help="On a terminal: each window takes the place of the one before."
+)
+
+
+def output_option(*kinds: str) -> Callable[[Command], Command]:
+    """`--output` with these choices; a table is what people get."""
+    described = {
+        "table": "tables for people", "json": "JSON lines for programs", "csv": "CSV of the rows",
+        "plot": "a chart of the first aggregate",
+    }  # fmt: skip
+    return click.option(
+        "--output", type=click.Choice(kinds), default="table", show_default=True,
+        help=f"How to print it: {', '.join(described[kind] for kind in kinds)}.",
+    )  # fmt: skip
+
+
+def view(output: str, *, watch: bool) -> View:
+    """How `--output` and `--watch` want windows to be shown; a chart on a terminal is always drawn in place.
+
+    UsageError where nothing can be drawn over.
+    """
+    can = can_be_drawn_over(sys.stdout)
+    if watch and output not in ("table", "plot"):
+        raise UsageError(f"--watch shows a table or, with --output plot, a chart, not {output}")
+    if watch and not can:
+        raise UsageError("--watch needs a terminal: standard output is none that can be drawn over")
+    return View(output, watch or (output == "plot" and can))
+
+
+@contextmanager
+def asking(
+    socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
+) -> Iterator[tuple[SyncClient, float]]:
+    """A client, and the time (of `time.monotonic`) at which its command should end.
+
+    Ends the command with 124 where no answer comes before that time, and with 130 where it is interrupted.
+    """
+    deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
+    client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
+    with _terminated_like_interrupted():
+        try:
+            yield client, deadline
+        except AnswerTimeoutError as error:
+            if time.monotonic() < deadline:
+                raise
+            tell(f"elf: {error}")
+            raise click.exceptions.Exit(124) from None
+        except KeyboardInterrupt:
+            tell_interrupted(f"elf: interrupted{if_interrupted}")
+            raise click.exceptions.Exit(130) from None
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM is answered as Ctrl-C is: what runs for this command is ended in order."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def tell_interrupted(text: str) -> None:
+    """Says what became of it; a terminal has just shown ^C, which keeps a line of its own."""
+    tell(f"\n{text}" if sys.stderr.isatty() else text)
+
+
+def command_line(verb: str, app: str, socket: Path | None) -> str:
+    """The command that does something to the same job, ready to be pasted."""
+    options = ["--socket", str(socket)] if socket is not None else []
+    return printable(shlex.join(["elf", verb, app, *options]))

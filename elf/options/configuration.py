@@ -1,0 +1,34 @@
+"""An agent's configuration as commands take it: read, or every fault told and the exit code that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agent import Config, ConfigError, check_revocations, load_config, load_identity
+from elf.errors import ElfError
+from elf.terminal.terminal import printable, tell
+from overlay import Identity
+
+FAULTY = 2
+
+
+def read_config(file: Path) -> Config:
+    """The configuration; exit code 2 after its faults, told a line each, as compilers do it for editors."""
+    try:
+        return load_config(file)
+    except ConfigError as error:
+        for line in error.lines:
+            tell(printable(line))
+        raise click.exceptions.Exit(FAULTY) from error
+
+
+def read_identity(config: Config) -> Identity:
+    """The identity a configuration names. ElfError, one line."""
+    try:
+        identity = load_identity(config)
+        check_revocations(config, identity)
+    except ConfigError as error:
+        raise ElfError(str(error)) from error
+    return identity

@@ -1,0 +1,1 @@
+"""Results for people (tables, charts) and programs (JSON lines, CSV)."""

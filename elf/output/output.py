@@ -1,0 +1,250 @@
+"""Results for people (tables) and for programs (JSON lines, CSV)."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+import msgspec
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from elf.output.chart import ChartWriter
+from elf.output.result import completeness
+from elf.terminal.live_region import InPlace
+from elf.terminal.terminal import printable, printable_json, tell
+
+if TYPE_CHECKING:
+    from agent.runtime.function.result import OtherGroups
+    from elf.output.result import Result
+
+WIDTH_MIN = 20
+READABLE_CELLS = 16
+"""A table's column may be folded, but not to less than this or what it needs; else rows are shown as records."""
+
+
+class ResultWriter(Protocol):
+    """Shows results one by one; `columns` of a job are known before its first result."""
+
+    def write(self, result: Result) -> None: ...
+
+    def release(self) -> None:
+        """Other lines may follow: what is drawn in place stays where it is, and the next result comes below."""
+        return
+
+    def close(self) -> None:
+        """There are no more results."""
+        return
+
+
+def result_writer(
+    kind: str,
+    columns: Sequence[str],
+    stream: TextIO | None = None,
+    *,
+    measures: Sequence[str] = (),
+    in_place: bool = False,
+) -> ResultWriter:
+    """The writer for an `--output` choice: table, json, csv, or plot, a chart of the first of `measures`.
+
+    `in_place`: a table or a chart replaces the one before, on a terminal that can be drawn over.
+    """
+    stream = stream or sys.stdout
+    if kind == "json":
+        return JsonWriter(stream)
+    if kind == "csv":
+        return CsvWriter(columns, stream)
+    console = terminal(stream)
+    place = InPlace(console) if in_place else None
+    if kind == "plot":
+        return ChartWriter(measures, console, place)
+    return TableWriter(columns, console, place)
+
+
+def write_all(results: Iterable[Result], writer: ResultWriter) -> None:
+    """Shows results that are all there, or come without anything between them."""
+    for result in results:
+        writer.write(result)
+    writer.close()
+
+
+def terminal(stream: TextIO) -> Console:
+    """Where tables are shown, of the width that it (or COLUMNS) says, but not without room for a word."""
+    console = _Terminal(file=stream, highlight=False)
+    console.width = max(console.width, WIDTH_MIN)
+    return console
+
+
+class _Terminal(Console):
+    """Tells its caller when its reader has gone; the exit code is the command line's business."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class JsonWriter(ResultWriter):
+    """One result a line, as DESIGN's result line says it; a terminal gets it with what could control it escaped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._safe = printable_json if stream.isatty() else str
+
+    def write(self, result: Result) -> None:
+        self._stream.write(self._safe(result.to_json()) + "\n")
+
+
+class CsvWriter(ResultWriter):
+    """A header, then one line a row, each led by its window's start and end where there are windows.
+
+    When an update of the job changes the columns, there is a header again. A terminal gets text from logs made safe;
+    everyone else gets it as it is. What is in no row, or left out of an aggregate, is said on standard error.
+    """
+
+    def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
+        self._columns = columns
+        self._writer = csv.writer(stream, lineterminator="\n")
+        self._safe = printable if stream.isatty() else str
+        self._header: list[str] | None = None
+
+    def write(self, result: Result) -> None:
+        window = [_csv_value(result.window_start), _csv_value(result.window_end)] if _is_windowed(result) else []
+        names = _columns_of(result, self._columns)
+        header = [*(["window_start", "window_end"] if window else []), *map(self._safe, names)]
+        if self._header is None or (result.rows and header != self._header):
+            self._writer.writerow(header)
+            self._header = header
+        columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in names]
+        self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
+        if result.other is not None:
+            tell(": ".join([*window[:1], in_other(result.other)]))
+        for line in in_limited(result.limited):
+            tell(": ".join([*window[:1], line]))
+
+
+class TableWriter(ResultWriter):
+    """A table a window, with its completeness below; with a place, as much of it as has room there."""
+
+    def __init__(self, columns: Sequence[str], console: Console, place: InPlace | None = None) -> None:
+        self._columns = columns
+        self._console = console
+        self._place = place
+
+    def write(self, result: Result) -> None:
+        if self._place is None:
+            self._console.print(result_table(result, self._columns, self._console.width))
+        else:
+            self._place.show(result_table(result, self._columns, self._console.width, self._place.lines))
+
+    def release(self) -> None:
+        if self._place is not None:
+            self._place.release()
+
+    def close(self) -> None:
+        self.release()
+
+
+def result_table(result: Result, columns: Sequence[str], width: int, lines_max: int | None = None) -> Group:
+    """One window in a terminal of that width, completeness below: NULL dimmed, log text made safe.
+
+    A table, numbers to the right; one record below the other where a table would have no room. Of rows that need more
+    than `lines_max` lines, the first.
+    """
+    columns = _columns_of(result, columns)
+    names = [printable(name) for name in columns]
+    values = [_column(result, name)[:lines_max] for name in columns]
+    cells = [[_cell(value) for value in column] for column in values]
+    is_table = _table_width(names, cells) <= width
+    if lines_max is not None and not is_table:
+        cells = [column[: max(1, lines_max // (len(columns) + 2))] for column in cells]
+    if is_table:
+        numeric = [any(map(_is_number, column)) for column in values]
+        shown = [_as_table(names, cells, numeric)]
+    else:
+        shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
+    window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
+    other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
+    limited = [Text(line, style="dim") for line in in_limited(result.limited)]
+    more = len(result.rows) - len(cells[0]) if cells else 0
+    cut = [Text(f"… {more:,} more rows", style="dim")] if more else []
+    return Group(*window, *shown, *cut, *other, *limited, Text(completeness(result), style="dim"))
+
+
+def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
+    """Those of its rows: of a job that was updated they may be others than it began with."""
+    rows = result.rows
+    return list(rows[0]) if isinstance(rows, list) and rows else columns
+
+
+def _column(result: Result, name: str) -> Sequence[Any]:
+    rows = result.rows
+    return [row[name] for row in rows] if isinstance(rows, list) else rows.column(name)
+
+
+def _is_windowed(result: Result) -> bool:
+    """One of the two may be missing: beyond the years 1 to 9999 there is no date."""
+    return bool(result.window_start or result.window_end)
+
+
+def _table_width(names: Sequence[str], cells: Sequence[Sequence[Text]]) -> int:
+    """How wide a table must be at least to be readable, with the spaces around its columns."""
+    widths = [
+        min(READABLE_CELLS, max(cell_len(name), *(cell.cell_len for cell in column), 1))
+        for name, column in zip(names, cells, strict=True)
+    ]
+    return sum(widths) + 3 * len(widths)
+
+
+def _as_table(names: Sequence[str], cells: Sequence[Sequence[Text]], numeric: Sequence[bool]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for name, right in zip(names, numeric, strict=True):
+        table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in zip(*cells, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
+    record = Table(box=box.SIMPLE_HEAD, show_header=False)
+    record.add_column(overflow="fold", style="dim")
+    record.add_column(overflow="fold")
+    for name, cell in zip(names, row, strict=True):
+        record.add_row(Text(name), cell)
+    return record
+
+
+def in_other(other: OtherGroups) -> str:
+    """What is in none of a result's rows, in one line."""
+    more = f"about {other.about} more are" if other.about else "all others are"
+    values = [f"{printable(name)} {_cell(value).plain}" for name, value in other.values.items()]
+    return f"{other.kept:,} groups; {more} together in OTHER{': ' if values else ''}{', '.join(values)}"
+
+
+def in_limited(limited: Mapping[str, int]) -> list[str]:
+    """A line for each aggregate that has left values out."""
+    return [
+        f"{printable(text)} met its limit in {groups:,} {'group' if groups == 1 else 'groups'}"
+        for text, groups in limited.items()
+    ]
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Text(f"{value:,}")
+    return Text(printable(value) if isinstance(value, str) else _csv_value(value))
+
+
+def _csv_value(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,1 @@
+"""Creators, their signatures, and what they submit."""

@@ -1,0 +1,116 @@
+"""Who owns jobs: a creator's files where people keep them, opened to sign with."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from agent.control.messages import Job
+from agent.runtime.fleet.authorization import STOP
+from agent.runtime.model.bundle import Bundle, Contents, Seal
+from agent.runtime.model.mandate import Mandate, signed_bytes
+from elf.client.sync_client import SyncClient
+from elf.errors import ElfError, UsageError
+from elf.terminal.terminal import printable
+from overlay import AuthorityError, CreatorFiles, app_id
+
+if TYPE_CHECKING:
+    from overlay import Creator, Id
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+creator_option = click.option(
+    "--creator", "creator_folder", metavar="DIR", type=click.Path(path_type=Path),
+    help="The folder with your key and certificate; else that of ELF_CREATOR, else ~/.config/elf/creator.",
+)  # fmt: skip
+
+
+def creator_in(folder: Path | None) -> Creator:
+    """Whoever signs. Raises ElfError."""
+
+    return load_creator(folder)
+
+
+def owned_job(client: SyncClient, app: str) -> Job | None:
+    """The job that people mean by NAME or NAME@CREATOR, if it is somebody's. Raises UsageError where it is unclear."""
+    named = [job for job in client.jobs() if app in (job.app, f"{job.app}@{job.creator}")]
+    if len(named) > 1:
+        spelled = " or ".join(sorted(f"{job.app}@{job.creator}" for job in named if job.creator))
+        raise UsageError(f"more than one job is named {printable(app)}: say {printable(spelled)}")
+    return next((job for job in named if job.creator), None)
+
+
+def creator_of(job: Job, folder: Path | None) -> Creator:
+    """The creator of a job, whose key is here. Raises ElfError."""
+    from overlay import app_id, format_id
+
+    creator = creator_in(folder)
+    if format_id(app_id(job.app, creator.public_key)) != job.app_id:
+        raise UsageError(f"{printable(job.app)} is {printable(job.creator)}'s, and the key here is {creator.name}'s")
+    return creator
+
+
+def word_to_stop(job: Job, folder: Path | None) -> bytes:
+    """What a job's creator signs to stop it, as it is sent. Raises ElfError."""
+
+    _, seal = stopping(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
+    return msgspec.msgpack.encode(seal)
+
+
+YEAR_MS = 365 * 86_400_000
+STOP_MS = 300_000
+"""A word to stop a job holds for so long, so that it cannot be kept and said again."""
+
+
+def sealed(
+    creator: Creator, app: str, contents: Contents, wall_ms: int, after: tuple[int, bytes] = (0, b"")
+) -> tuple[Id, Bundle]:
+    """The job's app id, and what is submitted. `after`: counter and digest of the mandate it follows."""
+    counter, predecessor = after
+    mandate = Mandate(app_id(app, creator.public_key), counter + 1, predecessor, wall_ms + YEAR_MS, contents.digest())
+    return mandate.app_id, Bundle(contents, _seal(creator, mandate))
+
+
+def stopping(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Seal]:
+    """The creator's word that a job shall end."""
+    mandate = Mandate(app_id(app, creator.public_key), 1, b"", wall_ms + STOP_MS, STOP)
+    return mandate.app_id, _seal(creator, mandate)
+
+
+def _seal(creator: Creator, mandate: Mandate) -> Seal:
+    signature = creator.sign(signed_bytes(mandate, creator.fleet))
+    return Seal(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
+
+
+VARIABLE = "ELF_CREATOR"
+
+
+def creator_directory() -> Path:
+    """The folder that ELF_CREATOR names, else ~/.config/elf/creator. UsageError where there is no home either."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    try:
+        return Path.home() / ".config" / "elf" / "creator"
+    except RuntimeError as error:
+        raise UsageError(
+            f"there is no home directory to keep a creator's key in: name a folder in {VARIABLE}"
+        ) from error
+
+
+def load_creator(directory: Path | None = None, password: bytes | None = None) -> Creator:
+    """The creator in a folder (`creator_directory` if none is named), whose key may need a password.
+
+    ElfError, one line that names the file: a key or certificate is missing, expired, of another or not a creator's, or
+    everybody may read the key.
+    """
+    try:
+        return CreatorFiles(directory or creator_directory()).load(password)
+    except AuthorityError as error:
+        raise ElfError(str(error)) from error

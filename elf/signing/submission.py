@@ -1,0 +1,139 @@
+"""From a job's file to what its creator signs and submits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+import query
+from agent.control.messages import Analysed
+from agent.programs.calls import About
+from agent.runtime.fleet.job_names import stage_app
+from agent.runtime.model.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents, Function
+from elf.client.errors import QueryRefusedError
+from elf.errors import ElfError, UsageError
+from elf.program.code import CodeError, about, load_code
+from elf.signing.creator import sealed
+from elf.signing.shipped import JOBS, shipped
+from elf.terminal.terminal import printable, tell
+from overlay import format_id
+
+if TYPE_CHECKING:
+    from overlay import Creator
+
+FIRST = "query"
+"""The function a job begins with."""
+
+
+class JobFileError(ElfError):
+    """A job's file cannot be used: one line; `text` is the traceback of its code, where it has raised."""
+
+    def __init__(self, reason: str, text: str = "") -> None:
+        super().__init__(reason)
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job's file, and what its class says of itself."""
+
+    source: bytes
+    about: About
+
+
+def read_job(path: Path) -> JobFile:
+    """Reads and executes a job's file, with the rights of whoever does it. Raises JobFileError.
+
+    Where there is no such file, the path may be the name of a job that comes with ELF.
+    """
+    try:
+        source = (path if path.exists() else shipped(str(path)) or path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{printable(str(path))}: {(error.strerror or str(error)).lower()}{_hint(path)}") from None
+    if len(source) > SOURCE_BYTES_MAX:
+        raise JobFileError(
+            f"{printable(str(path))}: has {len(source):,} bytes, a job's code may have {SOURCE_BYTES_MAX:,}"
+        )
+    try:
+        described = about(load_code(source).kind)
+    except CodeError as error:
+        raise JobFileError(f"{printable(str(path))}: {printable(str(error))}", error.text) from None
+    if len(described.queries) >= FUNCTIONS_MAX or FIRST in described.queries:
+        raise JobFileError(
+            f"{printable(str(path))}: queries has at most {FUNCTIONS_MAX - 1} names, none of them {FIRST}"
+        )
+    return JobFile(source, described)
+
+
+def _hint(path: Path) -> str:
+    """What a plain word may have been meant for."""
+    return f"; jobs that come with ELF are {', '.join(JOBS)}" if path.suffix == "" and len(path.parts) == 1 else ""
+
+
+def job_file(path: Path) -> JobFile:
+    """The same for commands: the traceback of a file that raises goes to standard error."""
+    try:
+        return read_job(path)
+    except JobFileError as error:
+        tell(error.text, end="")
+        raise
+
+
+class Analyser(Protocol):
+    """Who tells what a query computes; see `SyncClient.analyse`."""
+
+    def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed: ...
+
+
+def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[str, Contents]:
+    """What a creator's job is to run, by name: its stages, each after those that it reads, and the job itself last.
+
+    Raises UsageError, QueryRefusedError where it is about a query.
+    """
+    about = job.about
+    apps = {stage: f"{stage_app(app, stage)}@{creator}" for stage in about.stages}
+
+    def function(name: str, text: str, *, mapped: bool) -> Function:
+        analysed = client.analyse(text, mapped=mapped, apps=apps)
+        return Function(name, msgspec.msgpack.decode(analysed.plan), analysed.query)
+
+    stages: dict[str, Function] = {}
+    for stage, text in about.stages.items():
+        try:
+            stages[stage] = function(FIRST, text, mapped=False)
+        except QueryRefusedError as error:
+            raise QueryRefusedError(f"stage {stage}: {error}") from None
+        if stages[stage].plan.get("window_ms") is None:
+            raise UsageError(f"stage {stage}: has no WINDOWING, and goes on as long as its job")
+    queries = {FIRST: about.query, **about.queries}
+    functions = [function(name, text, mapped=about.maps) for name, text in queries.items()]
+    ordered = [(stage_app(app, stage), stages[stage]) for stage in _in_order(app, creator, stages)]
+    contents = {name: Contents([stage], part_of=app) for name, stage in ordered}
+    return contents | {app: Contents(functions, job.source, about.drives)}
+
+
+def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[str]:
+    """Stages after those that they read. Raises UsageError where they read each other, or the job, in a circle."""
+    named = {stage_app(app, stage): stage for stage in stages} | {app: app}
+    named |= {f"{name}@{creator}": short for name, short in named.items()}
+    graph = {
+        stage: [named[read] for read in query.Plan.from_wire(function.plan).apps if read in named]
+        for stage, function in stages.items()
+    }
+    try:
+        return [stage for stage in TopologicalSorter(graph | {app: list(stages)}).static_order() if stage != app]
+    except CycleError as error:
+        circle = ", which reads ".join(reversed(error.args[1]))
+        raise UsageError(f"stages: {circle}: what goes round in a job is fed back by multicast") from None
+
+
+def signed(creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b"")) -> tuple[str, bytes]:
+    """The job's app id in hex, and the bundle as it is submitted. `after`: the mandate it follows, with its counter."""
+    app_id, bundle = sealed(creator, app, contents, time.time_ns() // 1_000_000, after)
+    return format_id(app_id), msgspec.msgpack.encode(bundle)

@@ -1,0 +1,63 @@
+"""Who answers statements, a fleet or files, and how a statement comes to them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from elf.output.view import Limits, View
+from elf.statements.statements import Describe, Explain, Select, Show, read_statement
+from elf.terminal.listing import Listing, print_listing
+
+
+class Answerer(Protocol):
+    """Answers statements; every call may raise ElfError, UsageError where the statement is to blame."""
+
+    def select(self, text: str, view: View, limits: Limits) -> int:
+        """Runs a query and shows what it finds; the exit code that a command would have."""
+
+    def explain(self, text: str, output: str) -> None:
+        """Prints what would run, and where."""
+
+    def analyze(self, text: str, output: str, deadline: float) -> None:
+        """Runs a query, for one window of a live one, and prints what was measured beside what runs, and where."""
+
+    def streams(self) -> Listing: ...
+
+    def jobs(self) -> Listing: ...
+
+    def describe(self, stream: str) -> Listing: ...
+    def columns(self, stream: str) -> list[str]: ...
+
+    def follow(self, app: str, view: View) -> int:
+        """Shows the windows of a job that runs already; the exit code that a command would have."""
+
+    def stop(self, app: str) -> None:
+        """Stops a job."""
+
+
+def answer(text: str, answerer: Answerer, view: View, limits: Limits) -> int:
+    """Lets one statement be answered; the exit code that a command would have."""
+    match read_statement(text):
+        case Select(text=query_text):
+            return answerer.select(query_text, view, limits)
+        case Explain(text=query_text, analyze=True):
+            answerer.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
+        case Explain(text=query_text):
+            answerer.explain(query_text, "table" if view.output == "plot" else view.output)
+        case Describe(stream=stream):
+            print_listing(answerer.describe(stream), view.output)
+        case Show(what="STREAMS"):
+            print_listing(answerer.streams(), view.output)
+        case Show(what="JOBS"):
+            print_listing(answerer.jobs(), view.output)
+        case Show():
+            print_listing(functions(), view.output)
+    return 0
+
+
+def functions() -> Listing:
+    """What queries can call."""
+    import query  # the whole of ELF QL, which asking does not need
+
+    rows = [[name, *about] for name, about in query.functions().items()]
+    return Listing(["FUNCTION", "WRITTEN", "GIVES"], rows, "there are no functions")

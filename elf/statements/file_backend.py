@@ -1,0 +1,86 @@
+"""Log files, read anew for each query, by a fleet that is embedded in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import query
+from elf.errors import ElfError, UsageError
+from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
+from elf.local import LocalOptions, LocalRun, Source, schemas
+from elf.options.common import tell_interrupted
+from elf.output.output import result_writer, write_all
+from elf.output.view import Limits, View
+from elf.statements.fleet_backend import listed_columns
+from elf.terminal.listing import Cell, Listing
+from elf.terminal.terminal import printable, tell
+
+NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a fleet"
+
+
+class FileAnswerer:
+    """Answers statements over files. Raises UsageError for files that are not there."""
+
+    def __init__(self, sources: Sequence[Source], options: LocalOptions) -> None:
+        self._sources = sources
+        self._options = options
+        self._schemas = schemas(sources, options)
+
+    def select(self, text: str, view: View, limits: Limits) -> int:  # noqa: ARG002 - files come to an end
+        try:
+            options = replace(self._options, arrival_ms=time.time_ns() // 1_000_000)
+            run = LocalRun(text, self._sources, options)
+            writer = result_writer(view.output, run.columns, measures=query.measures(run.plan))
+            write_all(run.results(), writer)
+        except query.QueryError as error:
+            raise UsageError(str(error)) from error
+        except KeyboardInterrupt:
+            tell_interrupted("interrupted")
+            return 130
+        for warning in run.warnings:
+            tell(printable(warning))
+        if run.empty_because:
+            tell(run.empty_because)
+        return 0
+
+    def explain(self, text: str, output: str) -> None:
+        options = self._options
+        print_explanation(
+            text, once=True, max_groups=options.max_groups, beyond_groups=options.beyond_groups, output=output
+        )
+
+    def analyze(self, text: str, output: str, deadline: float) -> None:  # noqa: ARG002 - files come to an end
+        check_output(output)
+        options = replace(self._options, arrival_ms=time.time_ns() // 1_000_000)
+        explained = explained_query(text, once=True, max_groups=options.max_groups, beyond_groups=options.beyond_groups)
+        try:
+            run = LocalRun(text, self._sources, options)
+        except query.QueryError as error:
+            raise UsageError(str(error)) from error
+        print_explained(explained, output, measured_run(run))
+
+    def streams(self) -> Listing:
+        rows: list[list[Cell]] = [[source.name, len(source.paths), ", ".join(source.paths)] for source in self._sources]
+        return Listing(["STREAM", "FILES", "PATHS"], rows, "no files")
+
+    def jobs(self) -> Listing:
+        return Listing(["APP"], [], NO_JOBS)
+
+    def describe(self, stream: str) -> Listing:
+        schema = self._schemas.get(stream)
+        if schema is None:
+            raise UsageError(f"there is no stream {stream}; there are {', '.join(self._schemas)}")
+        return listed_columns(dict(schema.columns), is_open=schema.open)
+
+    def columns(self, stream: str) -> list[str]:
+        """The names of the columns of a stream; none if there is no such stream."""
+        schema = self._schemas.get(stream)
+        return [] if schema is None else list(schema.columns)
+
+    def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - nobody has any
+        raise ElfError(NO_JOBS)
+
+    def stop(self, app: str) -> None:  # noqa: ARG002
+        raise ElfError(NO_JOBS)

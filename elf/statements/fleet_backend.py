@@ -1,0 +1,117 @@
+"""A fleet, asked by way of one agent."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
+from elf.client.sync_client import SyncClient
+from elf.output.view import Limits, View
+from elf.statements.session import QuerySession, show_followed
+from elf.terminal.listing import Cell, Listing, listed_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """How queries are submitted."""
+
+    app: str | None = None
+    once: bool = False
+    detach: bool = False
+    max_groups: int = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+
+
+class FleetAnswerer:
+    """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
+
+    The streams are those of the agent that is asked.
+    """
+
+    def __init__(self, client: SyncClient, socket: Path | None, options: QueryOptions) -> None:
+        self._client = client
+        self._socket = socket
+        self._options = options
+
+    def select(self, text: str, view: View, limits: Limits) -> int:
+        options = self._options
+        with self._client.query(
+            text,
+            app=options.app,
+            once=options.once,
+            detach=options.detach,
+            max_groups=options.max_groups,
+            beyond_groups=options.beyond_groups,
+        ) as job:
+            session = QuerySession(job, self._client.path, self._socket, detach=options.detach)
+            if options.detach and limits.windows is None and limits.deadline == float("inf"):
+                return session.leave()
+            return session.show(view, limits)
+
+    def explain(self, text: str, output: str) -> None:
+        from elf.explain import print_explanation  # it needs all of ELF QL, which asking does not
+
+        options = self._options
+        print_explanation(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups, output=output
+        )
+
+    def analyze(self, text: str, output: str, deadline: float) -> None:
+        from elf.explain import check_output, explained_query, measured_window, print_explained
+
+        check_output(output)
+        options = self._options
+        explained = explained_query(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        )
+        submitted = time.monotonic()
+        with self._client.query(
+            text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
+        ) as job:
+            figures = measured_window(job, submitted, deadline)
+        print_explained(explained, output, figures)
+
+    def streams(self) -> Listing:
+        status = self._client.status()
+        rows: list[list[Cell]] = [
+            [one.name, one.files, one.events, one.events_per_s, ", ".join(one.paths)] for one in status.streams
+        ]
+        nothing = f"{status.name} has no streams; other agents of its fleet may have some"
+        return Listing(["STREAM", "FILES", "EVENTS", "EVENTS/S", "PATHS"], rows, nothing)
+
+    def jobs(self) -> Listing:
+        return listed_jobs(self._client.jobs())
+
+    def describe(self, stream: str) -> Listing:
+        return _surveyed_columns(self._client.survey(stream))
+
+    def columns(self, stream: str) -> list[str]:
+        """The names of the columns that the agent that is asked has seen in a stream."""
+        return list(self._client.describe(stream).columns)
+
+    def follow(self, app: str, view: View) -> int:
+        with self._client.follow(app, reconnect=True) as job:
+            return show_followed(job, view, Limits(), self._socket)
+
+    def stop(self, app: str) -> None:
+        self._client.stop(app)
+
+
+def _surveyed_columns(found: Surveyed) -> Listing:
+    """The columns of a stream all over the fleet, and who has not said what it has."""
+    rows: list[list[Cell]] = [
+        [column.name, column.type, column.agents, column.example or None] for column in found.columns
+    ]
+    notes = [f"{found.agents} of {found.asked} agents have {found.stream}"]
+    notes += [f"{found.silent} have not answered"] if found.silent else []
+    notes += ["events may have other columns too; what a query does with one decides its type"] if found.open else []
+    return Listing(["COLUMN", "TYPE", "AGENTS", "EXAMPLE"], rows, "no columns seen yet", "; ".join(notes))
+
+
+def listed_columns(columns: dict[str, str], *, is_open: bool) -> Listing:
+    """The columns of a stream, by name."""
+    note = "events may have others too; what a query does with a column decides its type" if is_open else ""
+    rows: list[list[Cell]] = [[name, kind] for name, kind in sorted(columns.items())]
+    return Listing(["COLUMN", "TYPE"], rows, "no columns seen yet", note)

@@ -1,0 +1,81 @@
+"""Statements that run one after the other, from the command line or from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.control.messages import REQUEST_BYTES_MAX
+from elf.errors import UsageError
+from elf.output.view import Limits, View
+from elf.statements.statements import statements
+
+if TYPE_CHECKING:
+    from elf.statements.backend import Answerer
+
+STANDARD_INPUT = "-"
+SCRIPT_BYTES_MAX = REQUEST_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """At least one statement; `origin` names the file they are from, "" if there is none."""
+
+    statements: list[str]
+    origin: str = ""
+
+    def run(self, answerer: Answerer, view: View, limits: Limits) -> int:
+        """Runs them until one fails or is cut short; its exit code, else 0. Raises ElfError."""
+        from elf.statements.backend import answer  # what lists things takes its time to load
+
+        for text in self.statements:
+            with self.blamed():
+                code = answer(text, answerer, view, limits)
+            if code:
+                return code
+        return 0
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Errors in a statement name the file."""
+        try:
+            yield
+        except UsageError as error:
+            if not self.origin:
+                raise
+            raise UsageError(f"{self.origin}: {error}") from None
+
+
+def script_text(text: str) -> Script:
+    """The statements of a text; one that says nothing is one statement, for which others find the words."""
+    return Script(statements(text) or [text])
+
+
+def script_file(name: str) -> Script:
+    """Those in a file, `-` for standard input. Raises UsageError for one that holds no statements."""
+    origin = "standard input" if name == STANDARD_INPUT else name
+    data = _read(name)
+    if len(data) > SCRIPT_BYTES_MAX:
+        raise UsageError(f"{origin}: too long for a file of statements: at most {SCRIPT_BYTES_MAX:,} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{origin}: this is no text: byte {error.start + 1:,} is not UTF-8") from None
+    found = statements(text)
+    if not found:
+        raise UsageError(f"{origin}: there is no statement in it")
+    return Script(found, origin)
+
+
+def _read(name: str) -> bytes:
+    if name == STANDARD_INPUT:
+        return sys.stdin.buffer.read(SCRIPT_BYTES_MAX + 1) if sys.stdin else b""
+    try:
+        with Path(name).open("rb") as file:
+            return file.read(SCRIPT_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"-f {name}: {(error.strerror or str(error)).lower()}") from None

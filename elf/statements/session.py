@@ -1,0 +1,95 @@
+"""A job on this terminal: one that was submitted, until it ends or is ended, and one that is followed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
+from elf.client.sync_client import SyncClient, SyncJob
+from elf.options.common import command_line, tell_interrupted
+from elf.output.view import Limits, SeenJob, View
+from elf.terminal.terminal import printable, tell
+
+STOP_TIMEOUT_S = 3.0
+
+
+def show_followed(job: SeenJob, view: View, limits: Limits, socket: Path | None) -> int:
+    """Shows the windows of somebody's job until it or the patience is at its end; returns the exit code."""
+    from elf.output.job_view import JobView  # tables take their time to load, and windows may wait by now
+
+    name = printable(job.app)
+    goes_on = f"runs on: {command_line('stop', job.app, socket)} stops it"
+    try:
+        reason = JobView(job, view, limits).show()
+    except KeyboardInterrupt:
+        tell_interrupted(f"{name}: interrupted, {goes_on}")
+        return 130
+    if reason == "timeout":
+        tell(f"{name}: time is up, {goes_on}")
+        return 124
+    if reason in ("stopped", "nobody", "lost", "failed"):
+        raise JobEndedError(name, reason, job.failure)
+    return 0
+
+
+class QuerySession:
+    """Shows a job's windows, and stops it when whoever asked for it is done; one that is `detach`ed goes on."""
+
+    def __init__(self, job: SyncJob, path: str, socket: Path | None, *, detach: bool) -> None:
+        self._job = job
+        self._path = path
+        self._socket = socket
+        self._detach = detach
+        self._name = printable(job.app)
+
+    def show(self, view: View, limits: Limits) -> int:
+        """Shows windows until the job or the patience is at its end; returns the exit code."""
+        from elf.output.job_view import JobView  # tables take their time to load, and the job runs by now
+
+        try:
+            reason = JobView(self._job, view, limits).show()
+        except KeyboardInterrupt:
+            tell_interrupted(f"{self._name}: interrupted")
+            self._end()
+            return 130
+        except ConnectionLostError as error:
+            raise ClientError(f"{error}; {self._command('follow')} goes on if the fleet still runs it") from None
+        match reason:
+            case "enough":
+                self._end(quietly=True)
+            case "timeout":
+                self._tell("time is up")
+                self._end()
+                return 124
+            case "stopped" | "nobody" | "lost" | "failed":
+                raise JobEndedError(self._name, reason, self._job.failure)
+        return 0
+
+    def leave(self) -> int:
+        """Says how to come back; the job's name is all there is on standard output."""
+        click.echo(self._name)
+        self._end()
+        return 0
+
+    def _end(self, *, quietly: bool = False) -> None:
+        """Stops the job and says so, unless all went as it was asked for; detached jobs go on, which is said."""
+        if self._detach:
+            self._tell(f"runs on: {self._command('follow')} shows it, {self._command('stop')} stops it")
+            return
+        try:
+            with suppress(UnknownJobError):  # it has just finished by itself
+                SyncClient(self._path, STOP_TIMEOUT_S).stop(self._job.app)
+        except ClientError as error:
+            self._tell(f"the agent does not say whether the job is stopped: {error}")
+        else:
+            if not quietly:
+                self._tell("stopped")
+
+    def _tell(self, text: str) -> None:
+        tell(f"{self._name}: {text}")
+
+    def _command(self, verb: str) -> str:
+        return command_line(verb, self._job.app, self._socket)

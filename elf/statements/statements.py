@@ -1,0 +1,156 @@
+"""What people type at a shell or keep in a file: ELF QL's words, and the statements that `;` ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elf.errors import UsageError
+
+_WORDS = re.compile(
+    r"""(?P<space>\s+)
+      | (?P<comment>--[^\n]*)
+      | (?P<string>'(?:[^']|'')*'|`(?:[^`]|``)*`)
+      | (?P<name>"(?:[^"]|"")*")
+      | (?P<unclosed>['"`].*)
+      | (?P<number>\.?\d[\w.]*)
+      | (?P<word>@?\w+)
+      | (?P<end>;)
+      | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+WORD_SHOWN_MAX = 40
+_SHOWN = ("STREAMS", "JOBS", "FUNCTIONS")
+
+
+class Word(NamedTuple):
+    """A piece of a text: space, comment, string, name (in quotes), unclosed (a quote), number, word, end or other."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """A query; agents say what is wrong with it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """`EXPLAIN query`: what would run, and where; with ANALYZE, what did run, and how long it took."""
+
+    text: str
+    analyze: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`SHOW STREAMS`, `JOBS` or `FUNCTIONS`."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """`DESCRIBE stream`: its columns."""
+
+    stream: str
+
+
+Statement = Select | Explain | Show | Describe
+
+
+def words(text: str) -> Iterator[Word]:
+    """All of the text, piece by piece. Linear in its length.
+
+    >>> [word.text for word in words("SELECT 'a;' ;") if word.kind != "space"]
+    ['SELECT', "'a;'", ';']
+    """
+    for match in _WORDS.finditer(text):
+        yield Word(match.lastgroup or "other", match[0], match.start())
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, without the `;` that ends them, and without those that say nothing.
+
+    What precedes a statement is blank in it, so that its errors name places in the whole text.
+
+    >>> statements("SHOW JOBS; SELECT 1")
+    ['SHOW JOBS', '           SELECT 1']
+    """
+    found, start, says_something = [], 0, False
+    for word in words(text):
+        if word.kind == "end":
+            if says_something:
+                found.append(_in_place(text, start, word.start))
+            start, says_something = word.end, False
+        elif word.kind not in ("space", "comment"):
+            says_something = True
+    if says_something:
+        found.append(_in_place(text, start, len(text)))
+    return found
+
+
+def is_ended(text: str) -> bool:
+    """Whether a `;` ends the text, but for blanks and comments."""
+    last = ""
+    for word in words(text):
+        if word.kind not in ("space", "comment"):
+            last = word.kind
+    return last == "end"
+
+
+def read_statement(text: str) -> Statement:
+    """What a statement asks for. Raises UsageError, with the place, for a SHOW or DESCRIBE that is none."""
+    said = [word for word in words(text) if word.kind not in ("space", "comment")]
+    match said[0].text.upper() if said else "":
+        case "EXPLAIN":
+            analyze = len(said) > 1 and said[1].text.upper() == "ANALYZE"
+            begin, end = said[0].start, said[int(analyze)].end
+            return Explain(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
+        case "SHOW":
+            what = _only(text, said, "SHOW lists STREAMS, JOBS or FUNCTIONS")
+            if what.text.upper() not in _SHOWN:
+                raise _misread(text, what, f"SHOW knows no {_short(what)}", "SHOW lists STREAMS, JOBS or FUNCTIONS")
+            return Show(what.text.upper())
+        case "DESCRIBE":
+            stream = _only(text, said, "DESCRIBE takes the name of a stream: SHOW STREAMS lists them")
+            return Describe(stream.text[1:-1].replace('""', '"') if stream.kind == "name" else stream.text)
+        case _:
+            return Select(text)
+
+
+def _in_place(text: str, start: int, end: int) -> str:
+    before = text[:start]
+    lines = before.count("\n")
+    return "\n" * lines + " " * (start - before.rfind("\n") - 1) + text[start:end]
+
+
+def _only(text: str, said: list[Word], hint: str) -> Word:
+    """The one word after the first."""
+    if len(said) == 1:
+        raise _misread(text, Word("end", " ", said[0].end), "the statement ends too early", hint)
+    if len(said) > 2:
+        raise _misread(text, said[2], f"{_short(said[2])} means nothing here", hint)
+    if said[1].kind not in ("word", "name"):
+        raise _misread(text, said[1], f"{_short(said[1])} is no name", hint)
+    return said[1]
+
+
+def _short(word: Word) -> str:
+    return word.text if len(word.text) <= WORD_SHOWN_MAX else word.text[:WORD_SHOWN_MAX] + "…"
+
+
+def _misread(text: str, word: Word, message: str, hint: str) -> UsageError:
+    from query.model.errors import QueryError, Span  # with all of ELF QL: only what went wrong is worth the wait
+
+    return UsageError(str(QueryError(message, text, Span(word.start, word.end), hint=hint)))

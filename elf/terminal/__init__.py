@@ -1,0 +1,1 @@
+"""Text on a terminal: escaped, listed, redrawn in place."""

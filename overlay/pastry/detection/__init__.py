@@ -1,0 +1,1 @@
+"""Failure detection: pings, indirect probes, suspicion and leases."""

@@ -1,0 +1,185 @@
+"""The failure detector of one node: pings, probes by way of others, suspicion and its refutation, leases (SWIM).
+
+Theory. Nobody drops a peer on hearsay. Who comes to suspect a peer says so to all that watch it, and they ask it
+themselves, at once: so one that is dead is noticed by everyone when the first has noticed it, and that others come to
+the same end confirms the suspicion. It is also told to the suspect, which can answer.
+"""
+
+from collections.abc import Callable
+
+from overlay.outbox import Outbox
+from overlay.pastry.detection.health import Health
+from overlay.pastry.detection.heartbeat import Heartbeat
+from overlay.pastry.detection.indirect import Helpers, Relay
+from overlay.pastry.detection.lease import Leases
+from overlay.pastry.detection.suspicion import CONFIRMATIONS, Suspicions
+from overlay.pastry.detection.watch import Watch
+from overlay.pastry.tables.tables import Tables
+from overlay.random_source import RandomSource
+from overlay.wire.ids import Id
+from overlay.wire.messages import Ping, PingReport, PingRequest, Pong, Refute, RelayedPing, Suspect
+from overlay.wire.peer import Peer
+
+
+class Detector:
+    """The parts, and what they say to each other and to other nodes' detectors."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        watch: Watch,
+        leases: Leases,
+        heartbeat: Heartbeat,
+        health: Health,
+        outbox: Outbox,
+        random: RandomSource,
+    ) -> None:
+        self._tables = tables
+        self._watch = watch
+        self._leases = leases
+        self._heartbeat = heartbeat
+        self._health = health
+        self._outbox = outbox
+        self._helpers = Helpers(heartbeat, outbox, random)
+        self._relay = Relay(heartbeat, outbox)
+        self._suspicions = Suspicions(random)
+
+    def heard(self, sender: Peer, now: float) -> bool:
+        """A peer has spoken: it is alive. Return whether it is watched, under that address."""
+        if self._suspicions.end(sender.node_id):
+            self._helpers.end(sender.node_id)
+        return self._watch.heard(sender, now)
+
+    def handle_ping(self, sender: Peer, message: Ping, now: float) -> None:
+        """Answer."""
+        self._heartbeat.answer(sender, message)
+        self._watch.paired(sender, message.incarnation, now)
+        self._leases.pinged(sender.node_id, message.token, now)
+
+    def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
+        """Take in an answer, to whosever ping."""
+        self._watch.paired(sender, message.incarnation, now)
+        if self._relay.answered(sender, message.token):
+            return
+        answer = self._watch.answered(sender, message.token, now)
+        if answer is None:
+            return
+        asked_at, was_pinged_once = answer
+        self._helpers.end(sender.node_id)
+        self._leases.answered(sender.node_id, asked_at, now)
+        if was_pinged_once:
+            self._tables.observe(sender, now - asked_at)
+
+    def handle_ping_request(self, sender: Peer, message: PingRequest, now: float) -> None:
+        """Ping a peer for another; as for this node itself, it is there."""
+        if message.target.node_id != self._tables.peer.node_id:
+            self._relay.handle_request(sender, message, now)
+
+    def handle_relayed_ping(self, sender: Peer, message: RelayedPing, now: float) -> None:
+        """Answer whoever asks for another; the other believes in this node so far."""
+        self._heartbeat.answer(sender, message)
+        self._leases.relayed(message.origin.node_id, now)
+
+    def handle_report(self, sender: Peer, message: PingReport, now: float) -> None:
+        """Take in what a helper says."""
+        asked_at = self._helpers.reported(sender, message)
+        if asked_at is not None:
+            self._suspicions.end(message.target)
+            self._watch.reached(message.target, now)
+            self._leases.answered(message.target, asked_at, now)
+
+    def handle_suspect(self, sender: Peer, message: Suspect, now: float) -> None:
+        """Refute it if it is about this node; else see for oneself."""
+        if message.peer == self._tables.peer.node_id:
+            self._outbox.counters.refuted += 1
+            self._health.worsen()
+            self._outbox.send(sender, Refute(incarnation=self._heartbeat.refute(message.incarnation, now)))
+        elif not self._suspicions.confirm(message.peer, sender.node_id, message.incarnation):
+            self._watch.doubt(message.peer, sender.node_id, message.incarnation, now)
+
+    def handle_refute(self, sender: Peer, message: Refute, now: float) -> None:
+        """The suspect is well, in another incarnation."""
+        self._watch.paired(sender, message.incarnation, now)
+
+    def failed(self, peer: Peer, now: float) -> None:
+        """A peer that mattered cannot be connected to: let others see for themselves; it is told nothing."""
+        self._suspect(peer, self._watch.incarnation(peer.node_id), set(), now, tell=False)
+
+    def forget(self, node_id: int) -> None:
+        """Watch a peer no longer. That it is suspected remains."""
+        self._watch.forget(node_id)
+        self._helpers.end(node_id)
+
+    def trust(self, node_id: int) -> None:
+        """Suspect a peer no longer: it has left, or is another process now."""
+        self._suspicions.end(node_id)
+
+    def handle_timer(self, now: float) -> list[Peer]:
+        """Do what is due, but for the watch's tick; return who was suspected for so long that it is no member now."""
+        self._relay.tick(now)
+        told, over = self._suspicions.tick(now)
+        for suspicion in told:
+            self._outbox.send(
+                suspicion.peer, Suspect(peer=Id(suspicion.peer.node_id), incarnation=suspicion.incarnation)
+            )
+        return over
+
+    def look(self, now: float) -> list[Peer]:
+        """The watch's tick: ask, have others ask, suspect; return who has failed."""
+        findings = self._watch.tick(now)
+        for peer in findings.silent:
+            self._ask_others(peer, now)
+        if any(self._helpers.are_silent(watched.peer.node_id) for watched in findings.suspected):
+            self._health.worsen()
+        for watched in findings.suspected:
+            self._suspect(watched.peer, watched.incarnation, watched.doubters, now, tell=True)
+        return findings.lapsed
+
+    def _ask_others(self, peer: Peer, now: float) -> None:
+        trusted = [
+            member
+            for member in self._tables.leaf_set
+            if member.node_id != peer.node_id and self._watch.is_trusted(member.node_id)
+        ]
+        self._helpers.ask(peer, trusted, now)
+
+    def _suspect(self, peer: Peer, incarnation: int, doubters: set[int], now: float, *, tell: bool) -> None:
+        """Begin to suspect a peer; say so where not enough others have said it."""
+        if peer.node_id in self._suspicions:
+            return
+        self._outbox.counters.suspected += 1
+        ring_size = self._tables.leaf_set.ring_size()
+        self._suspicions.begin(peer, incarnation, doubters, ring_size, now, tell=tell)
+        message = Suspect(peer=Id(peer.node_id), incarnation=incarnation)
+        if len(doubters) < CONFIRMATIONS:
+            self._outbox.send_all(self._tables.leaf_set.sharers(peer.node_id), message)
+        if tell:
+            self._outbox.send(peer, message)
+
+    def excuse(self, late_s: float, now: float) -> None:
+        """Hold it against nobody that this node stood still."""
+        self._health.worsen()
+        self._helpers.clear()
+        self._relay.clear()
+        self._suspicions.excuse(late_s)
+        for node_id in self._watch.suspects:
+            self._suspicions.end(node_id)
+        self._watch.excuse(late_s, now)
+
+    def timers(self) -> tuple[Callable[[], float | None], ...]:
+        """Who says when `handle_timer` is due."""
+        return self._relay.next_timer, self._suspicions.next_timer
+
+    def clear(self) -> None:
+        """Know nobody."""
+        self._watch.clear()
+        self._helpers.clear()
+        self._relay.clear()
+        self._suspicions.clear()
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        self._watch.check()
+        self._relay.check()
+        self._suspicions.check()
+        assert all(node_id in self._suspicions for node_id in self._watch.suspects)

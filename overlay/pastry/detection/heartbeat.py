@@ -1,0 +1,54 @@
+"""What one node says of itself when it pings or is pinged.
+
+Theory. A ping and its answer carry a token, which pairs them; an incarnation, which tells old rumours from new ones;
+and a digest of the tree edges that both ends should agree upon, so that one heartbeat a pair does for all trees.
+
+The incarnation is the number of the process's start, which is persisted and grows, and below it how often this
+process has refuted that it is dead. Nobody but the node itself raises it.
+"""
+
+from collections.abc import Callable
+from math import inf
+
+from overlay.outbox import Outbox
+from overlay.random_source import RandomSource
+from overlay.wire.messages import Ping, Pong, RelayedPing
+from overlay.wire.peer import Peer
+
+REFUTATION_BITS = 20
+REFUTATION_PAUSE_S = 1.0
+"""However often a node is suspected, its incarnation rises no faster."""
+
+
+class Heartbeat:
+    """Sends pings and their answers. `edges_with`: the digest of the tree edges shared with a peer."""
+
+    def __init__(self, start_number: int, outbox: Outbox, random: RandomSource) -> None:
+        self.incarnation = start_number << REFUTATION_BITS
+        self.edges_with: Callable[[int], int] = lambda _node_id: 0
+        self._last = self.incarnation + (1 << REFUTATION_BITS) - 1
+        self._outbox = outbox
+        self._token = random.getrandbits(32)
+        self._refuted_at = -inf
+
+    def new_token(self) -> int:
+        """Return a token for a question that was not asked before."""
+        self._token = (self._token + 1) % (1 << 32)
+        return self._token
+
+    def ping(self, peer: Peer, token: int) -> None:
+        """Ask a peer whether it is there."""
+        self._outbox.send(peer, Ping(token=token, incarnation=self.incarnation, edges=self.edges_with(peer.node_id)))
+
+    def answer(self, peer: Peer, ping: Ping | RelayedPing) -> None:
+        """Say that this node is there."""
+        edges = self.edges_with(peer.node_id)
+        self._outbox.send(peer, Pong(token=ping.token, incarnation=self.incarnation, edges=edges))
+
+    def refute(self, suspected_incarnation: int, now: float) -> int:
+        """Return an incarnation in which nobody has suspected this node, as far as that is up to it."""
+        is_news = suspected_incarnation >= self.incarnation and now >= self._refuted_at + REFUTATION_PAUSE_S
+        if is_news and self.incarnation < self._last:
+            self._refuted_at = now
+            self.incarnation += 1
+        return self.incarnation

@@ -1,0 +1,386 @@
+"""Who is watched, and how long each of them has been silent.
+
+Theory. Whatever comes from a peer shows that it lives; a Ping is sent only where nothing else came for a
+*period*, and is answered with a Pong, which is news for both. So a quiet pair of peers costs two messages a
+period in all: of the two, the one with the lower id pings first, the other only where that ping fails to come.
+Near peers (next on the ring, parents and children in trees) are looked at more often than the rest of the leaf
+set, and whatever else they say: their pings carry what both ends compare.
+
+A peer that was pinged is ASKED. Pings are repeated, and from step to step its lot gets worse, until a word of its own
+or of a helper who has reached it makes it ALIVE again:
+
+* ASKED for ANSWER_S: others are to ping it (SILENT).
+* SILENT for ANSWER_S: it is SUSPECT. Routes, leaf sets that are sent to others and the choice of parents do without it.
+* LEASE_S after it was last heard, LAPSE_S after it was asked and FINAL_S after suspicion began, it has lapsed: it has
+  *failed* and is watched no longer.
+
+When this node itself is not well (`overlay.pastry.detection.health`), ANSWER_S is stretched, up to ANSWER_MAX_S, and so, up to
+STRETCH_MAX times, is the period in which others than near peers are asked.
+
+A peer that is *needed*, such as one that did not acknowledge a message, or was asked for something, is pinged as
+soon as it was silent for a near peer's period. Those that are watched for no other reason are left alone once they
+have been heard after their use.
+
+A process that was suspended wakes up in a world from which it has heard nothing for long, and which is not to
+blame. It notices that its own timer is late. That time does not count as silence, and everybody is asked anew.
+
+Several peers' pings go out at one tick, so that a node wakes up seldom.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from math import inf
+
+from overlay.pastry.detection.health import Health
+from overlay.pastry.detection.heartbeat import Heartbeat
+from overlay.pastry.detection.lease import LEASE_S
+from overlay.pastry.detection.suspicion import CONFIRMATIONS
+from overlay.random_source import RandomSource, jittered
+from overlay.wire.peer import Peer
+
+
+class Pace(IntEnum):
+    """How often a peer is pinged that says nothing."""
+
+    PASSING = 0
+    FAR = 1
+    NEAR = 2
+
+
+class Standing(IntEnum):
+    """What is believed of a peer."""
+
+    ALIVE = 0
+    ASKED = 1
+    SILENT = 2
+    SUSPECT = 3
+
+
+PERIOD_S = {Pace.NEAR: 1.0, Pace.FAR: 3.0, Pace.PASSING: 10.0}
+PASSING_MAX = 64
+RETRY_S = 0.4
+ANSWER_S = 0.5
+ANSWER_MAX_S = 1.5
+STRETCH_MAX = 1.5
+LAPSE_S = 2.5
+FINAL_S = 1.0
+ASK_AGAIN_S = 0.2
+"""However much reason there is to ask a peer, it is not pinged more often than this."""
+TICK_S = 0.25
+TICK_MAX_S = 1.0
+LATE_S = 0.5
+SECOND_TURN = 1.25
+
+
+def answer_s(health: Health) -> float:
+    """Return for how long a node that is as well as that waits for an answer."""
+    return min(ANSWER_S * health.factor, ANSWER_MAX_S)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Whose lot has become worse."""
+
+    silent: list[Peer]
+    suspected: list["Watched"]
+    lapsed: list[Peer]
+
+
+class Watched:
+    """One peer under watch.
+
+    `heard_at`: the last word of any kind, `paired_at`: the last ping or answer. `asked_at`: the first ping that is
+    unanswered, with its `token`; `pings` of them were sent. `is_needed`: it was used since it was heard.
+    `doubters`: who else has said that they suspect it, since it was heard.
+    """
+
+    __slots__ = (
+        "asked_at",
+        "doubters",
+        "heard_at",
+        "incarnation",
+        "is_needed",
+        "pace",
+        "paired_at",
+        "peer",
+        "pinged_at",
+        "pings",
+        "standing",
+        "suspected_at",
+        "token",
+        "turn",
+    )
+
+    def __init__(self, peer: Peer, pace: Pace, heard_at: float, turn: float, *, is_needed: bool) -> None:
+        self.peer = peer
+        self.pace = pace
+        self.turn = turn
+        self.heard_at = self.paired_at = heard_at
+        self.is_needed = is_needed
+        self.standing = Standing.ALIVE
+        self.asked_at = self.pinged_at = self.suspected_at = -inf
+        self.token: int | None = None
+        self.pings = 0
+        self.incarnation = 0
+        self.doubters: set[int] = set()
+
+    def due(self, health: Health) -> float:
+        """Return when something is to be done about the peer."""
+        if self.standing is not Standing.ALIVE:
+            return min(self.pinged_at + RETRY_S, self.worse_at(health))
+        since = self.paired_at if self.pace is Pace.NEAR else self.heard_at
+        stretch = 1.0 if self.pace is Pace.NEAR else min(health.factor, STRETCH_MAX)
+        due = since + PERIOD_S[self.pace] * self.turn * stretch
+        return min(due, self.heard_at + PERIOD_S[Pace.NEAR]) if self.is_needed else due
+
+    def worse_at(self, health: Health) -> float:
+        """Return when the standing of a peer that was asked gets worse if it goes on being silent."""
+        if self.standing is Standing.SUSPECT:
+            return max(self.heard_at + LEASE_S, self.asked_at + LAPSE_S, self.suspected_at + FINAL_S)
+        return self.asked_at + answer_s(health) * self.standing
+
+    def revive(self) -> None:
+        """Take it for alive, whatever was believed."""
+        self.standing = Standing.ALIVE
+        self.doubters.clear()
+
+
+class Watch:
+    """The peers one node watches.
+
+    `suspects`: the ids of those that are suspected.
+    """
+
+    def __init__(self, owner: Peer, heartbeat: Heartbeat, health: Health, random: RandomSource) -> None:
+        self.suspects: set[int] = set()
+        self._owner = owner
+        self._heartbeat = heartbeat
+        self._health = health
+        self._random = random
+        self._watched: dict[int, Watched] = {}
+        self._passing = 0
+        self._tick_at: float | None = None
+
+    def keep(self, near: Mapping[int, Peer], far: Mapping[int, Peer], now: float) -> None:
+        """Watch these peers, and no others but for those that are needed or owe an answer."""
+        for node_id, one in list(self._watched.items()):
+            if one.pace is not Pace.PASSING and node_id not in near and node_id not in far:
+                self._dismiss(node_id, one)
+        for peers, pace in ((far, Pace.FAR), (near, Pace.NEAR)):
+            for node_id, peer in peers.items():
+                watched = self._watched.get(node_id)
+                if watched is None:
+                    turn = 1.0 if self._owner.node_id < node_id else SECOND_TURN
+                    is_near = pace is Pace.NEAR
+                    heard_at = -inf if is_near else now
+                    self._watched[node_id] = Watched(peer, pace, heard_at, turn, is_needed=is_near)
+                elif watched.pace is not pace:
+                    self._passing -= watched.pace is Pace.PASSING
+                    watched.pace = pace
+                    watched.is_needed = watched.is_needed or pace is Pace.NEAR
+
+    def _dismiss(self, node_id: int, watched: Watched) -> None:
+        """Watch a peer no longer; but one that owes an answer would be trusted again without having given it."""
+        if watched.standing is Standing.ALIVE or self._passing >= PASSING_MAX:
+            self.forget(node_id)
+        else:
+            self._passing += 1
+            watched.pace = Pace.PASSING
+            watched.is_needed = True
+
+    def rely_on(self, peer: Peer, now: float) -> None:
+        """See to it that a peer that is used is alive."""
+        watched = self._watched.get(peer.node_id)
+        if watched is None and self._passing < PASSING_MAX:
+            self._passing += 1
+            self._watched[peer.node_id] = Watched(peer, Pace.PASSING, -inf, 1.0, is_needed=True)
+            self.hasten(now)
+        elif watched is not None and not watched.is_needed:
+            watched.is_needed = True
+            if watched.due(self._health) <= now:
+                self.hasten(now)
+
+    def ask(self, peer: Peer, now: float) -> None:
+        """Ping a peer at once: there is reason to doubt that it is alive."""
+        self.rely_on(peer, now)
+        watched = self._watched.get(peer.node_id)
+        if watched is not None and now >= watched.pinged_at + ASK_AGAIN_S:
+            self._ping(watched, now)
+            self.hasten(now)
+
+    def doubt(self, node_id: int, by: int, incarnation: int, now: float) -> None:
+        """Another suspects a peer: ask it, if it is watched and the suspicion not refuted already."""
+        watched = self._watched.get(node_id)
+        if watched is None or incarnation < watched.incarnation:
+            return
+        if len(watched.doubters) < CONFIRMATIONS:
+            watched.doubters.add(by)
+        if watched.standing is Standing.ALIVE:
+            self.ask(watched.peer, now)
+
+    def heard(self, sender: Peer, now: float) -> bool:
+        """Note that a peer has spoken; return whether it is watched, and under that address."""
+        watched = self._watched.get(sender.node_id)
+        if watched is None:
+            return False
+        watched.heard_at = now
+        watched.is_needed = False
+        if watched.standing is not Standing.ALIVE:
+            self.suspects.discard(sender.node_id)
+            watched.revive()
+        return watched.peer.address == sender.address
+
+    def paired(self, sender: Peer, incarnation: int, now: float) -> None:
+        """Note that a peer has pinged, or answered."""
+        watched = self._watched.get(sender.node_id)
+        if watched is not None:
+            watched.paired_at = now
+            watched.incarnation = max(watched.incarnation, incarnation)
+
+    def answered(self, sender: Peer, token: int, now: float) -> tuple[float, bool] | None:
+        """Return when an answered ping was first sent, and whether only once; None if it was not, or long ago."""
+        watched = self._watched.get(sender.node_id)
+        if watched is None or watched.token != token:
+            return None
+        watched.token = None
+        if now - watched.asked_at <= answer_s(self._health):
+            self._health.improve()
+        return watched.asked_at, watched.pings == 1
+
+    def reached(self, node_id: int, now: float) -> None:
+        """Another has reached a peer that does not answer here."""
+        watched = self._watched.get(node_id)
+        if watched is not None:
+            self.heard(watched.peer, now)
+            watched.paired_at = now
+
+    def renew(self, peer: Peer) -> None:
+        """Bring a peer's address up to date."""
+        if peer.node_id in self._watched:
+            self._watched[peer.node_id].peer = peer
+
+    def peer(self, node_id: int) -> Peer | None:
+        """Return the peer as it is known here, None when it is not watched."""
+        watched = self._watched.get(node_id)
+        return None if watched is None else watched.peer
+
+    def incarnation(self, node_id: int) -> int:
+        """Return a peer's incarnation as far as it is known here."""
+        watched = self._watched.get(node_id)
+        return 0 if watched is None else watched.incarnation
+
+    def is_trusted(self, node_id: int) -> bool:
+        """Say whether a peer is watched and owes no answer."""
+        watched = self._watched.get(node_id)
+        return watched is not None and watched.standing is Standing.ALIVE
+
+    def forget(self, node_id: int) -> None:
+        """Stop watching a peer."""
+        watched = self._watched.pop(node_id, None)
+        if watched is not None:
+            self._passing -= watched.pace is Pace.PASSING
+            self.suspects.discard(node_id)
+
+    def clear(self) -> None:
+        """Stop watching."""
+        self._watched.clear()
+        self.suspects.clear()
+        self._passing = 0
+        self._tick_at = None
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether there will be a tick."""
+        return self._tick_at is not None
+
+    def hasten(self, now: float) -> None:
+        """See to it that there is a tick soon: there are others to be watched, or reasons to ask."""
+        soon = now + jittered(TICK_S, self._random)
+        self._tick_at = soon if self._tick_at is None else min(self._tick_at, soon)
+
+    def next_timer(self) -> float | None:
+        """Return when `tick` is due."""
+        return self._tick_at
+
+    def is_due(self, now: float) -> bool:
+        """Say whether it is time for a tick."""
+        return self._tick_at is not None and now >= self._tick_at
+
+    def late_s(self, now: float) -> float:
+        """Return by how much the tick is so late that this node must have stood still, 0 if it is not."""
+        late_s = 0.0 if self._tick_at is None else now - self._tick_at
+        return late_s if late_s > LATE_S else 0.0
+
+    def excuse(self, late_s: float, now: float) -> None:
+        """Do not hold it against the peers that this node was not there to hear them; ask them all."""
+        self.suspects.clear()
+        for watched in self._watched.values():
+            watched.heard_at = min(watched.heard_at + late_s, now)
+            watched.revive()
+            self._ping(watched, now)
+        if self._watched:
+            self._tick_at = now + TICK_S
+
+    def tick(self, now: float) -> Findings:
+        """Ping who was silent; return whose lot has become worse. To be called when due, after `keep`. O(watched)."""
+        findings = Findings([], [], [])
+        due_at = inf
+        for node_id, watched in list(self._watched.items()):
+            if watched.standing is not Standing.ALIVE and now >= watched.worse_at(self._health):
+                self._worsen(watched, findings, now)
+            due = watched.due(self._health)
+            if due <= now and watched.pinged_at + RETRY_S <= now:
+                if watched.pace is Pace.PASSING and not watched.is_needed:
+                    self.forget(node_id)
+                    continue
+                self._ping(watched, now)
+                due = watched.due(self._health)
+            if due < due_at:
+                due_at = due
+        self._tick_at = min(max(due_at, now + TICK_S), now + TICK_MAX_S) if self._watched else None
+        return findings
+
+    def _worsen(self, watched: Watched, findings: Findings, now: float) -> None:
+        match watched.standing:
+            case Standing.ASKED:
+                watched.standing = Standing.SILENT
+                findings.silent.append(watched.peer)
+            case Standing.SILENT:
+                watched.standing = Standing.SUSPECT
+                watched.suspected_at = now
+                self.suspects.add(watched.peer.node_id)
+                findings.suspected.append(watched)
+            case Standing.SUSPECT:
+                findings.lapsed.append(watched.peer)
+            case Standing.ALIVE:
+                pass
+
+    def _ping(self, watched: Watched, now: float) -> None:
+        if watched.standing is Standing.ALIVE:
+            watched.standing = Standing.ASKED
+            watched.asked_at = now
+            watched.token = self._heartbeat.new_token()
+            watched.pings = 0
+        watched.pings += 1
+        watched.pinged_at = now
+        assert watched.token is not None
+        self._heartbeat.ping(watched.peer, watched.token)
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._watched
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert self._owner.node_id not in self._watched
+        assert self._passing == sum(one.pace is Pace.PASSING for one in self._watched.values()) <= PASSING_MAX
+        assert self._tick_at is not None or not self._watched
+        for node_id, watched in self._watched.items():
+            assert node_id == watched.peer.node_id
+            assert (node_id in self.suspects) == (watched.standing is Standing.SUSPECT)
+            assert len(watched.doubters) <= CONFIRMATIONS
+            assert watched.standing is Standing.ALIVE or watched.token is not None
+        assert self.suspects <= self._watched.keys()

@@ -1,0 +1,178 @@
+"""Questions routed to a key, and their answers.
+
+Theory. A request is a routed message that wants an answer. Who is closest to its key answers straight to its origin.
+Either may get lost, so the origin routes the request again until its deadline, always under one id. Who has seen the
+id does not apply the request again: it repeats its answer, which is kept for as long as there is room. Should another
+node become the closest in between, it has not seen the id and answers as well; the origin takes the first answer.
+"""
+
+from dataclasses import dataclass
+
+from overlay.events import Requested, RequestFailed, Responded
+from overlay.outbox import Outbox
+from overlay.pastry.membership.membership import Membership
+from overlay.random_source import RandomSource, jittered
+from overlay.wire.messages import Response, Route
+from overlay.wire.peer import Peer
+
+REQUESTS_OPEN_MAX = 1024
+REPEAT_S = 1.0
+ANSWERS_MAX = 1024
+ANSWERS_BYTES_MAX = 4 << 20
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request of this node's that waits for its answer."""
+
+    message: Route
+    timeout_s: float
+    deadline: float
+    repeat_at: float
+
+
+class Answers:
+    """What was asked lately, by origin and id, and what was answered: None while the owner has not answered yet.
+
+    The oldest make room. An answer that is too large for all the room is not kept.
+
+    >>> answers = Answers(bytes_max=3)
+    >>> answers.expect(1, 7), answers.expect(1, 7), answers.find(1, 7)
+    (True, False, None)
+    >>> answers.keep(1, 7, b"yes"); answers.find(1, 7)
+    b'yes'
+    >>> answers.keep(1, 8, b"no"); answers.find(1, 7), answers.find(1, 8)
+    (None, b'no')
+    """
+
+    def __init__(self, count_max: int = ANSWERS_MAX, bytes_max: int = ANSWERS_BYTES_MAX) -> None:
+        self._count_max = count_max
+        self._bytes_max = bytes_max
+        self._answers: dict[tuple[int, int], bytes | None] = {}
+        self._bytes = 0
+
+    def expect(self, origin: int, message_id: int) -> bool:
+        """Note that a request came; return whether it was new."""
+        if (origin, message_id) in self._answers:
+            return False
+        self._answers[origin, message_id] = None
+        self._make_room()
+        return True
+
+    def keep(self, origin: int, message_id: int, payload: bytes) -> None:
+        """Keep the answer to a request, in case it is asked again."""
+        self._bytes -= len(self._answers.pop((origin, message_id), None) or b"")
+        self._answers[origin, message_id] = payload
+        self._bytes += len(payload)
+        self._make_room()
+
+    def find(self, origin: int, message_id: int) -> bytes | None:
+        """Return the answer that was given to a request."""
+        return self._answers.get((origin, message_id))
+
+    def _make_room(self) -> None:
+        while len(self._answers) > self._count_max or self._bytes > self._bytes_max:
+            self._bytes -= len(self._answers.pop(next(iter(self._answers))) or b"")
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._answers.clear()
+        self._bytes = 0
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._answers) <= self._count_max
+        assert self._bytes == sum(len(payload or b"") for payload in self._answers.values()) <= self._bytes_max
+
+
+class Requests:
+    """The requests one node has open, and those it has answered."""
+
+    def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
+        self._membership = membership
+        self._outbox = outbox
+        self._random = random
+        self._open: dict[int, _Open] = {}
+        self._answers = Answers()
+        self._due: float | None = None
+
+    def open(self, message: Route, timeout_s: float, now: float) -> bool:
+        """Expect an answer to a request that is about to be routed; return whether there is room for it."""
+        if len(self._open) >= REQUESTS_OPEN_MAX:
+            self._outbox.emit(RequestFailed(message.message_id, f"{REQUESTS_OPEN_MAX} requests are open already"))
+            return False
+        repeat_at = now + jittered(REPEAT_S, self._random)
+        self._open[message.message_id] = _Open(message, timeout_s, now + timeout_s, repeat_at)
+        self._find_due()
+        return True
+
+    def next_timer(self) -> float | None:
+        """Return when `handle_timer` is due."""
+        return self._due
+
+    def handle_timer(self, now: float) -> list[Route]:
+        """Give up on requests whose time is over; return those that should be routed once more."""
+        if self._due is None or now < self._due:
+            return []
+        again = []
+        for message_id, request in list(self._open.items()):
+            if now >= request.deadline:
+                del self._open[message_id]
+                self._outbox.emit(RequestFailed(message_id, f"no answer within {request.timeout_s:g} s"))
+            elif now >= request.repeat_at:
+                request.repeat_at = now + jittered(REPEAT_S, self._random)
+                # What was asked before the node was active is held, and on its way as soon as it is.
+                again += [request.message] if self._membership.is_active else []
+        self._find_due()
+        return again
+
+    def arrived(self, message: Route) -> None:
+        """Let the owner answer a request that has come to the closest node, or repeat the answer it has given."""
+        origin_id = message.origin.node_id
+        if self._answers.expect(origin_id, message.message_id):
+            self._outbox.counters.delivered += 1
+            self._outbox.counters.delivered_hops += message.hops
+            self._outbox.emit(Requested(message.key, message.payload, message.origin, message.message_id))
+            return
+        self._outbox.counters.duplicates += 1
+        answer = self._answers.find(origin_id, message.message_id)
+        if answer is not None:
+            self._send(message.origin, message.message_id, answer)
+
+    def respond(self, origin: Peer, ticket: int, payload: bytes) -> None:
+        """Send an answer to the origin of a request."""
+        self._answers.keep(origin.node_id, ticket, payload)
+        self._send(origin, ticket, payload)
+
+    def _send(self, origin: Peer, ticket: int, payload: bytes) -> None:
+        response = Response(ticket=ticket, payload=payload)
+        if origin.node_id == self._membership.peer.node_id:
+            self.handle_response(self._membership.peer, response, 0.0)
+        else:
+            self._outbox.send(origin, response)
+
+    def handle_response(self, sender: Peer, message: Response, _now: float) -> None:
+        """Hand an answer to the owner, the first one that comes."""
+        if self._open.pop(message.ticket, None) is None:
+            self._outbox.counters.duplicates += 1
+            return
+        self._find_due()
+        self._outbox.emit(Responded(message.ticket, message.payload, sender))
+
+    def clear(self) -> None:
+        """Give up every request, as the node leaves."""
+        for ticket in self._open:
+            self._outbox.emit(RequestFailed(ticket, "this node has left the overlay"))
+        self._open.clear()
+        self._answers.clear()
+        self._due = None
+
+    def _find_due(self) -> None:
+        times = (min(request.deadline, request.repeat_at) for request in self._open.values())
+        self._due = min(times, default=None)
+
+    def check(self) -> None:
+        """Assert every invariant."""
+        assert len(self._open) <= REQUESTS_OPEN_MAX
+        assert (self._due is None) == (not self._open)
+        self._answers.check()

@@ -1,0 +1,1 @@
+"""How a node joins, and how its tables are repaired and improved."""

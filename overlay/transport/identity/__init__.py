@@ -1,0 +1,1 @@
+"""Certificates, keys and trust: who an agent or a creator is."""

@@ -1,0 +1,128 @@
+"""Which creators of jobs an agent trusts: those who have a certificate of the fleet's authority for it.
+
+A creator's certificate travels with what the creator has signed, and each agent judges it by what it knows anyway:
+the authorities it trusts at the moment (two while one replaces the other) and the lists of revoked certificates. So
+trust in creators needs no distribution of its own.
+
+The library that knows certificates is loaded with the first one to be judged: an agent that nobody gives signed jobs
+does without it.
+"""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from overlay.transport.identity.trust import Trust
+
+CERTIFICATE_BYTES_MAX = 4096
+PUBLIC_KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+VERIFIED_MAX = 256
+"""Certificates remembered as the authority's; of more, those used last."""
+
+
+class UntrustedCreatorError(Exception):
+    """A certificate or signature is not believed; one line says why. `reason` is of a few words to count it under."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class CreatorClaims:
+    """What a creator's certificate says. Times are seconds since the epoch."""
+
+    fleet: str
+    name: str
+    public_key: bytes
+    """Ed25519, 32 bytes: this is who owns a job, whatever the name is."""
+    serial: int
+    starts_at: float
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A certificate's claims, and the certificate (DER) of the authority that signed them."""
+
+    claims: CreatorClaims
+    authority: bytes
+
+
+class CreatorTrust:
+    """Judges creators' certificates and signatures as an agent's `trust` is at the time of each call.
+
+    Everything here raises UntrustedCreatorError and nothing else, whatever bytes it is given.
+    """
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+        self._verified: OrderedDict[bytes, Verified] = OrderedDict()
+
+    def claims(self, certificate: bytes, now: float) -> CreatorClaims:
+        """Return what a certificate (DER) says, if it counts now (seconds since the epoch).
+
+        Which authority signed it is looked at once and remembered; the rest is looked at each time.
+        """
+        claims = self._known(certificate).claims
+        if claims.fleet != self._trust.identity.fleet:
+            raise UntrustedCreatorError("creator of another fleet", f"{claims.name} of {claims.fleet}")
+        since = self._trust.revocations.revoked_since(claims.serial)
+        if since is not None:
+            raise UntrustedCreatorError(
+                "creator's certificate revoked",
+                f"{claims.name}, serial number {claims.serial:x}, since {_moment(since)}",
+            )
+        check_times(claims, now)
+        return claims
+
+    def verify(self, public_key: bytes, payload: bytes, signature: bytes) -> None:
+        """See that whoever has the private key signed the payload."""
+        from overlay.transport.identity.creator_certificates import has_signed
+
+        if len(signature) != SIGNATURE_BYTES or not has_signed(public_key, payload, signature):
+            raise UntrustedCreatorError("not the creator's signature")
+
+    def check(self, certificate: bytes, payload: bytes, signature: bytes, now: float) -> CreatorClaims:
+        """See that a creator who counts now signed the payload; return who it is."""
+        claims = self.claims(certificate, now)
+        self.verify(claims.public_key, payload, signature)
+        return claims
+
+    def _known(self, certificate: bytes) -> Verified:
+        if len(certificate) > CERTIFICATE_BYTES_MAX:
+            what = f"{len(certificate):,} bytes, over the limit of {CERTIFICATE_BYTES_MAX:,}"
+            raise UntrustedCreatorError("creator's certificate too large", what)
+        digest, authorities = hashlib.sha256(certificate).digest(), self._trust.identity.authorities
+        known = self._verified.get(digest)
+        if known is None or known.authority not in authorities:
+            from overlay.transport.identity.creator_certificates import verified
+
+            self._verified.pop(digest, None)
+            known = verified(certificate, authorities)
+            self._verified[digest] = known
+            if len(self._verified) > VERIFIED_MAX:
+                self._verified.popitem(last=False)
+        self._verified.move_to_end(digest)
+        return known
+
+
+def check_times(claims: CreatorClaims, now: float) -> None:
+    """See that now (seconds since the epoch) is between the dates of a certificate; UntrustedCreatorError."""
+    if now > claims.expires_at:
+        raise UntrustedCreatorError("creator's certificate expired", f"{claims.name}, at {_time(claims.expires_at)}")
+    if now < claims.starts_at:
+        raise UntrustedCreatorError(
+            "creator's certificate not yet valid",
+            f"{claims.name}, before {_time(claims.starts_at)}; is the clock right?",
+        )
+
+
+def _time(seconds: float) -> str:
+    return _moment(datetime.fromtimestamp(seconds, UTC))
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,44 @@
+"""Whom an agent has links with: what its peers' certificates must say, now and for as long as a link lives.
+
+TLS has checked signatures and dates by the time a certificate comes here, once. What changes while a link lives, that a
+certificate runs out or is revoked, or that this agent has another identity, is looked at again and again.
+"""
+
+from collections.abc import Callable
+
+from overlay.transport.identity.claims import AGENT_ROLE, Claims
+from overlay.transport.identity.identity import Identity
+from overlay.transport.identity.revocation import Revocations
+from overlay.transport.refusals import ViolationError
+
+
+class Trust:
+    """An agent's identity of the moment, and who is no longer admitted. `wall_s` gives seconds since the epoch."""
+
+    def __init__(self, identity: Identity, revocations: Revocations, wall_s: Callable[[], float]) -> None:
+        self.identity = identity
+        self.revocations = revocations
+        self._wall_s = wall_s
+
+    def use(self, identity: Identity) -> None:
+        """Be known by another certificate, or trust other authorities, from now on.
+
+        ValueError when it is another agent's: an id is a place in the overlay, which an agent does not change.
+        """
+        own = self.identity.claims
+        if (identity.fleet, identity.name, identity.node_id) != (own.fleet, own.name, own.node_id):
+            raise ValueError(f"the new certificate is that of another agent ({identity.name} of {identity.fleet})")
+        self.identity = identity
+        self.revocations.trust(identity.authorities)
+
+    def refusal(self, claims: Claims) -> ViolationError | None:
+        """Say why there may be no link to whom a certificate speaks of; None when there may."""
+        if claims.fleet != self.identity.fleet:
+            return ViolationError("another fleet", claims.fleet)
+        if claims.role != AGENT_ROLE:
+            return ViolationError("not an agent's certificate", f"{claims.name}: it is for a {claims.role}")
+        if self.revocations.is_revoked(claims.serial):
+            return ViolationError("certificate revoked", f"{claims.name}, serial number {claims.serial:x}")
+        if self._wall_s() > claims.expires_at:
+            return ViolationError("certificate expired", claims.name)
+        return None

@@ -1,0 +1,1 @@
+"""One link to a peer: TLS, handshake, frames, compression and flow."""

@@ -1,0 +1,177 @@
+"""Frames: how what goes over a connection is told apart. No input or output.
+
+A frame is 4 bytes of body length (big-endian), 1 byte of version, 1 byte of kind, 8 bytes of fleet tag, and the body.
+Each kind has bounds of its own on the length, checked before anything of the body is kept. The first frame each way
+is a `Hello`, and only the first.
+"""
+
+import hashlib
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from overlay.wire.codec import WIRE_BYTES_MAX
+
+VERSION = 2
+HEADER = struct.Struct("!IBB8s")
+PAYLOAD_BYTES_MAX = WIRE_BYTES_MAX + (1 << 12)
+"""The longest payload: any message of the overlay, and a little."""
+HELLO_BYTES_MAX = 2048
+URGENT_BYTES_MAX = 1 << 14
+"""What is longer goes by the bulk stream, in pieces."""
+PIECE_BYTES_MAX = 1 << 16
+CREDIT = struct.Struct("!II")
+"""Bytes that may be sent more: on the urgent stream, on the bulk stream."""
+LENGTH = struct.Struct("!I")
+Body = bytes | memoryview
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    HELLO = 0
+    MESSAGE = 1
+    """A payload of the urgent stream, whole."""
+    OPEN = 2
+    """A payload of the bulk stream begins; its length."""
+    PIECE = 3
+    """The next bytes of that payload."""
+    ZSTD_PIECE = 4
+    """The same, compressed."""
+    CREDIT = 5
+    """The receiver has taken in so much, and agrees to hold as much again."""
+    ASK = 6
+    """I have no more use for this link; have you?"""
+    STAY = 7
+    """I have: the answer to `ASK`. Who has none says goodbye."""
+    GOODBYE = 8
+    """Its sender sends no more messages on this link."""
+    HEARD = 9
+    """The answer to `GOODBYE`: everything before it has been taken in."""
+
+
+_LENGTHS = {
+    Kind.HELLO: (1, HELLO_BYTES_MAX),
+    Kind.MESSAGE: (1, URGENT_BYTES_MAX),
+    Kind.OPEN: (LENGTH.size, LENGTH.size),
+    Kind.PIECE: (1, PIECE_BYTES_MAX),
+    Kind.ZSTD_PIECE: (1, PIECE_BYTES_MAX),
+    Kind.CREDIT: (CREDIT.size, CREDIT.size),
+    Kind.ASK: (0, 0),
+    Kind.STAY: (0, 0),
+    Kind.GOODBYE: (0, 0),
+    Kind.HEARD: (0, 0),
+}
+_PIECES = (Kind.PIECE, Kind.ZSTD_PIECE)
+_BOUNDS = tuple(_LENGTHS[kind] for kind in Kind)
+
+
+class FramingError(Exception):
+    """The bytes are no frame of this fleet; `reason` is one of a few words to count it under."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def fleet_tag(fleet: str) -> bytes:
+    """Return the 8 bytes that mark the frames of a fleet: two fleets on one address are told apart at once.
+
+    >>> len(fleet_tag("shop")), fleet_tag("shop") == fleet_tag("shops")
+    (8, False)
+    """
+    return hashlib.blake2b(fleet.encode(), digest_size=8, person=b"elf fleet").digest()
+
+
+class Frame(NamedTuple):
+    """What came."""
+
+    kind: int
+    body: Body
+    """A view for pieces: they are copied once, to where they belong."""
+
+
+class FrameWriter:
+    """Turns bodies into frames.
+
+    >>> len(FrameWriter(fleet_tag("shop")).frame(Kind.MESSAGE, b"abc"))
+    17
+    """
+
+    def __init__(self, tag: bytes) -> None:
+        self._tag = tag
+
+    def frame(self, kind: int, body: Body = b"") -> bytes:
+        """Return the bytes of a frame. The length is the caller's business."""
+        return HEADER.pack(len(body), VERSION, kind, self._tag) + body
+
+
+class FrameReader:
+    """Turns received bytes into frames. What it holds of a frame is what has arrived of it.
+
+    >>> tag = fleet_tag("shop")
+    >>> reader, writer = FrameReader(tag), FrameWriter(tag)
+    >>> hello, sent = writer.frame(Kind.HELLO, b"I am 5"), writer.frame(Kind.MESSAGE, b"abc")
+    >>> [len(reader.feed(part)) for part in (hello[:3], hello[3:] + sent[:5], sent[5:] + sent)]
+    [0, 1, 2]
+    """
+
+    def __init__(self, tag: bytes) -> None:
+        self._tag = tag
+        self._parts: list[bytes] = []
+        """Of the frame that has not wholly come."""
+        self._missing = 0
+        """How many bytes that frame lacks at least."""
+        self._is_greeted = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take bytes, return the frames that are complete now. O(bytes).
+
+        FramingError when they are no frames of this fleet and version, or of a length their kind never has; the
+        connection is of no use after that.
+        """
+        if self._parts:
+            if len(data) < self._missing:
+                self._missing -= len(data)
+                self._parts.append(data)
+                return []
+            self._parts.append(data)
+            data = b"".join(self._parts)
+            self._parts = []
+        frames: list[Frame] = []
+        position = 0
+        while (rest := len(data) - position) >= HEADER.size:
+            length, kind = self._read_header(data, position)
+            end = position + HEADER.size + length
+            if end > len(data):
+                self._keep(data[position:], end - len(data))
+                return frames
+            body: Body = memoryview(data) if kind in _PIECES else data
+            frames.append(Frame(kind, body[position + HEADER.size : end]))
+            self._is_greeted = True
+            position = end
+        if rest:
+            self._keep(data[position:], HEADER.size - rest)
+        return frames
+
+    def _keep(self, part: bytes, missing: int) -> None:
+        if part:
+            self._parts.append(part)
+            self._missing = missing
+
+    def _read_header(self, data: bytes, position: int) -> tuple[int, int]:
+        length, version, kind, tag = HEADER.unpack_from(data, position)
+        if version != VERSION:
+            raise FramingError("not our protocol", f"frames of version {version}, not {VERSION}")
+        if tag != self._tag:
+            raise FramingError("another fleet", "frames of another fleet")
+        if kind >= len(_BOUNDS):
+            raise FramingError("not our protocol", f"a frame of kind {kind}")
+        if (kind == Kind.HELLO) is self._is_greeted:
+            raise FramingError("no hello" if kind else "second hello", f"{Kind(kind).name} is not what comes now")
+        least, most = _BOUNDS[kind]
+        if length > most:
+            raise FramingError("frame too long", f"{Kind(kind).name} of {length} bytes, over the limit of {most}")
+        if length < least:
+            raise FramingError("frame too short", f"{Kind(kind).name} of {length} bytes")
+        return length, kind

@@ -1,0 +1,125 @@
+"""What goes over a link, frame by frame: short payloads before long ones, within the peer's credit. No I/O.
+
+Long payloads go in pieces between which short ones pass. Where short ones never end, every other 64 KiB is a piece's.
+What is in the queues is taken out when it has been written, so what a broken link has not taken goes another way.
+"""
+
+from typing import Literal
+
+from overlay.transport.backlog import Queues
+from overlay.transport.link.compression import compressed
+from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PIECE_BYTES_MAX, FrameWriter, Kind
+from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
+from overlay.transport.refusals import ViolationError
+
+PIECE_BYTES = PIECE_BYTES_MAX - 2 * HEADER.size - LENGTH.size
+"""A piece, and the opening before the first, fill four TLS records."""
+
+Written = Literal["", "urgent", "bulk", "piece"]
+"""What the last frame was, so what is to be done when it has been written."""
+
+
+class Outgoing:
+    """One link's sending end. `next_frame` until it returns nothing; after each is written, `written`."""
+
+    __slots__ = ("_bulk_credit", "_compress", "_credit_to_give", "_offset", "_shrinks", "_since_piece", "_under_way",
+                 "_urgent_credit", "_writer", "bulk_written", "control", "messages", "queues",
+                 "urgent_written")  # fmt: skip
+
+    def __init__(self, writer: FrameWriter, *, compress: bool) -> None:
+        self.queues: Queues | None = None
+        self.control: list[Kind] = []
+        """Frames without a body that go before all others; at most one of each kind."""
+        self.messages = self.urgent_written = self.bulk_written = 0
+        """Payloads that have been sent whole; the short ones and the pieces of both."""
+        self._writer = writer
+        self._compress = compress
+        self._urgent_credit = URGENT_WINDOW_BYTES
+        self._bulk_credit = BULK_WINDOW_BYTES
+        self._credit_to_give = (0, 0)
+        self._under_way: Written = ""
+        self._offset = 0
+        """How much of the oldest long payload has been sent; it goes on whatever comes."""
+        self._shrinks = compress
+        self._since_piece = 0
+
+    @property
+    def is_amid_payload(self) -> bool:
+        """Whether a long payload has been begun and not ended."""
+        return self._offset > 0
+
+    def say(self, kind: Kind) -> None:
+        """Send a frame without a body as soon as can be."""
+        if kind not in self.control:
+            self.control.append(kind)
+
+    def give(self, urgent: int, bulk: int) -> None:
+        """Give the peer credit."""
+        self._credit_to_give = (self._credit_to_give[0] + urgent, self._credit_to_give[1] + bulk)
+
+    def credited(self, body: bytes) -> None:
+        """Take the peer's credit; ViolationError when it is more than it ever gives."""
+        urgent, bulk = CREDIT.unpack(body)
+        self._urgent_credit += urgent
+        self._bulk_credit += bulk
+        if self._urgent_credit > URGENT_WINDOW_BYTES or self._bulk_credit > BULK_WINDOW_BYTES or not urgent + bulk:
+            raise ViolationError("credit for nothing", f"{urgent} and {bulk} bytes")
+
+    def next_frame(self, *, is_leaving: bool) -> bytes:
+        """Return the next bytes to write; nothing when none may be. Who is leaving only ends the long payload begun."""
+        if self.control:
+            return self._writer.frame(self.control.pop(0))
+        if self._credit_to_give != (0, 0):
+            credit, self._credit_to_give = self._credit_to_give, (0, 0)
+            return self._writer.frame(Kind.CREDIT, CREDIT.pack(*credit))
+        queues = self.queues
+        if queues is None:
+            return b""
+        may_begin = self.is_amid_payload or not is_leaving
+        has_piece = bool(queues.bulk) and may_begin and self._has_bulk_credit(queues)
+        if queues.urgent and may_begin and not (has_piece and self._since_piece > PIECE_BYTES):
+            payload = queues.urgent.oldest
+            size = len(payload) + HEADER.size
+            if size <= self._urgent_credit:
+                self._urgent_credit -= size
+                self._since_piece += size
+                self._under_way = "urgent"
+                return self._writer.frame(Kind.MESSAGE, payload)
+        return self._next_piece(queues.bulk.oldest) if has_piece else b""
+
+    def written(self) -> None:
+        """The last frame has been written."""
+        under_way, self._under_way = self._under_way, ""
+        if under_way and self.queues is not None:
+            if under_way == "urgent":
+                self.queues.urgent.popleft()
+                self.urgent_written += 1
+                self.messages += 1
+            else:
+                self.bulk_written += 1
+                if under_way == "bulk":
+                    self.queues.bulk.popleft()
+                    self.messages += 1
+
+    def _has_bulk_credit(self, queues: Queues) -> bool:
+        """Credit for a whole piece, or for the last: no small ones because a little is left."""
+        return self._bulk_credit >= min(len(queues.bulk.oldest) - self._offset, PIECE_BYTES)
+
+    def _next_piece(self, payload: bytes) -> bytes:
+        start = b""
+        if not self._offset:
+            start = self._writer.frame(Kind.OPEN, LENGTH.pack(len(payload)))
+            self._shrinks = self._compress
+        piece = memoryview(payload)[self._offset : self._offset + PIECE_BYTES]
+        self._since_piece = 0
+        self._bulk_credit -= len(piece)
+        self._offset += len(piece)
+        self._under_way = "piece"
+        if self._offset == len(payload):
+            self._offset = 0
+            self._under_way = "bulk"
+        packed = compressed(piece) if self._shrinks else None
+        if packed is None:
+            self._shrinks = False
+            return start + self._writer.frame(Kind.PIECE, piece)
+        return start + self._writer.frame(Kind.ZSTD_PIECE, packed)

@@ -1,0 +1,1 @@
+"""Ids, peers, messages and their encoding: what nodes say to each other."""

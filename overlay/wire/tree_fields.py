@@ -1,0 +1,65 @@
+"""What nodes say of themselves in a tree: the parts of the messages of Scribe."""
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
+from overlay.wire.epoch import Epoch
+from overlay.wire.ids import Id
+from overlay.wire.peer import Peer
+
+PATH_LENGTH_MAX = 64
+
+AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
+Entries = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
+Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
+
+
+class Standing(NamedTuple):
+    """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+
+
+class Place(NamedTuple):
+    """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+    path: Path
+
+
+class Refusal(NamedTuple):
+    """Of who cannot be a parent: whom to ask instead, None: this one again later."""
+
+    group: Id
+    redirect: Peer | None
+
+
+class UpwardEdge(NamedTuple):
+    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch, how far it is of late."""
+
+    group: Id
+    checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    epoch: Epoch
+    recent: Frontier
+
+
+class RootState(NamedTuple):
+    """What there is to a root: its epoch, how far its multicasts are, the last of them."""
+
+    group: Id
+    epoch: Epoch
+    frontier: Frontier
+    entries: Entries
+
+
+class Wanted(NamedTuple):
+    """The publisher who wants to know who has a multicast, and for how long it waits."""
+
+    publisher: Peer
+    timeout_ms: AcknowledgeMs

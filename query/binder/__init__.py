@@ -1,0 +1,1 @@
+"""From syntax tree to plan: names resolved, types inferred, clauses checked."""

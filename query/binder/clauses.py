@@ -1,0 +1,194 @@
+"""The WINDOWING clause of a query to the windows of its plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from query.functions import FUNCTIONS
+from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
+from query.model.errors import QueryError, Span, listed, nearest
+from query.model.limits import DAY_MS, KEYS_MAX
+from query.plan.windows import Windowing, WindowsError, WindowSize, session
+from query.syntax import ast
+from query.syntax.printer import format_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from query.binder.scope import Scope
+    from query.syntax.ast import Duration, Window
+
+
+# What other dialects have: what to write instead.
+_FOREIGN = {
+    "ARG_MAX": "LAST", "ARG_MIN": "FIRST", "ARRAY_AGG": "COLLECT", "COLLECT_LIST": "COLLECT", "GROUP_CONCAT": "COLLECT",
+    "LIST": "COLLECT", "MEAN": "AVG", "MEDIAN": "APPROX_MEDIAN", "MODE": "APPROX_TOP_K",
+    "PERCENTILE": "APPROX_QUANTILE", "PERCENTILE_CONT": "APPROX_QUANTILE", "PERCENTILE_DISC": "APPROX_QUANTILE",
+    "QUANTILE": "APPROX_QUANTILE",
+    "STRING_AGG": "COLLECT", "TOP_K": "APPROX_TOP_K",
+}  # fmt: skip
+# With DISTINCT these are what they are without it.
+_SAME = frozenset(("MIN", "MAX", "ANY_VALUE", "BOOL_AND", "BOOL_OR", "EVERY", "APPROX_COUNT_DISTINCT", "COLLECT_SET"))
+
+
+def aggregate_of(call: ast.Call, text: str) -> AggregateFunction:
+    """The aggregate that a call is of; raises QueryError if there is none, or if it does not take these arguments."""
+    names = {row.name for row in AGGREGATES.values()}
+    if call.function not in names:
+        guess = _FOREIGN.get(call.function.removeprefix("APPROX_")) or nearest(call.function, [*names, *FUNCTIONS])
+        known = f"the aggregates are {listed(sorted(names))}; docs/elf-ql.md lists all"
+        known = f"did you mean {guess}?" if guess else known
+        raise QueryError(f"there is no function {format_name(call.function)}", text, call.span, hint=known)
+    function = AGGREGATES.get(call.aggregate)
+    if function is None:
+        hint = f"leave it out: {call.function} is the same without" if call.function in _SAME else None
+        raise QueryError(f"{call.function} takes no DISTINCT", text, call.span, hint=hint)
+    star = bool(call.arguments) and isinstance(call.arguments[0], ast.Star)
+    if not call.arguments or (star and function.key != "COUNT") or (call.arguments[1:] and not function.parameters):
+        raise _wrong_number(function, text, call.span)
+    parameters_of(call, function, text)
+    return function
+
+
+def parameters_of(call: ast.Call, function: AggregateFunction, text: str) -> Parameters:
+    """The constants of a call, none left out; raises QueryError."""
+    given = call.arguments[1:]
+    for argument in given:
+        if not (isinstance(argument, ast.Literal) and argument.type in ("integer", "number")):
+            message = f"all but the first argument of {function.name} are numbers as such"
+            raise QueryError(message, text, argument.span, hint=f"as in {function.example}")
+    try:
+        return function.complete(tuple(argument.value for argument in given if isinstance(argument, ast.Literal)))
+    except ParameterError as error:
+        span = call.arguments[error.number].span if error.number else call.span
+        raise QueryError(str(error), text, span, hint=f"as in {function.example}") from None
+
+
+def _wrong_number(function: AggregateFunction, text: str, span: Span) -> QueryError:
+    if function.parameters:
+        message = f"{function.name} is written {function.signature}"
+        return QueryError(message, text, span, hint=f"as in {function.example}")
+    column = "DISTINCT column" if function.distinct else "column"
+    or_star = " or COUNT(*)" if function.key == "COUNT" else ""
+    return QueryError(f"{function.name} takes one argument: {function.name}({column}){or_star}", text, span)
+
+
+_HINT = "as in ON web.product = b.product AND web.store = b.store"
+
+
+def join_keys(join: ast.Join, scope: Scope, text: str) -> list[tuple[ast.Column, ast.Column]]:
+    """The columns that have to be equal, FROM's first; raises QueryError for any other condition."""
+    keys = [_ordered(condition, scope, text) for condition in _conjuncts(join.on)]
+    if len(keys) > KEYS_MAX:
+        raise QueryError(f"ON may compare at most {KEYS_MAX} pairs of columns", text, join.on.span)
+    return keys
+
+
+def _conjuncts(condition: ast.Expression) -> Iterator[ast.Expression]:
+    if isinstance(condition, ast.Logical) and condition.operator == "AND":
+        for operand in condition.operands:
+            yield from _conjuncts(operand)
+    else:
+        yield condition
+
+
+def _ordered(condition: ast.Expression, scope: Scope, text: str) -> tuple[ast.Column, ast.Column]:
+    match condition:
+        case ast.Binary(operator="=", left=ast.Column() as left, right=ast.Column() as right):
+            pass
+        case _:
+            message = "ON takes columns that have to be equal, joined by AND, and nothing else"
+            raise QueryError(message, text, condition.span, hint=_HINT)
+    for column in (left, right):
+        if scope.is_window_bound(column):
+            hint = "a window_start of either side is written with its name before it"
+            raise QueryError(f"{column.parts[0]} cannot be used in ON", text, column.span, hint=hint)
+    sides = scope.is_joined(left), scope.is_joined(right)
+    if sides[0] == sides[1]:
+        which = "the joined rows" if sides[0] else "what FROM names"
+        message = f"both of these are columns of {which}: ON compares one of each side"
+        raise QueryError(message, text, condition.span, hint=_HINT)
+    return (right, left) if sides[0] else (left, right)
+
+
+GRACE_DAYS_MAX = 1
+_UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000, "DAYS": DAY_MS}
+
+
+def windowing_of(query: ast.Query) -> Windowing | None:
+    """The windows of a query, if it has any; raises QueryError where they cannot be had."""
+    window = query.window
+    if window is None:
+        if query.changes:
+            hint = "add windows before it, as in WINDOWING 1 MINUTE EMIT CHANGES"
+            raise QueryError("EMIT CHANGES needs WINDOWING", query.text, query.emit_span, hint=hint)
+        return None
+    sizes = (WindowSize(_ms(one.size), _ms(one.slide or one.size)) for one in window.sizes)
+    gap = None if window.gap is None else session(_ms(window.gap))
+    windowing = Windowing(tuple(sorted(sizes)), gap, query.changes, _grace_ms(query, window))
+    try:
+        windowing.check()
+    except WindowsError as error:
+        raise QueryError(str(error), query.text, window.span, hint=error.hint) from None
+    return windowing
+
+
+def _grace_ms(query: ast.Query, window: Window) -> int | None:
+    grace = window.grace
+    if grace is None:
+        return None
+    if isinstance(query.source, ast.App):
+        message = "GRACE is for events that come late: the results of another job never do"
+        raise QueryError(message, query.text, grace.span)
+    if _ms(grace) > GRACE_DAYS_MAX * DAY_MS:
+        raise QueryError(f"GRACE may be at most {GRACE_DAYS_MAX} day long", query.text, grace.span)
+    return _ms(grace)
+
+
+def _ms(duration: Duration) -> int:
+    return duration.amount * _UNIT_MS[duration.unit]
+
+
+def check_windows(query: ast.Query, scope: Scope, windowing: Windowing | None, *, grouped: bool) -> None:
+    """Raises QueryError where an event's own window is asked for, and events are in several or in none yet; or for
+    what sessions cannot have."""
+    if windowing is None or windowing.is_tumbling:
+        return
+    if windowing.session is not None:
+        _check_session(query, grouped=grouped)
+    keys = [key for key in query.group_by if not isinstance(key, ast.Column)]
+    for expression in ast.expressions(query):
+        inside = not grouped or any(expression is key for key in keys)
+        for bound in _of_events(expression, scope, inside=inside):
+            name = bound.parts[0]
+            hint = f"{name} of the rows of a query that groups is there: it is that of the group's window"
+            message = f"{name} is not known of a single event here: these windows overlap, or follow from other events"
+            raise QueryError(message, query.text, bound.span, hint=hint)
+
+
+def _check_session(query: ast.Query, *, grouped: bool) -> None:
+    assert query.window is not None
+    if not grouped:
+        hint = "as in SELECT user, COUNT(*) FROM web GROUP BY user WINDOWING SESSION 30 MINUTES"
+        raise QueryError("sessions are of groups", query.text, query.window.span, hint=hint)
+    for call in _calls(query):
+        if aggregate_of(call, query.text).wide:
+            message = f"{call.function} keeps many values of a group: a session cannot have it"
+            raise QueryError(message, query.text, call.span)
+
+
+def _calls(query: ast.Query) -> Iterator[ast.Call]:
+    pending = list(ast.expressions(query))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call):
+            yield node
+        pending += ast.children(node)
+
+
+def _of_events(node: ast.Expression | ast.Star, scope: Scope, *, inside: bool) -> Iterator[ast.Column]:
+    """The window bounds in an expression that are looked at for each event."""
+    if inside and isinstance(node, ast.Column) and scope.is_window_bound(node):
+        yield node
+    for child in ast.children(node):
+        yield from _of_events(child, scope, inside=inside or isinstance(node, ast.Call))

@@ -1,0 +1,303 @@
+"""Types of columns by their use: JSON says nothing about a field, so what a query does with it decides.
+
+Every expression node gets a *kind*; nodes that must agree (both sides of a comparison, say) share one. A kind
+is fixed by the first use that demands a type; a later use that demands another is an error naming both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from query.functions import FUNCTIONS
+from query.functions.aggregates import AGGREGATES
+from query.model.errors import QueryError, Span, position
+from query.model.types import COMPARISONS, family
+from query.syntax.ast import (
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    Function,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Star,
+    Unary,
+    children,
+)
+from query.syntax.printer import format_expression
+
+if TYPE_CHECKING:
+    from query.binder.scope import Scope
+    from query.functions import Function as ScalarFunction
+
+_A = {
+    "number": "a number",
+    "string": "a string",
+    "boolean": "true or false",
+    "timestamp": "a time",
+}
+
+
+_CAST_KINDS = {
+    "VARCHAR": "string",
+    "BIGINT": "number",
+    "DOUBLE": "number",
+    "BOOLEAN": "boolean",
+    "TIMESTAMP": "timestamp",
+}
+_TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "timestamp": "TIMESTAMP"}
+
+
+@dataclass(slots=True, eq=False)
+class Kind:
+    """What expressions have in common: number, string, boolean, timestamp, or None while nothing says."""
+
+    name: str | None = None
+    origin: Span | None = None
+    declared: bool = False
+    text: bool = False
+    merged_into: Kind | None = None
+
+    def root(self) -> Kind:
+        """The kind this one was merged into, or itself."""
+        kind = self
+        while kind.merged_into is not None:
+            kind = kind.merged_into
+        return kind
+
+    def allows(self, name: str) -> bool:
+        """Whether these expressions can be of the named kind."""
+        if self.name is not None:
+            return self.name == name
+        # Text from a CSV file can be read as a string, a number or a time.
+        return not (self.text and name == "boolean")
+
+
+class Inference:
+    """Assigns kinds to expression nodes, by identity."""
+
+    def __init__(self, scope: Scope, text: str) -> None:
+        self._scope = scope
+        self._text = text
+        self._kinds: dict[int, Kind] = {}
+        self._columns: dict[str, Kind] = {}
+
+    def kind(self, node: Expression) -> str:
+        """The kind of a visited node, "any" if no use fixed it, once everything was visited."""
+        return _settled(self._kinds[id(node)])
+
+    def column_type(self, name: str) -> str:
+        """The type a column has in the plan, once everything was visited."""
+        declared = self._scope.declared_type(name)
+        return _settled(self._columns[name]) if declared in ("any", "text") else declared
+
+    def untyped(self, node: Expression | Star) -> str | None:
+        """ "any" or "text" for a visited node of which nothing says the type yet, otherwise None."""
+        kind = self._kinds[id(node)].root()
+        return None if kind.name is not None else "text" if kind.text else "any"
+
+    def want(self, node: Expression | Star, type_: str) -> None:
+        """Have a visited node be of a type; "any" is every one."""
+        if type_ != "any":
+            self._require(node, family(type_))
+
+    def condition(self, node: Expression) -> None:
+        """Visit an expression that must be true or false."""
+        self.visit(node)
+        self._require(node, "boolean")
+
+    def visit(self, node: Expression | Star) -> None:
+        """Give this node and all below it their kinds; raises QueryError where two uses disagree."""
+        if isinstance(node, Star) or id(node) in self._kinds:
+            return
+        for child in children(node):
+            self.visit(child)
+        self._kinds[id(node)] = self._infer(node)
+
+    def _infer(self, node: Expression) -> Kind:
+        match node:
+            case Literal(type=type_):
+                return Kind(None if type_ == "null" else family(type_), node.span)
+            case Column():
+                return self._column(node)
+            case Call():
+                return self._aggregate(node)
+            case Function():
+                return self._function(node)
+            case Cast(type=type_):
+                return Kind(_CAST_KINDS[type_], node.span)
+            case Case():
+                return self._case(node)
+            case Binary(operator="||", left=left, right=right):
+                self._require(left, "string")
+                self._require(right, "string")
+                return Kind("string", node.span)
+            case Unary(operator="-", operand=operand):
+                self._require(operand, "number")
+                return Kind("number", node.span)
+            case Binary(operator=operator, left=left, right=right) if operator not in COMPARISONS:
+                self._require(left, "number")
+                self._require(right, "number")
+                return Kind("number", node.span)
+            case Binary(left=left, right=right):
+                self._same(left, right)
+            case In(operand=operand, items=items):
+                for item in items:
+                    self._same(operand, item)
+            case Between(operand=operand, low=low, high=high):
+                self._same(operand, low)
+                self._same(operand, high)
+            case Like(operand=operand, pattern=pattern):
+                self._require(operand, "string")
+                self._require(pattern, "string")
+            case Logical() | Unary():
+                for child in children(node):
+                    self._require(child, "boolean")
+            case IsNull():
+                pass
+        return Kind("boolean", node.span)
+
+    def _function(self, node: Function) -> Kind:
+        function = FUNCTIONS[node.function]
+        same = None
+        for place, argument in enumerate(node.arguments):
+            wanted = function.parameter(place).type
+            if wanted == "same":
+                same = self._alike(same, argument)
+            elif wanted != "any":
+                self._argument(function, argument, family(wanted))
+        if function.gives != "same":
+            return Kind("number" if function.gives == "numeric" else family(function.gives), node.span)
+        assert same is not None
+        return self._kinds[id(same)]
+
+    def _argument(self, function: ScalarFunction, argument: Expression, wanted: str) -> None:
+        if wanted == "timestamp" and isinstance(argument, Literal) and argument.type == "string":
+            self._kinds[id(argument)] = Kind("timestamp", argument.span)
+            return
+        try:
+            self._require(argument, wanted)
+        except QueryError as error:
+            if error.hint is None:
+                hint = (
+                    f"it is written {function.signature}; CAST({_shown(argument)} AS {_TYPES[wanted]}) makes one of it"
+                )
+                raise QueryError(error.message, self._text, argument.span, hint=hint) from None
+            raise
+
+    def _alike(self, same: Expression | None, other: Expression) -> Expression:
+        """One of two values that are of one kind, that of which it is known best."""
+        if same is None:
+            return other
+        self._same(same, other)
+        return other if isinstance(same, Literal) and same.type == "null" else same
+
+    def _case(self, node: Case) -> Kind:
+        same = None
+        for condition, result in node.branches:
+            if node.operand is None:
+                self._require(condition, "boolean")
+            else:
+                self._same(node.operand, condition)
+            same = self._alike(same, result)
+        if node.otherwise is not None:
+            same = self._alike(same, node.otherwise)
+        assert same is not None
+        return self._kinds[id(same)]
+
+    def _column(self, node: Column) -> Kind:
+        column = self._scope.resolve(node)
+        if column.name not in self._columns:
+            declared = column.type
+            fixed = None if declared in ("any", "text") else family(declared)
+            self._columns[column.name] = Kind(fixed, node.span, fixed is not None, declared == "text")
+        return self._columns[column.name]
+
+    def _aggregate(self, call: Call) -> Kind:
+        function, argument = AGGREGATES[call.aggregate], call.arguments[0]
+        if call.where is not None:
+            self._require(call.where, "boolean")
+        if isinstance(argument, Star):
+            return Kind("number", call.span)
+        kind = self._kinds[id(argument)]
+        if function.takes == "no time" and kind.root().name == "timestamp":
+            message = f"{_shown(argument)} is a time, which {function.name} does not take"
+            raise QueryError(message, self._text, argument.span)
+        if function.takes in ("number", "boolean"):
+            self._require(argument, function.takes)
+        return kind if function.gives == "argument" else Kind(family(function.gives), call.span)
+
+    def _require(self, node: Expression | Star, name: str) -> None:
+        assert not isinstance(node, Star)
+        kind = self._kinds[id(node)].root()
+        if not kind.allows(name):
+            raise self._misuse(node, kind, name)
+        if kind.name is None:
+            kind.name, kind.origin = name, node.span
+
+    def _same(self, left: Expression, right: Expression) -> None:
+        """Both sides of a comparison get one kind; a string literal beside a time becomes a time."""
+        one, other = self._kinds[id(left)].root(), self._kinds[id(right)].root()
+        if one is other:
+            return
+        for kind, node in ((one, right), (other, left)):
+            if kind.name == "timestamp" and isinstance(node, Literal) and node.type == "string":
+                self._kinds[id(node)] = kind
+                return
+        if other.name is not None and not one.allows(other.name):
+            raise self._different(left, one, right, other)
+        if one.name is not None and not other.allows(one.name):
+            raise self._different(left, one, right, other)
+        self._merge(one, other)
+
+    def _merge(self, one: Kind, other: Kind) -> None:
+        kept, gone = (one, other) if one.name is not None or other.name is None else (other, one)
+        kept.text |= gone.text
+        gone.merged_into = kept
+
+    def _misuse(self, node: Expression, kind: Kind, wanted: str) -> QueryError:
+        shown = _shown(node)
+        if kind.name is None:
+            hint = f"compare it with a string, as in {shown} = 'true'" if wanted == "boolean" else None
+            return QueryError(f"{shown} is text, not {_A[wanted]}", self._text, node.span, hint=hint)
+        if not isinstance(node, Column) or kind.declared:
+            return QueryError(f"{shown} is {_A[kind.name]}, not {_A[wanted]}", self._text, node.span)
+        message = f"{shown} is used as {_A[wanted]} here, but as {_A[kind.name]} {self._place(kind)}"
+        return QueryError(message, self._text, node.span)
+
+    def _different(self, left: Expression, one: Kind, right: Expression, other: Kind) -> QueryError:
+        span = left.span.to(right.span)
+        if "timestamp" in (one.name, other.name):
+            time, wrong = (left, right) if one.name == "timestamp" else (right, left)
+            hint = "compare a time with one in quotes, as in '2024-05-01 12:00:00'"
+            return QueryError(f"{_shown(time)} is a time and {_shown(wrong)} is not", self._text, span, hint=hint)
+        sides = " and ".join(self._side(node, kind) for node, kind in ((left, one), (right, other)))
+        return QueryError(f"{sides}: they cannot be compared", self._text, span)
+
+    def _side(self, node: Expression, kind: Kind) -> str:
+        if kind.name is None:
+            return f"{_shown(node)} is text"
+        if isinstance(node, Column) and not kind.declared:
+            return f"{_shown(node)} is {_A[kind.name]} ({self._place(kind)})"
+        return f"{_shown(node)} is {_A[kind.name]}"
+
+    def _place(self, kind: Kind) -> str:
+        line, column = position(self._text, kind.origin.start if kind.origin else 0)
+        return f"at line {line}, column {column}"
+
+
+def _settled(kind: Kind) -> str:
+    root = kind.root()
+    return root.name or ("string" if root.text else "any")
+
+
+def _shown(node: Expression) -> str:
+    text = format_expression(node)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,238 @@
+"""Names of a query to columns of what it reads: a stream, or another job's results, and those it joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from query.model.errors import QueryError, listed, nearest
+from query.model.limits import COLUMNS_MAX
+from query.model.streams import is_pattern, patterns, selects
+from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, Schema
+from query.plan.plan import Column
+from query.syntax import ast
+from query.syntax.printer import format_name, format_source, format_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RESULTS = Schema(dict.fromkeys(WINDOW_BOUNDS, "timestamp"), open=True)
+"""What is known of any job's results: which window each row is of."""
+_ROWS = Schema({}, open=True)
+"""What is known of any table's rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something a query reads. `name`: as a plan has it, `shown`: as people do; `qualifier`: addresses its columns."""
+
+    name: str
+    shown: str
+    qualifier: str | None
+    schema: Schema
+
+    def has(self, node: ast.Column) -> bool:
+        """Whether this column is known; `*` among the known ones says that nobody knows which there are."""
+        columns = self.schema.columns
+        return node.parts[0] in columns or ".".join(node.parts) in columns or "*" in columns
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the events of streams, and of the rows of look-up tables, by their names."""
+
+    streams: Mapping[str, Schema]
+    tables: Mapping[str, Schema]
+
+
+def sources_of(query: ast.Query, known: Known) -> tuple[Source, ...]:
+    """What FROM names, and what is joined with it; raises QueryError if there is no such stream."""
+    first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, known.streams)
+    return (first,) if query.join is None else (first, joined_source(query, first, known))
+
+
+def joined_source(query: ast.Query, first: Source, known: Known) -> Source:
+    """What is joined with what FROM names; raises QueryError if both are called the same."""
+    assert query.join is not None
+    table = query.join.source
+    joined = _app(table) if isinstance(table, ast.App) else _table(table, known)
+    if joined.qualifier == first.qualifier:
+        hint = f"give one another name with AS, as in {format_source(replace(table, alias='other'))}"
+        message = f"both sides of JOIN are called {format_name(joined.qualifier or '')}"
+        raise QueryError(message, query.text, table.span, hint=hint)
+    return joined
+
+
+def _app(app: ast.App) -> Source:
+    return Source(app.name, format_source(ast.App(app.name)), app.qualifier, _RESULTS)
+
+
+def _table(table: ast.Table, known: Known) -> Source:
+    schema = known.tables.get(table.name, _ROWS)
+    return Source(table.name, format_source(ast.Table(table.name)), table.qualifier, schema)
+
+
+def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> Source:
+    name, schema = stream_schema(query, catalog)
+    shown = "any stream" if name == "*" else format_streams(name)
+    qualifier = None
+    if isinstance(query.source, ast.Stream):
+        # Without a JOIN nothing has to be told apart: there `web.hits` is the field hits of a column web.
+        is_one = query.join is not None and not is_pattern(name)
+        qualifier = query.source.alias or (name if is_one else None)
+    return Source(name, shown, qualifier, schema)
+
+
+def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str, Schema]:
+    """The stream a query reads and what its events hold; raises QueryError if it names none there is."""
+    if query.source is None:
+        if len(catalog) == 1:
+            return next(iter(catalog.items()))
+        raise _stream_left_out(query, catalog)
+    assert not isinstance(query.source, ast.Subquery)
+    name, span = query.source.name, query.source.span
+    if name in catalog:
+        return name, catalog[name]
+    if not catalog:
+        raise QueryError("there is no stream to read", query.text, span)
+    found: dict[str, Schema] = {}
+    for pattern in patterns(name):
+        selected = {stream: schema for stream, schema in catalog.items() if selects(pattern, stream)}
+        if not selected:
+            guess = None if is_pattern(pattern) else nearest(pattern, catalog)
+            hint = f"did you mean {guess}?" if guess else f"the streams are {listed(sorted(catalog))}"
+            raise QueryError(f"there is no stream {format_name(pattern)}", query.text, span, hint=hint)
+        found |= selected
+    return name, _merged(list(found.values()))
+
+
+def _stream_left_out(query: ast.Query, catalog: Mapping[str, Schema]) -> QueryError:
+    if not catalog:
+        return QueryError("there is no stream to read", query.text)
+    streams = listed([f"FROM {format_name(name)}" for name in sorted(catalog)], "or")
+    span = query.select[-1].span
+    return QueryError("the query does not say what it reads", query.text, span, hint=f"add FROM *, {streams}")
+
+
+def _merged(schemas: list[Schema]) -> Schema:
+    """What events of any of these streams hold: a type all agree on, otherwise one that use decides."""
+    names = dict.fromkeys(name for schema in schemas for name in schema.columns)
+    columns = {}
+    for name in names:
+        types = {schema.columns[name] for schema in schemas if name in schema.columns}
+        columns[name] = types.pop() if len(types) == 1 else "any"
+    return Schema(columns, any(schema.open for schema in schemas))
+
+
+class Scope:
+    """The columns a query uses, under names that are unique in its plan. `sources`: what FROM names, what JOIN does."""
+
+    def __init__(self, sources: tuple[Source, ...], text: str, *, windowed: bool) -> None:
+        self._sources = sources
+        self._text = text
+        self._windowed = windowed
+        self._by_path: dict[tuple[int, tuple[str, ...]], Column] = {}
+        self._by_name: dict[str, Column] = {}
+
+    def resolve(self, node: ast.Column) -> Column:
+        """The column a name stands for, with its declared type ("any" or "text" where its use decides)."""
+        if self.is_window_bound(node):
+            return Column(node.parts[0], node.parts, "timestamp")
+        side, parts = self._side(node)
+        path = _path(self._sources[side].schema, parts)
+        if (side, path) not in self._by_path:
+            self._add(side, path, node)
+        return self._by_path[side, path]
+
+    def is_window_bound(self, node: ast.Column) -> bool:
+        """Whether this is window_start or window_end of a query with WINDOWING."""
+        return self._windowed and len(node.parts) == 1 and node.parts[0] in WINDOW_BOUNDS
+
+    def is_joined(self, node: ast.Column) -> bool:
+        """Whether this is a column of the joined app."""
+        return self._side(node)[0] == 1
+
+    def without_qualifier(self, node: ast.Column) -> tuple[str, ...]:
+        """The parts of a column's name after what says whose it is."""
+        return node.parts if self.is_window_bound(node) else self._side(node)[1]
+
+    def declared_type(self, name: str) -> str:
+        """The type of a resolved column before its use."""
+        return self._by_name[name].type
+
+    def used(self, *, joined: bool) -> list[Column]:
+        """Every resolved column of the joined app, or of what FROM names, as first used."""
+        return [column for (side, _), column in self._by_path.items() if side == joined]
+
+    def every_name(self) -> list[str] | None:
+        """The columns `SELECT *` stands for: not also the fields seen inside them. None: an app's cannot be known."""
+        first, *joined = self._sources
+        if joined or first.schema is _RESULTS:
+            return None
+        columns = first.schema.columns
+        return [name for name in columns if not (first.schema.open and _is_inside(name, columns))]
+
+    def _side(self, node: ast.Column) -> tuple[int, tuple[str, ...]]:
+        """Whose column this is, by the place in `sources`, and what it is called there."""
+        for side, source in enumerate(self._sources):
+            if len(node.parts) > 1 and node.parts[0] == source.qualifier:
+                return side, node.parts[1:]
+        first, *joined = self._sources
+        if not joined or first.has(node):
+            return 0, node.parts
+        if not first.schema.open:
+            return 1, node.parts
+        shown = ".".join(map(format_name, node.parts))
+        hint = f"say whose it is, as in {format_name(joined[0].qualifier or '')}.{shown}"
+        message = f"{shown} may be a column of {first.shown} or of {joined[0].shown}"
+        raise QueryError(message, self._text, node.span, hint=hint)
+
+    def _add(self, side: int, path: tuple[str, ...], node: ast.Column) -> None:
+        if len(self._by_path) >= COLUMNS_MAX:
+            message = f"the query uses more than {COLUMNS_MAX:,} columns"
+            raise QueryError(message, self._text, node.span)
+        source = self._sources[side]
+        named = (source.qualifier or source.name, *path) if side else path
+        column = Column(self._free_name(named), path, self._type(source, path, node))
+        self._by_path[side, path] = self._by_name[column.name] = column
+
+    def _free_name(self, path: tuple[str, ...]) -> str:
+        name = ".".join(path)
+        is_bound = self._windowed and name in WINDOW_BOUNDS
+        if is_bound or name in RESERVED_COLUMNS or name in self._by_name:
+            name = ".".join('"' + part.replace('"', '""') + '"' for part in path)
+        while name in self._by_name:
+            name += "'"
+        return name
+
+    def _type(self, source: Source, path: tuple[str, ...], node: ast.Column) -> str:
+        columns = source.schema.columns
+        declared = columns.get(path[0])
+        if len(path) == 1 and declared is not None:
+            return declared
+        if path[0] in WINDOW_BOUNDS and len(path) == 1:
+            hint = "add it, as in WINDOWING 1 MINUTE"
+            raise QueryError(f"{path[0]} needs WINDOWING", self._text, node.span, hint=hint)
+        if source.schema.open:
+            return "any"
+        shown = ".".join(map(format_name, path))
+        if declared is not None:
+            message = f"{format_name(path[0])} has no fields: there is no {shown}"
+            raise QueryError(message, self._text, node.span)
+        guess = nearest(".".join(path), columns)
+        names = [format_name(name) for name in columns]
+        known = f"the columns are {listed(names)}" if names else "it has no columns"
+        hint = f"did you mean {format_name(guess)}?" if guess else known
+        raise QueryError(f"there is no column {shown} in {source.shown}", self._text, node.span, hint=hint)
+
+
+def _path(schema: Schema, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The path to a field; a CSV header may hold the dots itself."""
+    joined = ".".join(parts)
+    if schema.open or joined not in schema.columns:
+        return parts
+    return (joined,)
+
+
+def _is_inside(name: str, columns: Mapping[str, str]) -> bool:
+    return any(character == "." and name[:place] in columns for place, character in enumerate(name))

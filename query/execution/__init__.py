@@ -1,0 +1,1 @@
+"""A plan as Polars expressions over events and over results."""

@@ -1,0 +1,101 @@
+"""The finished rows of windows: columns for as long as nobody looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import polars as pl
+
+from query.model.canonical import Scalar, decode_texts
+from query.model.timestamps import format_timestamps
+
+Row = dict[str, Scalar]
+_INTEGRAL_MAX = 2.0**63
+
+
+class Table:
+    """The rows of several windows as columns, converted to plain values when first looked at, all at once.
+
+    `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double); `outputs` are their (name, type).
+    """
+
+    def __init__(self, frame: pl.DataFrame, outputs: Sequence[tuple[str, str]]) -> None:
+        self._frame = frame
+        self._outputs = outputs
+        self.names = [name for name, _ in outputs]
+
+    @cached_property
+    def columns(self) -> list[Sequence[Scalar]]:
+        return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
+
+
+class Rows(Sequence[Row]):
+    """The rows of one window as dicts of plain values, in order; equal to a list of the same rows."""
+
+    def __init__(self, table: Table, start: int, length: int) -> None:
+        self._table = table
+        self._span = slice(start, start + length)
+        self._length = length
+
+    def column(self, name: str) -> Sequence[Scalar]:
+        """All values of one column, in row order."""
+        return self._table.columns[self._table.names.index(name)][self._span]
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._rows == list(other)
+
+    def __repr__(self) -> str:
+        return f"Rows({self._rows!r})"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def _rows(self) -> list[Row]:
+        columns = (column[self._span] for column in self._table.columns)
+        return [dict(zip(self._table.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _values(frame: pl.DataFrame, name: str, type_: str) -> Sequence[Scalar]:
+    """A column of the result as plain Python values."""
+    column = frame[name]
+    if type_ == "timestamp":
+        return format_timestamps(column)
+    if type_ in ("any", "number") and column.dtype == pl.String:
+        return _decoded(column.to_list(), type_)
+    values: list[Any] = column.to_list()
+    if f"{name}.double" not in frame.columns or frame[f"{name}.double"].null_count() == len(values):
+        return values
+    doubles = frame[f"{name}.double"].to_list()
+    return [_shown(double) if value is None else value for value, double in zip(values, doubles, strict=True)]
+
+
+def _decoded(texts: Sequence[str | None], type_: str) -> Sequence[Scalar]:
+    """The values of canonical JSON texts; of type number only those that are numbers."""
+    values = decode_texts(texts)
+    kinds = set(map(type, values))
+    if type_ == "number" and not kinds <= {int, float, type(None)}:
+        values = [value if type(value) in (int, float) else None for value in values]
+    return [_shown(value) for value in values] if float in kinds else values
+
+
+def _shown(value: Scalar) -> Scalar:
+    """A double at 15 significant digits, as an integer where that has no fraction and fits 64 bits."""
+    if not isinstance(value, float):
+        return value
+    rounded = float(f"{value:.15g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < _INTEGRAL_MAX else rounded

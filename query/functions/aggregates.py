@@ -1,0 +1,259 @@
+"""The aggregate functions of ELF QL: one table for the parser of calls, for plans off the wire and for people.
+
+To add one is to add a row. What a row names as `function` is what keeps its states and merges them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, isfinite, log2, sqrt
+from typing import TYPE_CHECKING, TypeAlias
+
+from query.model.types import TypeMismatchError, family
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Parameters: TypeAlias = tuple[int | float, ...]
+"""The constants of a call, none left out."""
+
+DISTINCT_MAX = 65_536
+"""Up to so many different values of a group COUNT(DISTINCT) is exact."""
+COLLECTED_MAX = 10_000
+REACH = 10_000
+"""So many buckets of a width are there to each side of 0; what is beyond is in one, without an end."""
+WIDE_MAX = 100
+"""So many aggregates of a query may keep many states of each group."""
+_BOUNDS_MAX = 1_000
+_TRACKED_MAX = 1_000_000
+_DEVIATIONS_OF_99_PERCENT = 2.576
+
+
+class ParameterError(Exception):
+    """A function was given constants that it cannot take. `number`: which of its arguments that is, from 0."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A constant from `low` to `high` after the first argument; where it may be left out it is `default`."""
+
+    name: str
+    low: float
+    high: float
+    default: float | None = None
+    whole: bool = True
+
+    def check(self, value: object, number: int) -> None:
+        """Raises ParameterError for anything else."""
+        kind = "a whole number" if self.whole else "a number"
+        fits = type(value) is int or (not self.whole and type(value) is float and isfinite(value))
+        if not (fits and isinstance(value, int | float) and self.low <= value <= self.high):
+            between = f" from {self.low:,} to {self.high:,}" if isfinite(self.high) else ""
+            raise ParameterError(f"{self.name} is {kind}{between}", number)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateFunction:
+    """One aggregate: NAME(x), NAME(x, parameters) or, if `distinct`, NAME(DISTINCT x).
+
+    `takes`: "any" value, any but times ("no time"), or the one type that x must have. `gives`: the type of its results,
+    "argument" for that of x. `function` of `arguments`(parameters) computes it. `nothing` is its result of no values.
+    `timed`: it looks at the time of events. `wide`: it keeps many states of a group: a set or a sketch.
+    `error`, of the parameters, is how far results may be off in 99 of 100 cases, as a part `of` something; None if they
+    are exact. `limit`: what it says of itself where a group has more than it keeps, and `limited_error` how far off
+    it is then. `example` is an expression over the events of docs/elf-ql-aggregates.md.
+    """
+
+    name: str
+    takes: str
+    gives: str
+    function: str
+    doc: str
+    example: str
+    distinct: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    arguments: Callable[[Parameters], tuple[float | tuple[float, ...], ...]] = tuple
+    check: Callable[[Parameters], None] | None = None
+    repeats: bool = False
+    timed: bool = False
+    wide: bool = False
+    nothing: int | None = None
+    error: Callable[[Parameters], float] | None = None
+    of: str = ""
+    limit: Callable[[Parameters], str] | None = None
+    limited_error: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What it is called in AGGREGATES and, in small letters, in plans."""
+        return f"{self.name} DISTINCT" if self.distinct else self.name
+
+    @property
+    def signature(self) -> str:
+        """How a call is written."""
+        required = "".join(f", {one.name}" for one in self.parameters if one.default is None)
+        optional = "".join(f" [, {one.name}]" for one in self.parameters if one.default is not None)
+        more = ", ..." if self.repeats else ""
+        return f"{self.name}({'DISTINCT ' if self.distinct else ''}x{required}{optional}{more})"
+
+    def result_type(self, argument_type: str) -> str:
+        """The type of its results; raises TypeMismatchError when it cannot take such an argument."""
+        takes = {"no time": argument_type != "timestamp", "any": True}
+        if not takes.get(self.takes, self.takes == family(argument_type)):
+            raise TypeMismatchError(f"{self.key} has no meaning for {argument_type}")
+        return argument_type if self.gives == "argument" else self.gives
+
+    def complete(self, given: tuple[object, ...]) -> Parameters:
+        """The parameters of a call that gives these, with defaults for the rest; raises ParameterError."""
+        least = sum(one.default is None for one in self.parameters)
+        most = _BOUNDS_MAX if self.repeats else len(self.parameters)
+        if not least <= len(given) <= most:
+            raise ParameterError(f"{self.key} is written {self.signature}", 0)
+        complete: list[int | float] = []
+        for number, value in enumerate(given):
+            self.parameters[min(number, len(self.parameters) - 1)].check(value, number + 1)
+            assert isinstance(value, int | float)
+            complete.append(value)
+        complete += [one.default for one in self.parameters[len(given) :] if one.default is not None]
+        if self.check is not None:
+            self.check(tuple(complete))
+        return tuple(complete)
+
+
+def aggregate_type(function: str, argument_type: str) -> str:
+    """The type of an aggregate's result; raises TypeMismatchError when it cannot take such an argument.
+
+    >>> aggregate_type("SUM", "integer"), aggregate_type("COUNT DISTINCT", "string")
+    ('integer', 'integer')
+    """
+    return AGGREGATES[function].result_type(argument_type)
+
+
+def _ascending(bounds: Parameters) -> None:
+    if len(bounds) == 1 and bounds[0] <= 0:
+        raise ParameterError("the width of a bucket is above 0", 1)
+    for number, (one, other) in enumerate(pairwise(bounds)):
+        if float(one) >= float(other):
+            raise ParameterError("the bounds of buckets ascend", number + 2)
+
+
+def _few_of_tracked(parameters: Parameters) -> None:
+    k, tracked = parameters
+    if k > tracked:
+        raise ParameterError(f"the {k:,} most frequent values are found among {k:,} tracked ones at least", 2)
+
+
+def _width_or_bounds(parameters: Parameters) -> tuple[float | tuple[float, ...], ...]:
+    return (parameters[0], REACH) if len(parameters) == 1 else (parameters,)
+
+
+def _rank_error(k: float) -> float:
+    return float(2.296 / k**0.9723)
+
+
+def _frequency_error(tracked: float) -> float:
+    return 1 / (int(0.75 * 2 ** max(3, ceil(log2(tracked / 0.75)))) + 1)
+
+
+_K = Parameter("k", 8, 65_535, 200)
+_MOST = Parameter("n", 1, COLLECTED_MAX, 100)
+_ROWS = (
+    AggregateFunction(
+        "COUNT", "any", "integer", "count", "how many values there are, with `*` how many events", "COUNT(*)",
+        nothing=0,
+    ),
+    AggregateFunction(
+        "COUNT", "any", "integer", "count_distinct", "how many different values there are", "COUNT(DISTINCT user)",
+        distinct=True, wide=True, nothing=0, arguments=lambda _: (DISTINCT_MAX,),
+        limit=lambda _: f"exact up to {DISTINCT_MAX:,} values of a group; of more it estimates how many",
+        limited_error=_DEVIATIONS_OF_99_PERCENT / sqrt(DISTINCT_MAX - 1),
+    ),
+    AggregateFunction("SUM", "number", "argument", "sum", "their sum, rounded once at its end", "SUM(ms)"),
+    AggregateFunction("AVG", "number", "number", "avg", "their mean", "AVG(ms)"),
+    AggregateFunction("MIN", "any", "argument", "min", "the least value", "MIN(ms)"),
+    AggregateFunction("MAX", "any", "argument", "max", "the greatest value", "MAX(ms)"),
+    AggregateFunction("ANY_VALUE", "any", "argument", "min", "some value: always the least", "ANY_VALUE(user)"),
+    AggregateFunction(
+        "FIRST", "any", "argument", "first", "the value of the earliest event that has one; of several at that time "
+        "the least", "FIRST(path)", timed=True,
+    ),
+    AggregateFunction(
+        "LAST", "any", "argument", "last", "the value of the latest event that has one; of several at that time the "
+        "greatest", "LAST(path)", timed=True,
+    ),
+    AggregateFunction(
+        "VARIANCE", "number", "number", "variance", "the variance of a sample; NULL of one value", "VARIANCE(ms)"
+    ),
+    AggregateFunction("VAR_SAMP", "number", "number", "var_samp", "the same as VARIANCE", "VAR_SAMP(ms)"),
+    AggregateFunction("VAR_POP", "number", "number", "var_pop", "the variance of a population", "VAR_POP(ms)"),
+    AggregateFunction(
+        "STDDEV", "number", "number", "stddev", "the standard deviation of a sample; NULL of one value", "STDDEV(ms)"
+    ),
+    AggregateFunction("STDDEV_SAMP", "number", "number", "stddev_samp", "the same as STDDEV", "STDDEV_SAMP(ms)"),
+    AggregateFunction(
+        "STDDEV_POP", "number", "number", "stddev_pop", "the standard deviation of a population", "STDDEV_POP(ms)"
+    ),
+    AggregateFunction("BOOL_AND", "boolean", "boolean", "bool_and", "whether all are true", "BOOL_AND(ms < 100)"),
+    AggregateFunction("BOOL_OR", "boolean", "boolean", "bool_or", "whether any is true", "BOOL_OR(ms < 100)"),
+    AggregateFunction("EVERY", "boolean", "boolean", "every", "the same as BOOL_AND", "EVERY(ms < 100)"),
+    AggregateFunction(
+        "APPROX_COUNT_DISTINCT", "any", "integer", "approx_count_distinct",
+        "about how many different values there are (HyperLogLog with 2^lg_k registers)", "APPROX_COUNT_DISTINCT(user)",
+        wide=True, parameters=(Parameter("lg_k", 4, 21, 12),), nothing=0,
+        error=lambda parameters: _DEVIATIONS_OF_99_PERCENT * 1.04 / sqrt(2 ** parameters[0]), of="of the count",
+    ),
+    AggregateFunction(
+        "APPROX_QUANTILE", "number", "argument", "approx_percentile",
+        "the least value that about the part q of all values do not exceed, q from 0 to 1 (KLL)",
+        "APPROX_QUANTILE(ms, 0.95)", wide=True, parameters=(Parameter("q", 0, 1, whole=False), _K),
+        error=lambda parameters: _rank_error(parameters[1]), of="of all values, in rank",
+    ),
+    AggregateFunction(
+        "APPROX_PERCENTILE", "number", "argument", "approx_percentile", "the same as APPROX_QUANTILE",
+        "APPROX_PERCENTILE(ms, 0.95)", wide=True, parameters=(Parameter("q", 0, 1, whole=False), _K),
+        error=lambda parameters: _rank_error(parameters[1]), of="of all values, in rank",
+    ),
+    AggregateFunction(
+        "APPROX_MEDIAN", "number", "argument", "approx_percentile", "APPROX_QUANTILE(x, 0.5)", "APPROX_MEDIAN(ms)",
+        wide=True, parameters=(_K,), arguments=lambda parameters: (0.5, *parameters),
+        error=lambda parameters: _rank_error(parameters[0]), of="of all values, in rank",
+    ),
+    AggregateFunction(
+        "APPROX_TOP_K", "no time", "string", "approx_top_k",
+        "the k most frequent values of those tracked, as JSON: `[[value, count, error], ...]`; each count is too high "
+        "by its error at most", "APPROX_TOP_K(path, 2)",
+        wide=True, parameters=(Parameter("k", 1, 10_000, 5), Parameter("tracked", 1, _TRACKED_MAX, 10_000)),
+        check=_few_of_tracked,
+        error=lambda parameters: _frequency_error(parameters[1]), of="of all values, in count",
+    ),
+    AggregateFunction(
+        "HISTOGRAM", "number", "string", "histogram",
+        "how many values are in each bucket `low <= x < high`, as JSON: `[[low, high, count], ...]`, without empty "
+        "ones; buckets are of one width or, of several numbers, between these", "HISTOGRAM(ms, 100)",
+        wide=True, parameters=(Parameter("width", float("-inf"), float("inf"), whole=False),), repeats=True,
+        check=_ascending, arguments=_width_or_bounds,
+    ),
+    AggregateFunction(
+        "COLLECT", "no time", "string", "collect",
+        "the first n values by the time of their events, those of one time in the order of MIN, as JSON: "
+        "`[value, ...]`",
+        "COLLECT(path, 3)", wide=True, parameters=(_MOST,), timed=True,
+        limit=lambda parameters: f"the first {parameters[0]:,} values of a group; others are left out",
+    ),
+    AggregateFunction(
+        "COLLECT_SET", "no time", "string", "collect_set", "the n least different values, as JSON: `[value, ...]`",
+        "COLLECT_SET(path, 3)", wide=True, parameters=(_MOST,),
+        limit=lambda parameters: f"the least {parameters[0]:,} values of a group; others are left out",
+    ),
+    AggregateFunction(
+        "COLLECT", "no time", "string", "collect_set", "the same as COLLECT_SET", "COLLECT(DISTINCT path, 3)",
+        distinct=True, wide=True, parameters=(_MOST,),
+        limit=lambda parameters: f"the least {parameters[0]:,} values of a group; others are left out",
+    ),
+)  # fmt: skip
+AGGREGATES: Mapping[str, AggregateFunction] = {row.key: row for row in _ROWS}

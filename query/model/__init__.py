@@ -1,0 +1,1 @@
+"""Values and types of ELF QL, its errors and its limits."""

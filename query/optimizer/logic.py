@@ -1,0 +1,93 @@
+"""Conditions whose outcome is known, in SQL's logic of TRUE, FALSE and NULL.
+
+WHERE (status = 200 AND TRUE) OR FALSE     ->     WHERE status = 200
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from query.model.expression import Call, Literal
+from query.model.limits import OPERANDS_MAX
+from query.plan.walk import bottom_up, with_expressions, with_operands
+
+if TYPE_CHECKING:
+    from query.model.expression import Expression
+    from query.plan.plan import Plan
+
+_OF_ONE_KIND = frozenset(("string", "boolean", "timestamp"))
+# What is left of a choice among integers and doubles could be computed with differently.
+
+
+def simplify(plan: Plan) -> Plan:
+    """The plan without what decides nothing."""
+    plan = with_expressions(plan, lambda expression: bottom_up(expression, _simpler))
+    if _is(plan.where, True):
+        plan = replace(plan, where=None)
+    return replace(plan, having=None) if _is(plan.having, True) else plan
+
+
+def _simpler(call: Call) -> Expression:
+    match call:
+        case Call(operator="and" | "or"):
+            return _logical(call)
+        case Call(operator="not", operands=(Call(operator="not", operands=(operand,)),)):
+            return operand
+        case Call(operator="filter", operands=(Literal(value=True), value)):
+            return value
+        case Call(operator="filter", operands=(Literal(), _)):
+            return Literal(None, call.type)
+        case Call(operator="IF", operands=(Literal(value=chosen), yes, no)) if call.type in _OF_ONE_KIND:
+            return yes if chosen else no
+        case Call(operator="case") if call.type in _OF_ONE_KIND:
+            return _case(call)
+        case Call(operator="COALESCE" | "IFNULL") if call.type in _OF_ONE_KIND:
+            return _first_known(call)
+    return call
+
+
+def _logical(call: Call) -> Expression:
+    decisive = call.operator == "or"
+    flat: list[Expression] = []
+    for operand in call.operands:
+        nested = isinstance(operand, Call) and operand.operator == call.operator
+        flat += operand.operands if nested and isinstance(operand, Call) else [operand]
+    if any(_is(operand, decisive) for operand in flat):
+        return Literal(decisive, "boolean")
+    left = [operand for operand in dict.fromkeys(flat) if not _is(operand, not decisive)]
+    if len(left) < 2:
+        return left[0] if left else Literal(not decisive, "boolean")
+    if len(left) > OPERANDS_MAX or left == list(call.operands):
+        return call
+    return Call(call.operator, tuple(left), call.type)
+
+
+def _case(call: Call) -> Expression:
+    *pairs, otherwise = call.operands
+    left: list[Expression] = []
+    for condition, result in zip(pairs[::2], pairs[1::2], strict=True):
+        if _is(condition, True):
+            otherwise = result
+            break
+        if not isinstance(condition, Literal):
+            left += [condition, result]
+    if not left:
+        return otherwise
+    return Call(call.operator, (*left, otherwise), call.type) if len(left) < len(pairs) else call
+
+
+def _first_known(call: Call) -> Expression:
+    left: list[Expression] = []
+    for operand in call.operands:
+        if not _is(operand, None):
+            left.append(operand)
+        if isinstance(operand, Literal) and operand.value is not None:
+            break
+    if len(left) < 2:
+        return left[0] if left else Literal(None, call.type)
+    return with_operands(replace(call, operands=tuple(left)), left) if len(left) < len(call.operands) else call
+
+
+def _is(expression: Expression | None, value: bool | None) -> bool:
+    return isinstance(expression, Literal) and expression.value is value

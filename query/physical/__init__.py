@@ -1,0 +1,1 @@
+"""Exact arithmetic and canonical values on columns."""

@@ -1,0 +1,499 @@
+"""What a query became once its names and types are settled: plain data that every agent can run.
+
+An *aggregate* plan groups events by its keys: agents evaluate `where`, `keys` and `arguments`, the partial
+aggregates travel, and `output` and `order` are evaluated over keys and aggregates where windows are finished.
+A *rows* plan has neither keys nor aggregates: agents evaluate `output` and `order` on the events themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
+from query.model.expression import calls, encode_expression
+from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
+from query.model.streams import is_pattern
+from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
+from query.plan.operations import is_new
+from query.plan.windows import Windowing
+from query.plan.wire import (
+    FIRST_AGGREGATES,
+    WIRE_VERSION,
+    WIRE_VERSION_OF_APPS,
+    WIRE_VERSION_OF_FUNCTIONS,
+    WIRE_VERSION_WITHOUT_APPS,
+    BeyondGroups,
+    ExpressionReader,
+    PlanError,
+    PlanMessage,
+    encode_windowing,
+    read_message,
+    read_windowing,
+)
+from query.syntax.ast import App
+from query.syntax.printer import format_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from query.functions.aggregates import Parameters
+    from query.model.expression import Expression
+    from query.plan.wire import BranchMessage, ExpressionReader, JoinMessage
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    name: str
+    expression: Expression
+
+    @property
+    def type(self) -> str:
+        """The type of its values."""
+        return self.expression.type
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKey(_Named):
+    """One GROUP BY expression under the name it has from the events to the result: k0, k1 ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(_Named):
+    """What one or more aggregates read of each event: x0, x1 ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output(_Named):
+    """One column of the result under the name people see."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAggregate:
+    """An aggregate (a0, a1 ...): its function, a key of `query.functions.aggregates.AGGREGATES` in small letters, and the name of
+    its argument.
+
+    `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
+    """
+
+    name: str
+    function: str
+    argument: str | None
+    type: str
+    parameters: Parameters = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOrder:
+    """One key of ORDER BY; NULL is last either way unless it is to be first."""
+
+    expression: Expression
+    descending: bool
+    nulls_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column the query needs of its events: `path` leads into nested objects."""
+
+    name: str
+    path: tuple[str, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanJoin:
+    """A look-up of each event in rows, before `where`: those of another job's latest result (`app`), or of a file that
+    every agent has (`table`); one of both is None.
+
+    `alias` is for people. `columns` are those needed of the rows; of each pair of `keys`, the first is a column of the
+    events, the second one of these. `outer` keeps events without a row, with NULL for these columns.
+    """
+
+    app: str | None
+    alias: str
+    outer: bool
+    columns: tuple[Column, ...]
+    keys: tuple[tuple[str, str], ...]
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBranch:
+    """What a union has of some streams: of those events that `where` keeps, an expression for each of the plan's
+    columns, over columns of its own.
+    """
+
+    stream: str
+    columns: tuple[Column, ...]
+    where: Expression | None
+    outputs: tuple[Expression, ...]
+
+
+def encode_columns(columns: Sequence[Column]) -> list[list[object]]:
+    """Columns as they travel."""
+    return [[column.name, list(column.path), column.type] for column in columns]
+
+
+def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[Column, ...]:
+    """Columns as they are here."""
+    return tuple(Column(name, tuple(path), type_) for name, path, type_ in columns)
+
+
+def encode_join(join: PlanJoin) -> dict[str, object]:
+    """A JOIN as it travels."""
+    named = {"app": join.app} if join.table is None else {"table": join.table}
+    return named | {
+        "alias": join.alias,
+        "outer": join.outer,
+        "columns": encode_columns(join.columns),
+        "keys": [list(pair) for pair in join.keys],
+    }
+
+
+def read_join(join: JoinMessage, types: Mapping[str, str], version: int) -> PlanJoin:
+    """A JOIN with events of these columns, in a plan of a version; raises PlanError."""
+    _require((join.app is None) != (join.table is None), "its JOIN names neither an app nor a table, or both")
+    oldest = WIRE_VERSION_OF_APPS if join.table is None else WIRE_VERSION
+    _require(version >= oldest, "its version knows no such JOIN")
+    own = {name: type_ for name, _, type_ in join.columns}
+    for ours, theirs in join.keys:
+        _require(ours in types and theirs in own, "its JOIN compares a column that is not there")
+        _require(family(types[ours]) == family(own[theirs]), "its JOIN compares columns of different types")
+    columns, keys = read_columns(join.columns), tuple(join.keys)
+    return PlanJoin(join.app, join.alias, join.outer, columns, keys, join.table)
+
+
+def encode_branch(branch: PlanBranch) -> dict[str, object]:
+    """A branch as it travels."""
+    return {
+        "stream": branch.stream,
+        "columns": encode_columns(branch.columns),
+        "where": None if branch.where is None else encode_expression(branch.where),
+        "outputs": list(map(encode_expression, branch.outputs)),
+    }
+
+
+def read_branch(
+    branch: BranchMessage, columns: Sequence[Column], windows: Mapping[str, str], expressions: ExpressionReader
+) -> PlanBranch:
+    """A branch of a plan with these columns and names of bounds of windows; raises PlanError."""
+    events = dict(windows) | {name: type_ for name, _, type_ in branch.columns}
+    _require(len(events) == len(windows) + len(branch.columns), "two columns of a branch have one name")
+    _require(not events.keys() & RESERVED_COLUMNS, "a column of a branch has a reserved name")
+    where = None if branch.where is None else expressions.read(branch.where, events)
+    _require(where is None or where.type == "boolean", "the condition of a branch is not a condition")
+    outputs = tuple(expressions.read(one, events) for one in branch.outputs)
+    _require(len(outputs) == len(columns), "a branch has other columns than its union")
+    for output, column in zip(outputs, columns, strict=True):
+        _require(column.type == "any" or family(output.type) == family(column.type), "a branch has other types")
+    return PlanBranch(branch.stream, read_columns(branch.columns), where, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query ready to run. `stream` is "*" for all; `windowing` None means one window over everything.
+
+    `app`: the name of the job whose results are its events; `stream` is what people write for it then.
+
+    `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups. What
+    happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
+
+    `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
+
+    `branches`: the columns are not read but made of events, by another expression for each of several streams.
+
+    `outer` reads the rows of each window, once it is finished, as events: its columns are the names of `output`.
+    """
+
+    stream: str
+    columns: tuple[Column, ...]
+    windowing: Windowing | None
+    kind: str
+    where: Expression | None
+    keys: tuple[PlanKey, ...]
+    arguments: tuple[Argument, ...]
+    aggregates: tuple[PlanAggregate, ...]
+    output: tuple[Output, ...]
+    order: tuple[PlanOrder, ...]
+    limit: int | None
+    max_groups: int = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+    app: str | None = None
+    join: PlanJoin | None = None
+    stated_trees: int | None = None
+    having: Expression | None = None
+    outer: Plan | None = None
+    branches: tuple[PlanBranch, ...] = ()
+
+    @property
+    def shown(self) -> Plan:
+        """The plan whose rows people see: this one, or the last of those over its rows."""
+        return self if self.outer is None else self.outer.shown
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it needs rows beside events: results of other jobs, or a table."""
+        return self.app is not None or self.join is not None
+
+    def with_outer(self, plan: Plan) -> Plan:
+        """The same with another plan over its rows."""
+        return replace(self, outer=plan if self.outer is None else self.outer.with_outer(plan))
+
+    @property
+    def window_ms(self) -> int | None:
+        """The length of its windows, of the longest if there are several sizes; None where there are no windows."""
+        return None if self.windowing is None else self.windowing.size_ms
+
+    @property
+    def interval(self) -> str:
+        """What agents cut events into, as people call it: a window, or a pane of windows that have several; or ""."""
+        if self.windowing is None:
+            return ""
+        return "window" if self.windowing.is_of_panes else "pane"
+
+    @property
+    def pane_ms(self) -> int | None:
+        """The length of the panes that its windows are made of."""
+        return None if self.windowing is None else self.windowing.pane_ms
+
+    @property
+    def trees(self) -> int:
+        """By how many trees it is computed, each for a range of its keys' hashes.
+
+        Where the query does not say, one for each million groups that it may keep, at most TREES_CHOSEN_MAX; but one
+        for the first rows of an order, which few keys make up.
+        """
+        if self.stated_trees is not None:
+            return self.stated_trees
+        if not self.is_divisible or (self.order and self.limit is not None):
+            return 1
+        return min(TREES_CHOSEN_MAX, -(-self.max_groups // GROUPS_DEFAULT))
+
+    @property
+    def is_divisible(self) -> bool:
+        """Whether several trees have something to share: groups by keys, that more than one agent has."""
+        return bool(self.keys) and self.app is None
+
+    @property
+    def event_columns(self) -> tuple[Column, ...]:
+        """The columns of events as expressions see them, the joined ones too."""
+        return self.columns if self.join is None else (*self.columns, *self.join.columns)
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        """The jobs whose results it needs."""
+        joined = None if self.join is None else self.join.app
+        return tuple(name for name in (self.app, joined) if name is not None)
+
+    def to_wire(self) -> dict[str, object]:
+        """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
+        plan: dict[str, object] = {
+            "version": self._version(),
+            "stream": self.stream,
+            "columns": encode_columns(self.columns),
+            "window_ms": self.pane_ms,
+            "kind": self.kind,
+            "where": None if self.where is None else encode_expression(self.where),
+            "keys": [[key.name, encode_expression(key.expression)] for key in self.keys],
+            "arguments": [[argument.name, encode_expression(argument.expression)] for argument in self.arguments],
+            "aggregates": [[one.name, one.function, one.argument] for one in self.aggregates],
+            "output": [[output.name, encode_expression(output.expression)] for output in self.output],
+            "order": [[encode_expression(key.expression), key.descending] for key in self.order],
+            "limit": self.limit,
+            "max_groups": self.max_groups,
+            "beyond_groups": self.beyond_groups,
+        }
+        if (windows := encode_windowing(self.windowing)) is not None:
+            plan["windows"] = windows
+        if self.stated_trees is not None:
+            plan["trees"] = self.stated_trees
+        if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
+            plan["parameters"] = parameters
+        if self.having is not None:
+            plan["having"] = encode_expression(self.having)
+        if nulls_first := [number for number, key in enumerate(self.order) if key.nulls_first]:
+            plan["nulls_first"] = nulls_first
+        if self.app is not None:
+            plan["app"] = self.app
+        if self.join is not None:
+            plan["join"] = encode_join(self.join)
+        if self.branches:
+            plan["branches"] = list(map(encode_branch, self.branches))
+        if self.outer is not None:
+            plan["outer"] = self.outer.to_wire()
+        return plan
+
+    def _version(self) -> int:
+        """The oldest version that has all it needs: agents that know no later one still run it."""
+        from_table = self.join is not None and self.join.table is not None
+        several = self.app is None and self.stream != "*" and is_pattern(self.stream)
+        has_windows = encode_windowing(self.windowing) is not None
+        if self.outer is not None or self.branches or from_table or several or has_windows:
+            return WIRE_VERSION
+        expressions = [] if self.where is None else [self.where]
+        for parts in (self.keys, self.arguments, self.output, self.order):
+            expressions += [part.expression for part in parts]
+        new = self.having is not None or any(key.nulls_first for key in self.order)
+        new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
+        if new or any(is_new(call.operator) for expression in expressions for call in calls(expression)):
+            return WIRE_VERSION_OF_FUNCTIONS
+        return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
+
+    @staticmethod
+    def from_wire(data: object) -> Plan:
+        """The plan in what a peer sent; raises PlanError for anything but a plan that can run."""
+        return _PlanReader(read_message(data)).plan()
+
+
+def output_names(plan: Plan) -> list[str]:
+    """The names of the result's columns, in order."""
+    return [output.name for output in plan.shown.output]
+
+
+class _PlanReader:
+    """Builds the plan a checked message describes."""
+
+    def __init__(self, message: PlanMessage, depth: int = 0) -> None:
+        self._message = message
+        self._depth = depth
+        self._expressions = ExpressionReader(message.version)
+        self._windowing = read_windowing(message)
+        self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
+
+    def plan(self) -> Plan:
+        message = self._message
+        columns, join = read_columns(message.columns), self._join()
+        every = columns if join is None else (*columns, *join.columns)
+        of_events = self._window if self._windowing is not None and self._windowing.is_tumbling else {}
+        events = of_events | {column.name: column.type for column in every}
+        _require(len(every) <= COLUMNS_MAX, f"it has more than {COLUMNS_MAX:,} columns")
+        _require(
+            len({column.name for column in every} - self._window.keys()) == len(every), "two columns have one name"
+        )
+        _require(not events.keys() & RESERVED_COLUMNS, "a column has a reserved name")
+        keys = tuple(PlanKey(name, self._read(expression, events)) for name, expression in message.keys)
+        arguments = tuple(Argument(name, self._read(expression, events)) for name, expression in message.arguments)
+        aggregates = tuple(self._aggregate(aggregate, arguments) for aggregate in message.aggregates)
+        self._check_kind(keys, arguments, aggregates)
+        groups = {key.name: key.type for key in keys} | {
+            one.name: aggregate_type(one.function.upper(), one.type) for one in aggregates
+        }
+        shown = events if message.kind == "rows" else self._window | groups
+        where = None if message.where is None else self._read(message.where, events)
+        _require(where is None or where.type == "boolean", "its condition is not a condition")
+        having = None if message.having is None else self._read(message.having, shown)
+        _require(having is None or having.type == "boolean", "its HAVING is not a condition")
+        output = tuple(Output(name, self._read(expression, shown)) for name, expression in message.output)
+        _require(len({one.name for one in output}) == len(output), "two columns of the result have one name")
+        plan = Plan(
+            stream=message.stream,
+            columns=columns,
+            windowing=self._windowing,
+            kind=message.kind,
+            where=where,
+            keys=keys,
+            arguments=arguments,
+            aggregates=aggregates,
+            output=output,
+            order=self._order(shown),
+            limit=message.limit,
+            max_groups=message.max_groups,
+            beyond_groups=message.beyond_groups,
+            app=message.app,
+            join=join,
+            stated_trees=message.trees,
+            having=having,
+            outer=self._outer(output),
+            branches=self._branches(columns),
+        )
+        _require(plan.trees == 1 or plan.is_divisible, "it has no groups to share among trees")
+        return plan
+
+    def _order(self, shown: dict[str, str]) -> tuple[PlanOrder, ...]:
+        order, nulls_first = self._message.order, self._message.nulls_first
+        _require(all(0 <= number < len(order) for number in nulls_first), "a key of its order is not there")
+        return tuple(
+            PlanOrder(self._read(key, shown), descending, number in nulls_first)
+            for number, (key, descending) in enumerate(order)
+        )
+
+    def _join(self) -> PlanJoin | None:
+        message = self._message
+        if message.app is not None:
+            known = message.version >= WIRE_VERSION_OF_APPS
+            _require(known, "its version knows no results of other jobs")
+            _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
+        if message.join is None:
+            return None
+        return read_join(message.join, {name: type_ for name, _, type_ in message.columns}, message.version)
+
+    def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
+        message = self._message
+        known = message.version >= WIRE_VERSION and message.app is None
+        _require(known or not message.branches, "its version knows no unions")
+        return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
+
+    def _outer(self, output: tuple[Output, ...]) -> Plan | None:
+        """What is computed over the rows of this plan."""
+        if self._message.outer is None:
+            return None
+        _require(self._message.version >= WIRE_VERSION, "its version knows no sub-queries")
+        _require(self._depth < SUBQUERIES_MAX, "its sub-queries nest too deeply")
+        plan = _PlanReader(read_message(self._message.outer), self._depth + 1).plan()
+        names = {(one.name,) for one in output}
+        _require(all(column.path in names for column in plan.columns), "it reads a column of a row that is not there")
+        _require(not (plan.apps or plan.join or plan.branches), "the rows of a sub-query are not joined")
+        _require(plan.window_ms == self._message.window_ms, "a sub-query has other windows")
+        return plan
+
+    def _read(self, data: object, scope: dict[str, str]) -> Expression:
+        return self._expressions.read(data, scope)
+
+    def _aggregate(self, aggregate: tuple[str, str, str | None], arguments: tuple[Argument, ...]) -> PlanAggregate:
+        name, function, argument = aggregate
+        types = {one.name: one.type for one in arguments}
+        _require(function.upper() in AGGREGATES and function.islower(), "it has an aggregate that is not there")
+        if argument is None:
+            _require(function == "count", "an aggregate has no argument")
+            return PlanAggregate(name, function, None, "integer")
+        _require(argument in types, "an aggregate has an argument that is not there")
+        given = tuple(self._message.parameters.get(name, ()))
+        try:
+            aggregate_type(function.upper(), types[argument])
+            parameters = AGGREGATES[function.upper()].complete(given)
+        except (TypeMismatchError, ParameterError) as error:
+            raise PlanError(f"not a plan that can run: {error}") from None
+        return PlanAggregate(name, function, argument, types[argument], parameters)
+
+    def _check_kind(
+        self,
+        keys: tuple[PlanKey, ...],
+        arguments: tuple[Argument, ...],
+        aggregates: tuple[PlanAggregate, ...],
+    ) -> None:
+        wide = sum(AGGREGATES[one.function.upper()].wide for one in aggregates)
+        _require(wide <= WIDE_MAX, f"more than {WIDE_MAX} of its aggregates are sets or sketches")
+        if self._windowing is not None and self._windowing.session is not None:
+            _require(not wide and self._message.kind == "aggregate", "its sessions are no groups, or have sets")
+        names = [key.name for key in keys]
+        names += [argument.name for argument in arguments]
+        names += [aggregate.name for aggregate in aggregates]
+        expected = [*_numbered("k", keys), *_numbered("x", arguments), *_numbered("a", aggregates)]
+        _require(names == expected, "a key, argument or aggregate has a wrong name")
+        _require(self._message.parameters.keys() <= set(names), "parameters of an aggregate that is not there")
+        if self._message.kind == "aggregate":
+            _require(bool(keys or aggregates), "it groups without keys and aggregates")
+            return
+        _require(not (keys or arguments or aggregates or self._message.having is not None), "rows are not grouped")
+        limit = self._message.limit
+        _require(limit is not None and limit <= ROWS_MAX, f"its rows are not limited to {ROWS_MAX:,}")
+
+
+def _numbered(prefix: str, parts: tuple[object, ...]) -> list[str]:
+    return [f"{prefix}{number}" for number in range(len(parts))]
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise PlanError(f"not a plan that can run: {problem}")

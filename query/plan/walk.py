@@ -1,0 +1,107 @@
+"""What rules do with expressions: walk those of a plan, change them, take conditions apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from query.functions import ConstantError
+from query.model.expression import Call, Reference
+from query.model.types import TypeMismatchError
+from query.plan.operations import operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from query.model.expression import Expression
+    from query.plan.plan import Plan
+
+
+def event_expressions(plan: Plan) -> Iterator[Expression]:
+    """What is evaluated on events."""
+    if plan.where is not None:
+        yield plan.where
+    yield from (key.expression for key in plan.keys)
+    yield from (argument.expression for argument in plan.arguments)
+    if plan.kind == "rows":
+        yield from shown_expressions(plan)
+
+
+def shown_expressions(plan: Plan) -> Iterator[Expression]:
+    """What is evaluated on groups, or on the rows that are shown."""
+    yield from (output.expression for output in plan.output)
+    yield from (key.expression for key in plan.order)
+    if plan.having is not None:
+        yield plan.having
+
+
+def expressions_of(plan: Plan) -> Iterator[Expression]:
+    """All of a plan's expressions."""
+    yield from event_expressions(plan)
+    if plan.kind == "aggregate":
+        yield from shown_expressions(plan)
+
+
+def with_expressions(plan: Plan, change: Callable[[Expression], Expression]) -> Plan:
+    """The plan with each of its expressions changed; types stay."""
+    return with_shown(
+        replace(
+            plan,
+            where=None if plan.where is None else change(plan.where),
+            keys=tuple(replace(key, expression=change(key.expression)) for key in plan.keys),
+            arguments=tuple(replace(one, expression=change(one.expression)) for one in plan.arguments),
+        ),
+        change,
+    )
+
+
+def with_shown(plan: Plan, change: Callable[[Expression], Expression]) -> Plan:
+    """The plan with the expressions over groups, or over the rows that are shown, changed."""
+    return replace(
+        plan,
+        output=tuple(replace(one, expression=change(one.expression)) for one in plan.output),
+        order=tuple(replace(key, expression=change(key.expression)) for key in plan.order),
+        having=None if plan.having is None else change(plan.having),
+    )
+
+
+def with_operands(call: Call, operands: Sequence[Expression]) -> Call:
+    """The call of these operands; as it was if it cannot be made of them."""
+    if all(one is other for one, other in zip(call.operands, operands, strict=True)):
+        return call
+    try:
+        changed = operation(call.operator, operands)
+    except (ConstantError, TypeMismatchError):
+        return call
+    return changed if changed.type == call.type else call
+
+
+def bottom_up(expression: Expression, change: Callable[[Call], Expression]) -> Expression:
+    """The expression with every call changed, operands first."""
+    if not isinstance(expression, Call):
+        return expression
+    return change(with_operands(expression, [bottom_up(operand, change) for operand in expression.operands]))
+
+
+def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
+    """What all has to be TRUE for the condition to be TRUE."""
+    if condition is None:
+        return ()
+    return condition.operands if isinstance(condition, Call) and condition.operator == "and" else (condition,)
+
+
+def conjunction(conditions: Sequence[Expression]) -> Expression | None:
+    """TRUE where all of them are; None of none."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return Call("and", tuple(conditions), "boolean")
+
+
+def with_references(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
+    """The expression with what some names stand for in place of them."""
+    if isinstance(expression, Reference):
+        return meanings.get(expression.name, expression)
+    if not isinstance(expression, Call):
+        return expression
+    operands = tuple(with_references(operand, meanings) for operand in expression.operands)
+    return replace(expression, operands=operands)

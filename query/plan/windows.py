@@ -1,0 +1,149 @@
+"""Which windows a plan has: plain data, beside the plan's other parts.
+
+Windows are aligned to the Unix epoch. All of a plan's are made of *panes*, which are all that agents know of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
+
+from query.model.limits import DAY_MS, WINDOW_DAYS_MAX
+
+SIZES_MAX = 8
+PANES_MAX = 10_000
+"""So many panes a window has at most: the panes of one that is open are kept."""
+OPEN_MAX = 100
+"""So many windows are open at once at most where each pane gives a result of every one of them."""
+SESSION_MAX_MS = DAY_MS
+"""A session is cut about there, or after a hundred gaps where that is longer."""
+_SESSION_GAPS = 100
+PARTS_MAX = 10
+_PART_MIN_MS = 1_000
+"""A window of which changes are shown, and the gap of a session, has so many panes at most, of a second at least."""
+
+
+class WindowsError(ValueError):
+    """Windows that cannot be had, and why; `hint`: what can."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WindowSize:
+    """Windows of `size_ms`, one every `slide_ms`."""
+
+    size_ms: int
+    slide_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Of a group's events none is more than `gap_ms` after the one before; cut at multiples of `max_ms`."""
+
+    gap_ms: int
+    max_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Windowing:
+    """What a query says of its windows: `sizes` in ascending order, or a `session`. `changes`: windows are shown while
+    they are open, too. `grace_ms`: so long late events are waited for; None: as the job has it.
+
+    >>> Windowing((WindowSize(600_000, 60_000),)).pane_ms
+    60000
+    """
+
+    sizes: tuple[WindowSize, ...] = ()
+    session: Session | None = None
+    changes: bool = False
+    grace_ms: int | None = None
+
+    @property
+    def pane_ms(self) -> int:
+        """The length of a pane (ms): of what all sizes and slides have in common, the whole or, for changes, a part."""
+        if self.session is not None:
+            return _part(self.session.gap_ms)
+        common = gcd(*(length for one in self.sizes for length in (one.size_ms, one.slide_ms)))
+        return _part(common) if self.changes else common
+
+    @property
+    def size_ms(self) -> int:
+        """The length of its windows (ms), of the longest if there are several; of sessions, the longest there is."""
+        return self.session.max_ms if self.session is not None else self.sizes[-1].size_ms
+
+    @property
+    def slide_ms(self) -> int:
+        """So often (ms) a window of each size begins."""
+        return self.pane_ms if self.session is not None else max(one.slide_ms for one in self.sizes)
+
+    @property
+    def is_tumbling(self) -> bool:
+        """Whether each event is in one window, which its time tells."""
+        return len(self.sizes) == 1 and self.sizes[0].size_ms == self.sizes[0].slide_ms
+
+    @property
+    def is_of_panes(self) -> bool:
+        """Whether each window is one pane."""
+        return self.is_tumbling and not self.changes
+
+    def check(self) -> None:
+        """Raises WindowsError for windows that cannot be had."""
+        lengths = [length for one in self.sizes for length in (one.size_ms, one.slide_ms)]
+        lengths += [] if self.session is None else [self.session.gap_ms]
+        if not lengths or min(lengths) < 1:
+            raise WindowsError("a window of zero length holds nothing", "as in WINDOWING 30 SECONDS")
+        if max(lengths) > WINDOW_DAYS_MAX * DAY_MS:
+            raise WindowsError(f"a window may be at most {WINDOW_DAYS_MAX:,} days long")
+        if self.session is not None:
+            self._check_session(self.session)
+        else:
+            self._check_sizes()
+
+    def _check_session(self, own: Session) -> None:
+        if own != session(own.gap_ms) or self.sizes:
+            raise WindowsError("sessions are cut elsewhere")
+        if self.changes:
+            raise WindowsError("EMIT CHANGES is for windows of a size: a session comes when it is over")
+
+    def _check_sizes(self) -> None:
+        if len(self.sizes) > SIZES_MAX:
+            raise WindowsError(f"a query has windows of at most {SIZES_MAX} sizes")
+        if any(one.slide_ms > one.size_ms for one in self.sizes):
+            hint = "EVERY is at most as long as the window"
+            raise WindowsError("these windows would leave out the events between them", hint)
+        if any(one.size_ms >= other.size_ms for one, other in pairwise(self.sizes)):
+            raise WindowsError("each size of windows is given once")
+        if self.size_ms > PANES_MAX * self.pane_ms:
+            raise WindowsError(
+                f"a window would have {self.size_ms // self.pane_ms:,} panes of {self.pane_ms:,} ms, which all sizes "
+                f"have in common: at most {PANES_MAX:,}",
+                "choose sizes that divide each other",
+            )
+        at_once = sum(-(-one.size_ms // one.slide_ms) for one in self.sizes) if self.changes else len(self.sizes)
+        if self.changes and at_once > OPEN_MAX:
+            hint = "leave EMIT CHANGES out, or let windows overlap less"
+            raise WindowsError(f"{at_once:,} windows would change at once: at most {OPEN_MAX}", hint)
+        if at_once > self.pane_ms:
+            raise WindowsError("windows this short come one size at a time, and without EMIT CHANGES")
+
+
+def session(gap_ms: int) -> Session:
+    """Sessions with this gap, and the longest they may be: whole panes."""
+    pane_ms = _part(max(1, gap_ms))
+    most = max(SESSION_MAX_MS, _SESSION_GAPS * gap_ms)
+    return Session(gap_ms, -(-most // pane_ms) * pane_ms)
+
+
+def _part(length_ms: int) -> int:
+    """The length in up to PARTS_MAX equal parts of a second or more, or as a whole."""
+    parts = (n for n in range(PARTS_MAX, 1, -1) if length_ms % n == 0 and length_ms // n >= _PART_MIN_MS)
+    return length_ms // next(parts, 1)
+
+
+def tumbling(size_ms: int) -> Windowing:
+    """Windows of one size that follow each other."""
+    return Windowing((WindowSize(size_ms, size_ms),))

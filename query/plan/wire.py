@@ -1,0 +1,236 @@
+"""What a plan looks like on the wire, and how far a peer is believed: its shape, its sizes, its expressions.
+
+Types of expressions are not taken from the wire but worked out again, so a plan that was read is consistent
+and runs without a type error on any frame that suits its columns.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Literal as OneOf
+
+import msgspec
+from msgspec import Meta
+
+from query.functions import ConstantError
+from query.model.expression import Call, Expression, Literal, Reference
+from query.model.limits import (
+    APP_NAME_MAX,
+    BRANCHES_OF_UNION_MAX,
+    COLUMNS_MAX,
+    DAY_MS,
+    DEPTH_MAX,
+    GROUPS_DEFAULT,
+    GROUPS_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    KEYS_MAX,
+    NODES_MAX,
+    QUERY_BYTES_MAX,
+    SELECT_MAX,
+    TREES_MAX,
+    WINDOW_DAYS_MAX,
+)
+from query.model.types import TypeMismatchError
+from query.plan.operations import REGEXES_MAX, is_new, is_regex, operation
+from query.plan.windows import SIZES_MAX, Windowing, WindowsError, WindowSize, session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WIRE_VERSION = 5
+"""Plans of version 1, which say nothing of a limit of groups, have the default one."""
+WIRE_VERSION_OF_FUNCTIONS = 4
+"""Of plans of one stream, without tables and sub-queries with rows of their own, whose windows follow each other and
+come once: agents that do not know others run them."""
+WIRE_VERSION_OF_APPS = 3
+"""Of plans without functions, CASE and what came with them either."""
+WIRE_VERSION_WITHOUT_APPS = 2
+"""Of plans that need no other job's results either."""
+# NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
+_DEPTH_MAX = 2 * DEPTH_MAX + 1
+
+BeyondGroups: TypeAlias = OneOf["other", "error"]
+_Text = Annotated[str, Meta(max_length=QUERY_BYTES_MAX)]
+_Path = Annotated[list[_Text], Meta(min_length=1, max_length=QUERY_BYTES_MAX)]
+_Length = Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)]
+_Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
+_Column = tuple[_Text, _Path, _Type]
+_App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
+FIRST_AGGREGATES = frozenset(("count", "sum", "min", "max", "avg"))
+"""Those that plans below version 4 have."""
+_Number = int | float
+
+
+class PlanError(Exception):
+    """What a peer sent as a plan is not one."""
+
+
+class JoinMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a JOIN."""
+
+    alias: _Text
+    outer: bool
+    columns: Annotated[list[_Column], Meta(min_length=1, max_length=COLUMNS_MAX)]
+    keys: Annotated[list[tuple[_Text, _Text]], Meta(min_length=1, max_length=KEYS_MAX)]
+    app: _App | None = None
+    table: _App | None = None
+
+
+class BranchMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The shape of a branch of a union."""
+
+    stream: _Text
+    columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
+    where: object
+    outputs: Annotated[list[object], Meta(max_length=COLUMNS_MAX)]
+
+
+class WindowsMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Other windows than those that are one pane each. `gap_ms`: of sessions, which have no sizes."""
+
+    sizes: Annotated[list[tuple[_Length, _Length]], Meta(max_length=SIZES_MAX)] = []
+    gap_ms: _Length | None = None
+    changes: bool = False
+    grace_ms: Annotated[int, Meta(ge=0, le=DAY_MS)] | None = None
+
+
+class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """The outer shape of a plan; expressions are still unread."""
+
+    version: OneOf[1, 2, 3, 4, 5]
+    stream: _Text
+    columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
+    window_ms: _Length | None
+    kind: OneOf["aggregate", "rows"]
+    where: object
+    keys: Annotated[list[tuple[_Text, object]], Meta(max_length=KEYS_MAX)]
+    arguments: Annotated[list[tuple[_Text, object]], Meta(max_length=NODES_MAX)]
+    aggregates: Annotated[list[tuple[_Text, _Text, _Text | None]], Meta(max_length=NODES_MAX)]
+    output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
+    order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
+    limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
+    max_groups: Annotated[int, Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
+    beyond_groups: BeyondGroups = "other"
+    app: _App | None = None
+    join: JoinMessage | None = None
+    trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] | None = None
+    parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
+    having: object = None
+    outer: object = None
+    branches: Annotated[list[BranchMessage], Meta(max_length=BRANCHES_OF_UNION_MAX)] = []
+    nulls_first: Annotated[list[int], Meta(max_length=KEYS_MAX)] = []
+    windows: WindowsMessage | None = None
+
+
+def read_message(data: object) -> PlanMessage:
+    """The outer shape of what a peer sent; raises PlanError."""
+    try:
+        message = msgspec.convert(data, PlanMessage, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise PlanError(f"not a plan: {error}") from None
+    names = [message.stream, *(name for name, _ in (*message.keys, *message.arguments, *message.output))]
+    columns = [*message.columns]
+    if message.app is not None:
+        names.append(message.app)
+    if (join := message.join) is not None:
+        names += [join.app or join.table or "", join.alias, *(name for pair in join.keys for name in pair)]
+        columns += join.columns
+    for branch in message.branches:
+        names.append(branch.stream)
+        columns += branch.columns
+    names += [part for name, path, _ in columns for part in (name, *path)]
+    for name in names:
+        _check_text(name)
+    return message
+
+
+def encode_windowing(windowing: Windowing | None) -> object:
+    """What a plan says of its windows beside the length of their panes; None: each is one."""
+    if windowing is None or (windowing.is_of_panes and windowing.grace_ms is None):
+        return None
+    gap_ms = None if windowing.session is None else windowing.session.gap_ms
+    sizes = [(one.size_ms, one.slide_ms) for one in windowing.sizes]
+    return msgspec.to_builtins(WindowsMessage(sizes, gap_ms, windowing.changes, windowing.grace_ms))
+
+
+def read_windowing(message: PlanMessage) -> Windowing | None:
+    """The windows of what a peer sent; raises PlanError."""
+    windows, pane_ms = message.windows, message.window_ms
+    if windows is None:
+        return None if pane_ms is None else Windowing((WindowSize(pane_ms, pane_ms),))
+    gap = None if windows.gap_ms is None else session(windows.gap_ms)
+    sizes = tuple(WindowSize(*one) for one in windows.sizes)
+    windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms)
+    try:
+        windowing.check()
+    except WindowsError as error:
+        raise PlanError(f"not a plan that can run: {error}") from None
+    if windowing.pane_ms != pane_ms or message.version < WIRE_VERSION:
+        raise PlanError("not a plan that can run: its windows are not made of its panes")
+    return windowing
+
+
+def _check_text(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise PlanError("a text in the plan is not valid Unicode") from None
+    if size > QUERY_BYTES_MAX:
+        raise PlanError(f"a text in the plan has {size:,} bytes; at most {QUERY_BYTES_MAX:,} are allowed")
+
+
+class ExpressionReader:
+    """Reads the expressions of one plan, all within one limit on their number of nodes."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._nodes = 0
+        self._regexes = 0
+
+    def read(self, data: object, scope: Mapping[str, str], depth: int = 1) -> Expression:
+        """The expression over names of known types; raises PlanError."""
+        self._nodes += 1
+        if self._nodes > 2 * NODES_MAX or depth > _DEPTH_MAX:
+            raise PlanError("an expression in the plan is too large or nests too deeply")
+        match data:
+            case str(name):
+                if name not in scope:
+                    raise PlanError("an expression in the plan names a column that is not there")
+                return Reference(name, scope[name])
+            case ["value", str(type_), value]:
+                return _read_value(type_, value)
+            case [str(operator), *operands]:
+                if self._version < WIRE_VERSION_OF_FUNCTIONS and is_new(operator):
+                    raise PlanError(f"plans of version {self._version} have no {operator[:40]}")
+                self._regexes += is_regex(operator)
+                if self._regexes > 2 * REGEXES_MAX:
+                    raise PlanError("the plan has too many regular expressions")
+                return _call(operator, tuple(self.read(operand, scope, depth + 1) for operand in operands))
+        raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
+
+
+def _call(operator: str, operands: tuple[Expression, ...]) -> Call:
+    try:
+        return operation(operator, operands)
+    except (TypeMismatchError, ConstantError) as error:
+        raise PlanError(f"an expression in the plan cannot be computed: {str(error)[:200]}") from None
+
+
+def _read_value(type_: str, value: object) -> Literal:
+    match type_, value:
+        case (("any" | "number" | "integer" | "string" | "boolean" | "timestamp"), None):
+            return Literal(None, type_)
+        case "boolean", bool():
+            return Literal(value, type_)
+        case (("integer" | "timestamp"), int()) if not isinstance(value, bool):
+            if INTEGER_MIN <= value <= INTEGER_MAX:
+                return Literal(value, type_)
+        case "number", float():
+            if isfinite(value):
+                return Literal(value, type_)
+        case "string", str():
+            _check_text(value)
+            return Literal(value, type_)
+    raise PlanError(f"a value in the plan is not of its type, {type_[:20]}")

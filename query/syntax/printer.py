@@ -1,0 +1,242 @@
+"""A tree back to the text of a query."""
+
+from __future__ import annotations
+
+import re
+
+from query.model.streams import patterns
+from query.syntax.ast import (
+    App,
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Duration,
+    Expression,
+    Function,
+    In,
+    IsNull,
+    Join,
+    Like,
+    Literal,
+    Logical,
+    OrderItem,
+    Query,
+    SelectItem,
+    Star,
+    Stream,
+    Subquery,
+    Table,
+    Unary,
+    Window,
+    WindowSize,
+)
+
+_KEYWORDS = (
+    "select from where group order sort by limit windowing trees as and or not in like is null true false asc desc"
+    " case distinct having between ilike rlike regexp when then else end union"
+)
+_PLAIN_NAME = re.compile(r"[^\W\d]\w*|@\w+")
+
+# How tightly an expression holds together; an operand looser than its place needs parentheses.
+_OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _FACTOR, _ATOM = range(8)
+_BINARY = {"||": _SUM, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+
+
+def format_query(query: Query) -> str:
+    """The query on one line, in one spelling; parsing it gives an equal tree.
+
+    >>> from query.parser import parse
+    >>> format_query(parse("select a,count(*) from web where b == `x` group by a sort by a"))
+    "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
+    """
+    clauses = ["SELECT " + "DISTINCT " * query.distinct + ", ".join(map(_select_item, query.select))]
+    if query.source is not None:
+        clauses.append(f"FROM {format_source(query.source)}")
+    if query.join is not None:
+        clauses.append(format_join(query.join))
+    if query.where is not None:
+        clauses.append("WHERE " + format_expression(query.where))
+    if query.group_by:
+        clauses.append("GROUP BY " + ", ".join(map(format_expression, query.group_by)))
+    if query.having is not None:
+        clauses.append("HAVING " + format_expression(query.having))
+    if query.order_by:
+        clauses.append("ORDER BY " + ", ".join(map(_order_item, query.order_by)))
+    if query.limit is not None:
+        clauses.append(f"LIMIT {query.limit}")
+    if query.window is not None:
+        clauses.append(format_window(query.window))
+    if query.changes:
+        clauses.append("EMIT CHANGES")
+    if query.trees is not None:
+        clauses.append(f"TREES {query.trees}")
+    return " ".join(clauses)
+
+
+def format_source(source: Stream | App | Table | Subquery) -> str:
+    """What FROM or JOIN names, with the other name it is given.
+
+    >>> format_source(App("top", "t"))
+    "app('top') AS t"
+    """
+    match source:
+        case App(name=name):
+            text = f"app({_string(name)})"
+        case Table(name=name):
+            text = f"table({_string(name)})"
+        case Subquery(branches=branches):
+            text = f"({' UNION ALL '.join(map(format_query, branches))})"
+        case Stream(name=name):
+            text = format_streams(name)
+    return text if source.alias is None else f"{text} AS {format_name(source.alias)}"
+
+
+def format_streams(name: str) -> str:
+    """Streams as FROM names them.
+
+    >>> format_streams("web, api-*")
+    'web, "api-*"'
+    """
+    return "*" if name == "*" else ", ".join(map(format_name, patterns(name)))
+
+
+def format_join(join: Join) -> str:
+    """The JOIN clause."""
+    return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.source)} ON {format_expression(join.on)}"
+
+
+def format_window(window: Window) -> str:
+    """The WINDOWING clause.
+
+    >>> format_window(Window((WindowSize(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
+    'WINDOWING 10 MINUTES EVERY 60 SECONDS'
+    """
+    sizes = ", ".join(map(_window_size, window.sizes))
+    session = "" if window.gap is None else f"SESSION {_duration(window.gap)}"
+    grace = "" if window.grace is None else f" GRACE {_duration(window.grace)}"
+    return f"WINDOWING {sizes}{session}{grace}"
+
+
+def _window_size(size: WindowSize) -> str:
+    return _duration(size.size) + ("" if size.slide is None else f" EVERY {_duration(size.slide)}")
+
+
+def _duration(duration: Duration) -> str:
+    return f"{duration.amount} {duration.unit}"
+
+
+def format_expression(expression: Expression | Star) -> str:
+    """The text of one expression, with no more parentheses than it needs."""
+    return _format(expression, _OR)
+
+
+def format_name(name: str) -> str:
+    """A name as it must be written: in double quotes unless it is a plain word.
+
+    >>> format_name("store"), format_name("order by")
+    ('store', '"order by"')
+    """
+    if _PLAIN_NAME.fullmatch(name) and name.lower() not in _KEYWORDS.split():
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _select_item(item: SelectItem) -> str:
+    text = format_expression(item.expression)
+    return text if item.alias is None else f"{text} AS {format_name(item.alias)}"
+
+
+def _order_item(item: OrderItem) -> str:
+    return format_expression(item.expression) + " DESC" * item.descending + " NULLS FIRST" * item.nulls_first
+
+
+def _format(expression: Expression | Star, place: int) -> str:
+    text, strength = _text(expression)
+    return text if strength >= place else f"({text})"
+
+
+def _text(expression: Expression | Star) -> tuple[str, int]:
+    match expression:
+        case Star():
+            return "*", _ATOM
+        case Literal():
+            return _literal(expression)
+        case Column(parts=parts):
+            return ".".join(map(format_name, parts)), _ATOM
+        case Cast(operand=operand, type=type_):
+            return f"CAST({format_expression(operand)} AS {type_})", _ATOM
+        case Case():
+            return _case(expression), _ATOM
+        case Call(function=function, arguments=arguments, distinct=distinct, where=where):
+            only = "" if where is None else f" FILTER (WHERE {format_expression(where)})"
+            return f"{format_name(function)}({'DISTINCT ' * distinct}{_list(arguments)}){only}", _ATOM
+        case Function(function=function, arguments=arguments):
+            return f"{format_name(function)}({_list(arguments)})", _ATOM
+        case Unary(operator="NOT", operand=operand):
+            return f"NOT {_format(operand, _NOT)}", _NOT
+        case Unary(operand=operand):
+            return f"-{_negated(operand)}", _FACTOR
+        case Binary(operator=operator, left=left, right=right):
+            strength = _BINARY.get(operator, _PREDICATE)
+            # Comparisons do not chain: both sides must bind tighter. Arithmetic groups to the left.
+            left_place = strength if operator in _BINARY else _SUM
+            return f"{_format(left, left_place)} {operator} {_format(right, strength + 1)}", strength
+        case Logical(operator=operator, operands=operands):
+            strength = _OR if operator == "OR" else _AND
+            return f" {operator} ".join(_format(operand, strength + 1) for operand in operands), strength
+        case _:
+            return _predicate(expression), _PREDICATE
+
+
+def _case(case: Case) -> str:
+    parts = ["CASE", *([] if case.operand is None else [format_expression(case.operand)])]
+    for condition, result in case.branches:
+        parts += ["WHEN", format_expression(condition), "THEN", format_expression(result)]
+    if case.otherwise is not None:
+        parts += ["ELSE", format_expression(case.otherwise)]
+    return " ".join([*parts, "END"])
+
+
+def _predicate(expression: In | Between | Like | IsNull) -> str:
+    operand = _format(expression.operand, _SUM)
+    negation = "NOT " if expression.negated else ""
+    match expression:
+        case In(items=items):
+            return f"{operand} {negation}IN ({_list(items)})"
+        case Between(low=low, high=high):
+            return f"{operand} {negation}BETWEEN {_format(low, _SUM)} AND {_format(high, _SUM)}"
+        case Like(pattern=pattern, operator=operator):
+            return f"{operand} {negation}{operator} {_format(pattern, _SUM)}"
+        case IsNull():
+            return f"{operand} IS {negation}NULL"
+
+
+def _list(expressions: tuple[Expression | Star, ...]) -> str:
+    return ", ".join(map(format_expression, expressions))
+
+
+def _literal(literal: Literal) -> tuple[str, int]:
+    if literal.type == "string":
+        return _string(str(literal.value)), _ATOM
+    if literal.type in ("integer", "number"):
+        text = repr(literal.value)
+        return text, _FACTOR if text.startswith("-") else _ATOM
+    return "NULL" if literal.type == "null" else str(literal.value).upper(), _ATOM
+
+
+def _string(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _negated(operand: Expression) -> str:
+    """The operand of a minus: kept from making `--`, a comment, or from reading as a negative number."""
+    text = _format(operand, _FACTOR)
+    return f"({text})" if text.startswith("-") or _is_number(operand) else text
+
+
+def _is_number(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.type in ("integer", "number")
