@@ -9,7 +9,7 @@ from overlay import CreatorTrust, Id, UntrustedCreatorError, app_id
 
 
 class FleetCreators:
-    """Trusts those who have a certificate of the fleet's authority as creators; see `agent.runtime.fleet.authorization`."""
+    """Trusts holders of a creator certificate of the fleet's authority; see `agent.runtime.fleet.authorization`."""
 
     def __init__(self, trust: CreatorTrust, fleet: str) -> None:
         self._trust = trust

@@ -22,11 +22,11 @@ class Layout:
     `{aggregate}.{part}`.
 
     Keys of type `any` and `number` are stored as canonical JSON text. There is one row for each (pane, key), and where
-    an aggregate is a set or a sketch one more for each of its items (`cbt.aggregates.item_rows`); rows are ordered by (pane, hash,
-    keys), NULL last. Without keys there is one group a pane, with the hash 0.
-    Aggregates name a function of `cbt.aggregates.functions` or one of `functions`. Raises ValueError if two columns share a name
-    or an aggregate does not take its type. What is done with states raises UserDefinedError where a function of
-    `functions` is wrong.
+    an aggregate is a set or a sketch one more for each of its items (`cbt.aggregates.item_rows`); rows are ordered by
+    (pane, hash, keys), NULL last. Without keys there is one group a pane, with the hash 0.
+    Aggregates name a function of `cbt.aggregates.functions` or one of `functions`. Raises ValueError if two columns
+    share a name or an aggregate does not take its type. What is done with states raises UserDefinedError where a
+    function of `functions` is wrong.
 
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
     >>> events = pl.DataFrame({"pane": [0, 0, 0], "path": ["/a", "/b", "/a"]})
@@ -82,7 +82,7 @@ class Layout:
 
     @property
     def has_items(self) -> bool:
-        """Whether some aggregate is a set or a sketch, so that a group may have many rows (see `cbt.aggregates.item_rows`)."""
+        """Whether an aggregate is a set or a sketch: a group may then have many rows (`cbt.aggregates.item_rows`)."""
         return bool(self._items.paos)
 
     @property

@@ -148,8 +148,8 @@ class CompressedBufferTree:
 
         Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths. With
         `partitions`, from 1 to 2**32, (partition, frame) pairs: the range of hashes is divided evenly into so many, by
-        `cbt.algebra.partitions.partition_of`, the same everywhere, and each frame is of one of them. Where aggregates are sets
-        or sketches, no group is parted, and frames of many items may be larger.
+        `cbt.algebra.partitions.partition_of`, the same everywhere, and each frame is of one of them. Where aggregates
+        are sets or sketches, no group is parted, and frames of many items may be larger.
 
         Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
         what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.options.common import (
+from elf.options.asking import (
     app_argument,
     asking,
     output_option,

@@ -8,7 +8,7 @@ import click
 
 from agent.control.messages import BeyondGroups
 from elf.errors import UsageError
-from elf.options.common import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
+from elf.options.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.output.view import Limits
 from elf.statements.script import Script, script_file, script_text

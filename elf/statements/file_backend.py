@@ -10,7 +10,7 @@ import query
 from elf.errors import ElfError, UsageError
 from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
 from elf.local import LocalOptions, LocalRun, Source, schemas
-from elf.options.common import tell_interrupted
+from elf.options.asking import tell_interrupted
 from elf.output.output import result_writer, write_all
 from elf.output.view import Limits, View
 from elf.statements.fleet_backend import listed_columns

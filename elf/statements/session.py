@@ -9,7 +9,7 @@ import click
 
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.options.common import command_line, tell_interrupted
+from elf.options.asking import command_line, tell_interrupted
 from elf.output.view import Limits, SeenJob, View
 from elf.terminal.terminal import printable, tell
 

@@ -70,8 +70,8 @@ class Output(_Named):
 
 @dataclass(frozen=True, slots=True)
 class PlanAggregate:
-    """An aggregate (a0, a1 ...): its function, a key of `query.functions.aggregates.AGGREGATES` in small letters, and the name of
-    its argument.
+    """An aggregate (a0, a1 ...): its function, a key of `query.functions.aggregates.AGGREGATES` in small letters, and
+    the name of its argument.
 
     `argument` is None for COUNT(*). `type` is the argument's type, "integer" for COUNT(*).
     """

@@ -1,9 +1,9 @@
 """What an agent has sent up a job's tree and the master has not committed: kept, in case it is wanted again.
 
-A new parent gets all of it, as *loose* runs, since the one before may have passed it on (see `agent.runtime.reduce.combiner`).
-The same parent gets again what it does not confirm: a link that breaks may lose messages without either end noticing.
-What comes up from a child again is kept once, however often it comes: repeats do not multiply from level to level.
-"""
+A new parent gets all of it, as *loose* runs, since the one before may have passed it on (see
+`agent.runtime.reduce.combiner`). The same parent gets again what it does not confirm: a link that breaks may lose
+messages without either end noticing. What comes up from a child again is kept once, however often it comes: repeats do
+not multiply from level to level."""
 
 from __future__ import annotations
 

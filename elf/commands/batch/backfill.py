@@ -10,7 +10,7 @@ import click
 
 from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
 from elf.errors import UsageError
-from elf.options.common import app_argument, asking, output_option, socket_option, timeout_option, windows_option
+from elf.options.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
 from elf.output.view import Limits, View
 from elf.terminal.terminal import printable, tell
 

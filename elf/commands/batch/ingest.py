@@ -8,7 +8,7 @@ import msgspec
 from agent.parsing import KINDS
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
-from elf.options.common import output_option
+from elf.options.asking import output_option
 from elf.terminal.terminal import printable
 
 EXAMPLES = """\b

@@ -21,7 +21,7 @@ from elf.commands.ca.described import (
     described_file,
 )
 from elf.commands.ca.options import errors_told
-from elf.options.common import output_option
+from elf.options.asking import output_option
 from elf.terminal.terminal import printable
 from overlay import AuthorityDirectory
 

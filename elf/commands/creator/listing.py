@@ -14,7 +14,7 @@ from elf.commands.ca.described import described_directory
 from elf.commands.ca.options import errors_told
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
-from elf.options.common import output_option
+from elf.options.asking import output_option
 from elf.terminal.terminal import tell
 from overlay import CREATOR_ROLE, AuthorityDirectory
 

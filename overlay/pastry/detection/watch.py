@@ -14,8 +14,8 @@ or of a helper who has reached it makes it ALIVE again:
 * LEASE_S after it was last heard, LAPSE_S after it was asked and FINAL_S after suspicion began, it has lapsed: it has
   *failed* and is watched no longer.
 
-When this node itself is not well (`overlay.pastry.detection.health`), ANSWER_S is stretched, up to ANSWER_MAX_S, and so, up to
-STRETCH_MAX times, is the period in which others than near peers are asked.
+When this node itself is not well (`overlay.pastry.detection.health`), ANSWER_S is stretched, up to ANSWER_MAX_S, and
+so, up to STRETCH_MAX times, is the period in which others than near peers are asked.
 
 A peer that is *needed*, such as one that did not acknowledge a message, or was asked for something, is pinged as
 soon as it was silent for a near peer's period. Those that are watched for no other reason are left alone once they

@@ -9,8 +9,8 @@ there, what is left is the whole ring.
 By the same exchanges two rings grow together that have met at one place: the news spreads both ways round,
 half a leaf set a time.
 
-One of the gone peers (`overlay.pastry.tables.departed`) is tried every MEET_PERIOD_S. When one of them is back, the partition
-it was behind may be over, and the others are tried in quick succession.
+One of the gone peers (`overlay.pastry.tables.departed`) is tried every MEET_PERIOD_S. When one of them is back, the
+partition it was behind may be over, and the others are tried in quick succession.
 """
 
 from overlay.outbox import Outbox
