@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from agent.runtime.agent import Agent
     from agent.runtime.embedded import EmbeddedFleet
     from agent.runtime.function.result import Result
-    from agent.runtime.function.spill import SpillRoom
+    from agent.runtime.function.spill import SpillArea
     from agent.runtime.ingest.feed import Feed, StreamOptions
-    from agent.runtime.master.state import Master
+    from agent.runtime.master.state import JobState
     from agent.runtime.messages.jobs import Submit, Update
     from agent.runtime.model.mandate import Mandate, mandate_digest, signed_bytes
     from agent.runtime.requests.notices import (
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         Acknowledged,
         Answered,
         AskRefused,
+        CoreEvent,
         Ended,
-        Notice,
         Published,
         StopAnswered,
         SubmitRefused,
@@ -46,12 +46,12 @@ else:
         "Feed": "agent.runtime.ingest.feed",
         "JobListing": "agent.runtime.requests.status",
         "Mandate": "agent.runtime.model.mandate",
-        "Master": "agent.runtime.master.state",
-        "Notice": "agent.runtime.requests.notices",
+        "JobState": "agent.runtime.master.state",
+        "CoreEvent": "agent.runtime.requests.notices",
         "PartStatus": "agent.runtime.requests.status",
         "Published": "agent.runtime.requests.notices",
         "Result": "agent.runtime.function.result",
-        "SpillRoom": "agent.runtime.function.spill",
+        "SpillArea": "agent.runtime.function.spill",
         "StartError": "agent.errors",
         "StopAnswered": "agent.runtime.requests.notices",
         "StreamOptions": "agent.runtime.ingest.feed",
@@ -83,17 +83,17 @@ __all__ = [
     "AskRefused",
     "Config",
     "ConfigError",
+    "CoreEvent",
     "EmbeddedFleet",
     "Ended",
     "Feed",
     "JobListing",
+    "JobState",
     "Mandate",
-    "Master",
-    "Notice",
     "PartStatus",
     "Published",
     "Result",
-    "SpillRoom",
+    "SpillArea",
     "StartError",
     "StopAnswered",
     "StreamOptions",

@@ -18,7 +18,7 @@ import trio
 
 from agent import log
 from agent.programs.orders import Order
-from agent.runtime.requests.notices import Notice
+from agent.runtime.requests.notices import CoreEvent
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
@@ -39,13 +39,13 @@ class Core(Protocol):
     def work(self, now: float, wall_ms: int) -> bool: ...
     @property
     def has_work(self) -> bool: ...
-    def notices(self) -> list[Notice]: ...
+    def notices(self) -> list[CoreEvent]: ...
     def orders(self) -> list[Order]: ...
     def next_timer(self) -> float | None: ...
     def handle_timer(self, now: float, wall_ms: int) -> None: ...
 
 
-class Pump:
+class CoreDriver:
     """One agent's. `send` is the transport's, `order` that of programs; `notice` gets what the core tells clients,
     `settled` follows each step.
     While `is_idle`, timers may come late by `IDLE_GRID_S`.
@@ -60,7 +60,7 @@ class Pump:
         *,
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
-        notice: Callable[[Notice], None],
+        notice: Callable[[CoreEvent], None],
         order: Callable[[Order], None],
         is_idle: Callable[[], bool] = lambda: False,
         settled: Callable[[], None] = lambda: None,

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from elf.local import LocalRun
 
 
-class Figures(msgspec.Struct, frozen=True):
+class Measurements(msgspec.Struct, frozen=True):
     """What was measured, by what it is: counts, and seconds; and what was not."""
 
     measured: dict[str, int | float]
     not_measured: list[str]
 
 
-def measured_run(run: LocalRun) -> Figures:
+def measured_run(run: LocalRun) -> Measurements:
     """Runs it to its end. Raises ElfError where its files cannot be read to theirs."""
     begin = time.perf_counter()
     results = list(run.results())
     total_s = time.perf_counter() - begin
-    return Figures(
+    return Measurements(
         {
             "windows": len(results),
             "events": sum(result.events for result in results),
@@ -59,7 +59,7 @@ def measured_run(run: LocalRun) -> Figures:
     )
 
 
-def measured_window(job: SyncJob, submitted: float, deadline: float) -> Figures:
+def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurements:
     """Waits for the job's first window, until the deadline; both times are those of `time.monotonic`.
 
     Raises ElfError where none comes.
@@ -68,7 +68,7 @@ def measured_window(job: SyncJob, submitted: float, deadline: float) -> Figures:
     while not isinstance(result := job.wait(max(0.0, deadline - time.monotonic())), Result):
         if result is None or isinstance(result, Ended):
             raise ElfError("no window came that could be measured")
-    return Figures(
+    return Measurements(
         {
             "agents in it": result.contributors,
             "agents expected": result.expected,
@@ -145,7 +145,7 @@ def check_output(output: str) -> None:
         raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
 
 
-def print_explained(explained: Explained, output: str, figures: Figures | None) -> None:
+def print_explained(explained: Explained, output: str, figures: Measurements | None) -> None:
     """Prints it to standard output, with what was measured where it was run."""
     if output == "json":
         about = msgspec.to_builtins(explained)

@@ -17,19 +17,19 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 import query
-from agent import EmbeddedFleet, Result, SpillRoom, Submit
+from agent import EmbeddedFleet, Result, SpillArea, Submit
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
 from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import read_table, table_schema
 from agent.parsing import Format, Parsed, Parser, parser, sniff
-from agent.runtime.upstream.tables import Table
+from agent.runtime.upstream.tables import FileTable
 from agent.sources import Block, SourceError
-from agent.sources import Source as SourceFile
+from agent.sources import SourceFile as SourceFile
 from elf.errors import ElfError, UsageError
 from overlay import app_id
 
 
-def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, Table]:
+def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, FileTable]:
     """The tables that a query joins with, by name. Raises `query.QueryError` for one without a file, UsageError for a
     file that is no table.
     """
@@ -147,7 +147,7 @@ class LocalRun:
             yield from self._results(room, progress)
 
     @contextmanager
-    def _spill_room(self) -> Iterator[SpillRoom | None]:
+    def _spill_room(self) -> Iterator[SpillArea | None]:
         """On a machine that takes no files at all, everything stays in memory."""
         try:
             directory = TemporaryDirectory(prefix="elf-local-")
@@ -155,14 +155,14 @@ class LocalRun:
             yield None
             return
         with directory as path:
-            yield SpillRoom(JOB_MEMORY_BYTES, Path(path), self._tell_of_disk)
+            yield SpillArea(JOB_MEMORY_BYTES, Path(path), self._tell_of_disk)
 
     def _tell_of_disk(self, what: str, why: str) -> None:
         if what not in self._said_of_disk:
             self._said_of_disk.add(what)
             self.warnings.append(f"{what} ({why})")
 
-    def _results(self, room: SpillRoom | None, progress: Progress | None) -> Iterator[Result]:
+    def _results(self, room: SpillArea | None, progress: Progress | None) -> Iterator[Result]:
         options = self._options
         fleet = EmbeddedFleet(
             options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room, self._tables

@@ -11,7 +11,7 @@ from typing import Any
 
 from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
 from overlay.outbox import CODEC, Outbox
-from overlay.parts import Parts
+from overlay.parts import Components
 from overlay.pastry.forwarding.forwarding import OnForward
 from overlay.pastry.membership.join import ProtocolError
 from overlay.pastry.tables.leaf_set import LeafSet
@@ -65,7 +65,7 @@ class Node:
         self.peer = peer
         self._random = random
         self._outbox = Outbox()
-        parts = Parts(peer, self._outbox, random, start_number, on_forward, epochs or {})
+        parts = Components(peer, self._outbox, random, start_number, on_forward, epochs or {})
         self._parts = parts
         self._tables, self._membership, self._detector = parts.tables, parts.membership, parts.detector
         self._presence, self._repair, self._survey = parts.presence, parts.repair, parts.survey

@@ -13,7 +13,7 @@ from overlay.pastry.forwarding.forwarding import Forwarding, OnForward
 from overlay.pastry.forwarding.requests import Requests
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.repair import Repair
-from overlay.pastry.membership.table_maintenance import Survey
+from overlay.pastry.membership.table_maintenance import TableMaintenance
 from overlay.pastry.presence import Presence
 from overlay.pastry.tables.tables import Tables
 from overlay.random_source import RandomSource
@@ -49,7 +49,7 @@ from overlay.wire.peer import Peer
 Handler = Callable[[Peer, Any, float], None]
 
 
-class Parts:
+class Components:
     """Made in the order in which they need each other; all speak through the one outbox."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Parts:
         leases = self.leases = Leases(self.tables)
         self.membership = Membership(self.tables, leases, outbox, random)
         self.repair = Repair(self.tables, self.membership, outbox, random)
-        self.survey = Survey(self.tables, self.membership, self.watch, outbox, random)
+        self.survey = TableMaintenance(self.tables, self.membership, self.watch, outbox, random)
         self.scribe = Scribe(self.tables, self.membership, self.watch, outbox, random, epochs)
         heartbeat.edges_with = self.scribe.edges_with
         self.requests = Requests(self.membership, outbox, random)

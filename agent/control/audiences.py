@@ -53,7 +53,7 @@ class _Audience:
     acknowledged: bytes | None = None
 
 
-class Audiences:
+class ClientSubscriptions:
     """Of all jobs that are followed through this agent."""
 
     def __init__(self, core: Core) -> None:

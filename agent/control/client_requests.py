@@ -11,25 +11,25 @@ import trio
 import query
 from agent.configuration.config import Config
 from agent.control import messages as control
-from agent.control.audiences import Audiences, Client
+from agent.control.audiences import Client, ClientSubscriptions
 from agent.control.described import described_job
-from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, End, Expected
+from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.server import Connection
-from agent.control.submissions import Submissions
+from agent.control.submissions import QueryService
 from agent.control.surveying import surveyed
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
-from agent.runtime.model.bundle import Seal
+from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
 from agent.runtime.requests.notices import (
     Accepted,
     Acknowledged,
     Answered,
     AskRefused,
+    CoreEvent,
     Ended,
     LogAnswered,
-    Notice,
     Published,
     StopAnswered,
     StreamSurveyed,
@@ -39,13 +39,13 @@ from agent.runtime.requests.notices import (
 )
 from overlay import parse_id
 
-_SEAL: msgspec.msgpack.Decoder[Seal] = msgspec.msgpack.Decoder(Seal)
+_SEAL: msgspec.msgpack.Decoder[Signature] = msgspec.msgpack.Decoder(Signature)
 
 
 class _Core:
-    """The agent's core for `Audiences`."""
+    """The agent's core for `ClientSubscriptions`."""
 
-    def __init__(self, pump: Pump, agent: Agent) -> None:
+    def __init__(self, pump: CoreDriver, agent: Agent) -> None:
         self._pump = pump
         self._agent = agent
 
@@ -56,13 +56,13 @@ class _Core:
         self._pump.do(lambda now: self._agent.unfollow(app_id, now))
 
 
-class ClientRequests:
+class ControlService:
     """Answers requests; `notice` takes what the core tells. `status` describes the agent."""
 
     def __init__(
         self,
         config: Config,
-        pump: Pump,
+        pump: CoreDriver,
         agent: Agent,
         *,
         wall_ms: Callable[[], int],
@@ -72,12 +72,12 @@ class ClientRequests:
         self._agent = agent
         self._wall_ms = wall_ms
         self._status = status
-        self._audiences = Audiences(_Core(pump, agent))
-        self._submissions = Submissions(config.streams, config.tables, pump, agent, self._audiences, wall_ms)
-        self._updates: dict[int, Expected] = {}
-        self._stops: dict[int, list[Expected]] = {}
+        self._audiences = ClientSubscriptions(_Core(pump, agent))
+        self._submissions = QueryService(config.streams, config.tables, pump, agent, self._audiences, wall_ms)
+        self._updates: dict[int, PendingReply] = {}
+        self._stops: dict[int, list[PendingReply]] = {}
         self._numbers = itertools.count()
-        self._questions: dict[int, Expected] = {}
+        self._questions: dict[int, PendingReply] = {}
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
         """Answers one request until there is no more to say."""
@@ -113,7 +113,7 @@ class ClientRequests:
             case control.GetStatus():
                 connection.send(self._status())
 
-    def notice(self, notice: Notice) -> None:
+    def notice(self, notice: CoreEvent) -> None:
         """What the core has to say, for whoever waits for it."""
         match notice:
             case Accepted():
@@ -141,7 +141,7 @@ class ClientRequests:
 
     async def _follow(self, request: control.Follow, connection: Connection) -> None:
         app_id = self._agent.app_of(request.app)
-        end = End()
+        end = JobEnd()
         client = Client(connection, request.after, end.say)
         self._audiences.attach(app_id, client)
         try:
@@ -157,7 +157,7 @@ class ClientRequests:
         app_id = update.app_id
         if app_id in self._updates:
             return control.Refused("unavailable", UPDATING)
-        expected = self._updates[app_id] = Expected()
+        expected = self._updates[app_id] = PendingReply()
         try:
             self._pump.do(lambda now: self._agent.update(update, now, self._wall_ms()))
             with trio.move_on_after(ANSWER_TIMEOUT_S):
@@ -184,7 +184,7 @@ class ClientRequests:
             seal = None if request.seal is None else _SEAL.decode(request.seal)
         except (msgspec.DecodeError, RecursionError) as error:
             return control.Refused("usage", f"this is no creator's word: {error}")
-        expected = Expected()
+        expected = PendingReply()
         waiting = self._stops.setdefault(app_id, [])
         waiting.append(expected)
         self._pump.do(lambda now: self._agent.stop(app_id, now, seal))
@@ -217,10 +217,10 @@ class ClientRequests:
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _asked(self, ask: Callable[[int, float], None]) -> Notice | None:
+    async def _asked(self, ask: Callable[[int, float], None]) -> CoreEvent | None:
         """What the fleet answers to a question that is asked under a number of its own; None if it does not."""
         question = next(self._numbers)
-        expected = self._questions[question] = Expected()
+        expected = self._questions[question] = PendingReply()
         try:
             self._pump.do(lambda now: ask(question, now))
             with trio.move_on_after(ANSWER_TIMEOUT_S):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import trio
 
 from agent.control import messages as control
-from agent.runtime.requests.notices import Ended, Notice
+from agent.runtime.requests.notices import CoreEvent, Ended
 
 ANSWER_TIMEOUT_S = 10.0
 NOT_JOINED = "this agent has not joined its fleet yet: try again when its log says ready"
@@ -15,19 +15,19 @@ NO_ANSWER = "the fleet did not answer in time: is this agent cut off?"
 
 
 @dataclass(eq=False, slots=True)
-class Expected:
+class PendingReply:
     """An answer of the fleet that somebody waits for. `is_abandoned`: nobody any more."""
 
     came: trio.Event = field(default_factory=trio.Event)
-    notice: Notice | None = None
+    notice: CoreEvent | None = None
     is_abandoned: bool = False
 
-    def resolve(self, notice: Notice) -> None:
+    def resolve(self, notice: CoreEvent) -> None:
         self.notice = notice
         self.came.set()
 
 
-class End:
+class JobEnd:
     """Why a job ended, once it has."""
 
     def __init__(self) -> None:

@@ -11,11 +11,11 @@ import trio
 import query as ql
 from agent.configuration.config import StreamConfig, TableConfig
 from agent.control import messages as control
-from agent.control.audiences import Audiences, Client
-from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, End, Expected
+from agent.control.audiences import Client, ClientSubscriptions
+from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.known_here import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.server import Connection
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.messages.jobs import Submit, Update
 from agent.runtime.model.bundle import Bundle
@@ -30,16 +30,16 @@ EVERYTHING = -(2**63)
 _BUNDLE: msgspec.msgpack.Decoder[Bundle] = msgspec.msgpack.Decoder(Bundle)
 
 
-class Submissions:
+class QueryService:
     """Of the clients of one agent. `audiences` are those who follow jobs."""
 
     def __init__(
         self,
         streams: tuple[StreamConfig, ...],
         tables: tuple[TableConfig, ...],
-        pump: Pump,
+        pump: CoreDriver,
         agent: Agent,
-        audiences: Audiences,
+        audiences: ClientSubscriptions,
         wall_ms: Callable[[], int],
     ) -> None:
         self._streams = streams
@@ -48,7 +48,7 @@ class Submissions:
         self._agent = agent
         self._audiences = audiences
         self._wall_ms = wall_ms
-        self._submissions: dict[int, Expected] = {}
+        self._submissions: dict[int, PendingReply] = {}
 
     async def query(self, request: control.Query, connection: Connection) -> None:
         """Runs a query, and tells its client all that comes of it."""
@@ -76,7 +76,7 @@ class Submissions:
         await self._run(job, connection, detach=True)
 
     async def _run(self, job: Submit, connection: Connection, *, detach: bool) -> None:
-        end = End()
+        end = JobEnd()
         client = Client(connection, None, end.say)
         try:
             refusal = await self._submit(job, client)
@@ -88,7 +88,7 @@ class Submissions:
             self._audiences.detach(job.app_id, client)
         connection.send(end.answer() or control.Ended("lost"))
 
-    async def _until_ended(self, job: Submit, end: End, connection: Connection, *, detach: bool) -> None:
+    async def _until_ended(self, job: Submit, end: JobEnd, connection: Connection, *, detach: bool) -> None:
         """Waits for the job's end, or brings it about when the client it belongs to has gone."""
         try:
             await end.said.wait()
@@ -175,7 +175,7 @@ class Submissions:
         app_id = job.app_id
         if app_id in self._submissions:
             return control.Refused("unavailable", f"a job {job.name} is being started at this moment")
-        expected = self._submissions[app_id] = Expected()
+        expected = self._submissions[app_id] = PendingReply()
         self._pump.do(lambda now: self._agent.submit(job, now, self._wall_ms()))
         # Following at once saves a round; but where others follow a job of that name, this one is not it. A master
         # that lives here has answered by now, to nobody yet.

@@ -10,10 +10,10 @@ import trio
 import query
 from agent.configuration.config import StreamConfig
 from agent.control import messages as control
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
-from agent.runtime.messages.descriptions import Seen
+from agent.runtime.messages.descriptions import StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
 
@@ -21,10 +21,10 @@ WAITING_MAX = 16
 """Questions that wait until those before them are answered; more are left without an answer."""
 
 
-class StreamWitness:
+class StreamSampler:
     """Tells those who ask what this agent's files show."""
 
-    def __init__(self, streams: Iterable[StreamConfig], pump: Pump, agent: Agent) -> None:
+    def __init__(self, streams: Iterable[StreamConfig], pump: CoreDriver, agent: Agent) -> None:
         self._streams = tuple(streams)
         self._pump = pump
         self._agent = agent
@@ -43,12 +43,12 @@ class StreamWitness:
             seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
             self._pump.do(partial(self._agent.surveys.tell, asked, seen))
 
-    def _seen(self, asked: StreamAsked) -> Seen:
+    def _seen(self, asked: StreamAsked) -> StreamDescription:
         streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
         samples = [sample(stream) for stream in streams]
         columns = united(column for found, _ in samples for column in found)
         is_open = any(is_open for _, is_open in samples)
-        return Seen(FLEET_GROUP, asked.question, bool(streams), columns, is_open)
+        return StreamDescription(FLEET_GROUP, asked.question, bool(streams), columns, is_open)
 
 
 def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.runtime.fleet.authorization import NotTheirsError
-from agent.runtime.model.bundle import Seal
+from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.model.bundle import Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
 from overlay import CreatorTrust, Id, UntrustedCreatorError, app_id
 
@@ -15,16 +15,16 @@ class FleetCreators:
         self._trust = trust
         self._fleet = fleet
 
-    def check(self, app: Id, name: str, seal: Seal, function: bytes, wall_ms: int) -> str:
+    def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:
         """The creator's name. Raises NotTheirsError unless they are trusted, own the app, and signed this function."""
         try:
             mandate = Mandate(app, seal.counter, seal.predecessor, seal.expires_ms, function)
             signed = signed_bytes(mandate, self._fleet)
             claims = self._trust.check(seal.certificate, signed, seal.signature, wall_ms / 1000)
         except (UntrustedCreatorError, ValueError) as error:
-            raise NotTheirsError(str(error)) from None
+            raise NotAuthorizedError(str(error)) from None
         if app != app_id(name, claims.public_key):
-            raise NotTheirsError(f"{claims.name} has signed for another job than {name}")
+            raise NotAuthorizedError(f"{claims.name} has signed for another job than {name}")
         if seal.expires_ms < wall_ms:
-            raise NotTheirsError(f"what {claims.name} has signed for {name} has expired: submit the job anew")
+            raise NotAuthorizedError(f"what {claims.name} has signed for {name} has expired: submit the job anew")
         return claims.name

@@ -19,10 +19,10 @@ from agent import log
 from agent.archive.format.streams import results_directory
 from agent.configuration.config import Config
 from agent.control import messages as control_messages
-from agent.control.client_requests import ClientRequests
+from agent.control.client_requests import ControlService
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
-from agent.control.surveying import StreamWitness
+from agent.control.surveying import StreamSampler
 from agent.daemon.archiving import Archiving
 from agent.daemon.creator_trust import FleetCreators
 from agent.daemon.data_directory import DataDirectory
@@ -34,16 +34,16 @@ from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
 from agent.daemon.shown_files import ShownFiles
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
-from agent.programs.processes import Processes
+from agent.programs.processes import ProgramSupervisor
 from agent.runtime.agent import Agent
-from agent.runtime.function.spill import SpillRoom
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
-from agent.runtime.requests.notices import Notice, Shown, StreamAsked
+from agent.runtime.requests.notices import CoreEvent, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
     EpochTaken,
@@ -130,13 +130,13 @@ class Daemon:
         options = {stream.name: StreamOptions(stream.read_from) for stream in config.streams}
         self._epochs = epochs
         self._warnings = DiskWarnings(trio.current_time)
-        self._room = SpillRoom(config.job_memory_bytes, spill_directory, self._warnings.warn)
+        self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = Agent(
             config.name, node, options, room=self._room, tables=[table.name for table in config.tables]
         )
         self._shown = shown
-        self._programs = Processes(program, ProgramLimits(), self._told)
-        self._pump = Pump(
+        self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
+        self._pump = CoreDriver(
             node,
             agent,
             wall_ms=wall_ms,
@@ -160,8 +160,8 @@ class Daemon:
         )
         agent.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
-        self._witness = StreamWitness(config.streams, self._pump, agent)
-        self._requests = ClientRequests(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
+        self._witness = StreamSampler(config.streams, self._pump, agent)
+        self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
@@ -224,7 +224,7 @@ class Daemon:
     def _send(self, peer: Peer, data: bytes) -> None:
         self._transport.send(peer, data, in_order=keeps_order(data))
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: CoreEvent) -> None:
         if isinstance(notice, Shown):
             self._show(notice)
         elif isinstance(notice, StreamAsked):

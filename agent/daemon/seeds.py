@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import trio
 
 from agent import log
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from overlay import ConnectError, Peer, RandomSource, UnknownHostError
 
 LONELY_S = 2.0
@@ -52,7 +52,7 @@ class Seeds:
     def __init__(
         self,
         addresses: Sequence[str],
-        pump: Pump,
+        pump: CoreDriver,
         identify: Callable[[str], Awaitable[Peer]],
         random: RandomSource,
     ) -> None:

@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from agent.configuration.config import StreamConfig
-from agent.feeding.reading import Batch, Columns, FeedReader, Round, slices
+from agent.feeding.reading import Batch, Columns, FeedReader, ReadBatch, slices
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import Feed, FeedKey
@@ -32,7 +32,7 @@ THREADS = 2
 _LOG = logging.getLogger("elf.agent")
 
 
-class Fed(Protocol):
+class EventSink(Protocol):
     """What is fed: see `agent.Agent`. `now` is monotonic, in seconds.
 
     `lacks`: some of the feed's files cannot be read, or all can.
@@ -55,7 +55,7 @@ class Feeds:
 
     def __init__(
         self,
-        agent: Fed,
+        agent: EventSink,
         streams: Iterable[StreamConfig],
         *,
         clock: Callable[[], float],
@@ -67,7 +67,7 @@ class Feeds:
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
         self._meters = {name: StreamMeter() for name in self._streams}
-        self._readings: dict[FeedKey, _Reading] = {}
+        self._readings: dict[FeedKey, _FeedTask] = {}
         self._reconciled: tuple[Feed, ...] | None = None
         self._threads = trio.CapacityLimiter(THREADS)
         self._nursery: trio.Nursery | None = None
@@ -95,7 +95,7 @@ class Feeds:
                 del self._readings[key]
         for key, feed in wanted.items():
             if key not in self._readings:
-                self._readings[key] = _Reading(feed, FeedReader(feed, self._streams[feed.stream]))
+                self._readings[key] = _FeedTask(feed, FeedReader(feed, self._streams[feed.stream]))
                 self._nursery.start_soon(self._run, self._readings[key])
 
     def statistics(self) -> Mapping[str, StreamStatistics]:
@@ -103,8 +103,8 @@ class Feeds:
         now = self._clock()
         return {name: meter.statistics(now) for name, meter in self._meters.items()}
 
-    async def _run(self, reading: _Reading) -> None:
-        send, receive = trio.open_memory_channel[Round](0)
+    async def _run(self, reading: _FeedTask) -> None:
+        send, receive = trio.open_memory_channel[ReadBatch](0)
         try:
             with reading.scope:
                 async with trio.open_nursery() as nursery:
@@ -114,7 +114,7 @@ class Feeds:
             reading.reader.close()
             self._meters[reading.feed.stream].end(reading)
 
-    async def _read_rounds(self, reading: _Reading, send: trio.MemorySendChannel[Round]) -> None:
+    async def _read_rounds(self, reading: _FeedTask, send: trio.MemorySendChannel[ReadBatch]) -> None:
         async with send:
             last_line = self._clock()
             while True:
@@ -138,7 +138,7 @@ class Feeds:
         period = polls * self._poll_s
         await trio.sleep_until((trio.current_time() // period + 1) * period)
 
-    async def _insert_rounds(self, reading: _Reading, receive: trio.MemoryReceiveChannel[Round]) -> None:
+    async def _insert_rounds(self, reading: _FeedTask, receive: trio.MemoryReceiveChannel[ReadBatch]) -> None:
         feed, is_first = reading.feed, True
         async for found in receive:
             self._meters[feed.stream].note(reading, found)
@@ -155,7 +155,7 @@ class Feeds:
                 self._pump()
             is_first = False
 
-    async def _insert(self, reading: _Reading, batch: Batch) -> None:
+    async def _insert(self, reading: _FeedTask, batch: Batch) -> None:
         """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
 
         A job that comes later has no use for it: it was written before.
@@ -171,14 +171,14 @@ class Feeds:
             self._meters[reading.feed.stream].count(part, self._clock())
             self._pump()
 
-    def _columns(self, reading: _Reading) -> Columns | None:
+    def _columns(self, reading: _FeedTask) -> Columns | None:
         """The columns that the agent wants of a reading right now; None when it is not wanted any more."""
         if reading.scope.cancel_called:
             return None
         return next((feed.columns for feed in self._agent.feeds() if reading.serves(feed)), None)
 
 
-class _Reading:
+class _FeedTask:
     """The reading for one feed, and the scope that ends it."""
 
     def __init__(self, feed: Feed, reader: FeedReader) -> None:

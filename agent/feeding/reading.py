@@ -11,9 +11,9 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
-from agent.sources.file.backlog import Backlog
-from agent.sources.file.pieces import Piece, ReaderStatistics, StreamReader
-from agent.sources.file.tail import Tail
+from agent.sources.file.backlog import BoundedReader
+from agent.sources.file.pieces import FileBlock, ReaderStatistics, StreamReader
+from agent.sources.file.tail import TailReader
 
 ROWS_PER_INSERT = 1 << 15
 """Events given to the agent at once, so that between two inserts it can do other things."""
@@ -31,7 +31,7 @@ class Batch:
     `wall_ms`: the time of events that carry none.
     """
 
-    piece: Piece[Format]
+    piece: FileBlock[Format]
     columns: Columns
     wall_ms: int
     parsed: Parsed
@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ReadBatch:
     """What one call has read. `at_end`: it was everything that was there at `wall_ms`."""
 
     batches: tuple[Batch, ...]
@@ -58,16 +58,16 @@ class FeedReader:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
         self._reader: StreamReader[Format]
         if feed.bounded:
-            self._reader = Backlog(stream.paths, recognise)
+            self._reader = BoundedReader(stream.paths, recognise)
         else:
-            self._reader = Tail(stream.paths, recognise, read_from=feed.start)
+            self._reader = TailReader(stream.paths, recognise, read_from=feed.start)
         self._is_live = not feed.bounded
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
         self._watermark_ms = NO_WATERMARK_MS
         self._faults: list[str] = []
 
-    def read(self, columns: Columns, now: float, wall_ms: int) -> Round:
+    def read(self, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         """The next few MiB, if there are as many. `wall_ms` is the time of events that carry none."""
         batches = []
         for piece in self._reader.poll(now):
@@ -80,20 +80,20 @@ class FeedReader:
             last = batches[-1]
             batches[-1] = replace(last, parsed=replace(last.parsed, watermark_ms=self._watermark()))
         faults, self._faults = (*self._reader.faults(), *self._faults), []
-        return Round(tuple(batches), self._reader.at_end, wall_ms, faults, self._reader.statistics())
+        return ReadBatch(tuple(batches), self._reader.at_end, wall_ms, faults, self._reader.statistics())
 
-    def quiet_round(self, now: float, wall_ms: int) -> Round | None:
+    def quiet_round(self, now: float, wall_ms: int) -> ReadBatch | None:
         """What `read` would return, if it is certain that it would find nothing. Does not block."""
         if not self._reader.is_quiet(now):
             return None
-        return Round((), True, wall_ms, (), self._reader.statistics())
+        return ReadBatch((), True, wall_ms, (), self._reader.statistics())
 
     def again(self, batch: Batch, columns: Columns) -> Batch:
         """The same block with other columns."""
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
 
-    def _parse(self, piece: Piece[Format], columns: Columns, wall_ms: int) -> Parsed:
+    def _parse(self, piece: FileBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
         try:
             parsed = self._parser(piece.form, columns).parse(piece.block, wall_ms)
@@ -116,7 +116,7 @@ class FeedReader:
             found = self._parsers[key] = parser(form, columns)
         return found
 
-    def _note_times(self, piece: Piece[Format], parsed: Parsed, wall_ms: int) -> None:
+    def _note_times(self, piece: FileBlock[Format], parsed: Parsed, wall_ms: int) -> None:
         """How far a file has come: to its newest event, leaving out those of tomorrow."""
         limit = wall_ms + AHEAD_MS_MAX
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]

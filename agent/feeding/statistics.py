@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from agent.feeding.reading import Round
+from agent.feeding.reading import ReadBatch
 from agent.parsing import Parsed
 from agent.sources.file.pieces import ReaderStatistics
 
@@ -51,7 +51,7 @@ class StreamMeter:
         self._malformed += parsed.malformed
         self._forget(now)
 
-    def note(self, reading: object, found: Round) -> None:
+    def note(self, reading: object, found: ReadBatch) -> None:
         """How far a reading has come."""
         self._readings[reading] = (found.statistics, found.at_end)
 

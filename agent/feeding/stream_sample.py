@@ -9,8 +9,8 @@ import polars as pl
 
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, SourceColumn, parser, schema, sniff
-from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, SeenColumn
-from agent.sources import Block, Origin, Source, SourceError
+from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, DescribedColumn
+from agent.sources import Block, Origin, SourceError, SourceFile
 from agent.sources.file.finding import find_files
 
 FILES_MAX = 4
@@ -24,14 +24,14 @@ _TYPES: dict[pl.DataType, ColumnType] = {
 }
 
 
-def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
+def sample(stream: StreamConfig) -> tuple[list[DescribedColumn], bool]:
     """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
     files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
-    found: list[SeenColumn] = []
+    found: list[DescribedColumn] = []
     is_open = False
     for file in files[:FILES_MAX]:
         try:
-            head = Source(file.path).head(HEAD_BYTES)
+            head = SourceFile(file.path).head(HEAD_BYTES)
             form = sniff(head, file.path, stream.format, stream.time_field)
         except SourceError:
             continue
@@ -40,21 +40,21 @@ def sample(stream: StreamConfig) -> tuple[list[SeenColumn], bool]:
     return united(found), is_open or not found
 
 
-def united(columns: Iterable[SeenColumn]) -> list[SeenColumn]:
+def united(columns: Iterable[DescribedColumn]) -> list[DescribedColumn]:
     """Each column once, in the order of their first appearance; at most COLUMNS_MAX."""
     return [merged(seen) for seen in by_name(columns).values()]
 
 
-def by_name(columns: Iterable[SeenColumn]) -> dict[str, list[SeenColumn]]:
+def by_name(columns: Iterable[DescribedColumn]) -> dict[str, list[DescribedColumn]]:
     """What has been seen of each column; of at most COLUMNS_MAX."""
-    found: dict[str, list[SeenColumn]] = {}
+    found: dict[str, list[DescribedColumn]] = {}
     for column in columns:
         if column.name in found or len(found) < COLUMNS_MAX:
             found.setdefault(column.name, []).append(column)
     return found
 
 
-def merged(every: Sequence[SeenColumn]) -> SeenColumn:
+def merged(every: Sequence[DescribedColumn]) -> DescribedColumn:
     """One column as several have seen it: a type they agree on, and an example of one of them."""
     types = {column.type for column in every}
     kind: ColumnType = "any"
@@ -62,10 +62,10 @@ def merged(every: Sequence[SeenColumn]) -> SeenColumn:
         kind = every[0].type
     elif types == {"integer", "number"}:
         kind = "number"
-    return SeenColumn(every[0].name, kind, next((column.example for column in every if column.example), ""))
+    return DescribedColumn(every[0].name, kind, next((column.example for column in every if column.example), ""))
 
 
-def _columns(form: Format, head: bytes, path: str) -> Iterator[SeenColumn]:
+def _columns(form: Format, head: bytes, path: str) -> Iterator[DescribedColumn]:
     declared, _ = schema(form)
     wanted = [
         SourceColumn(f"c{number}", (name,) if form.kind in ("csv", "tsv") else tuple(name.split(".")), "any")
@@ -75,7 +75,7 @@ def _columns(form: Format, head: bytes, path: str) -> Iterator[SeenColumn]:
     for column, (name, kind) in zip(wanted, declared.items(), strict=True):
         values = [frame[column.name].drop_nulls() for frame in frames]
         values = [one for one in values if one.len()]
-        yield SeenColumn(name[:255], _type(kind, values), _example(values))
+        yield DescribedColumn(name[:255], _type(kind, values), _example(values))
 
 
 def _type(declared: str, values: list[pl.Series]) -> ColumnType:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import query
 from agent.parsing import Format, schema, sniff
-from agent.sources import Source, SourceError
+from agent.sources import SourceError, SourceFile
 from agent.sources.file.finding import find_files
 
 FILES_LOOKED_AT_MAX = 32
@@ -39,7 +39,7 @@ def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str |
     formats = []
     for file in files[:FILES_LOOKED_AT_MAX]:
         try:
-            formats.append(_format(Source(file.path).head(), file.path, kind, time_field))
+            formats.append(_format(SourceFile(file.path).head(), file.path, kind, time_field))
         except SourceError:
             continue
     return schema_of(formats)

@@ -12,8 +12,8 @@ import query
 from agent.configuration.config import TableConfig
 from agent.parsing import parser, schema, sniff
 from agent.parsing.formats import Format
-from agent.runtime.upstream.tables import Table, Tables
-from agent.sources import BLOCK_BYTES, Block, Source, SourceError
+from agent.runtime.upstream.tables import FileTable, FileTables
+from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 
 POLL_S = 1.0
 """How often files are looked at."""
@@ -23,9 +23,9 @@ _State = tuple[int, int, int, int] | None
 """Device, inode, size and time of the last change of a file; None: it is not there."""
 
 
-def read_table(path: str, kind: str = "auto") -> Table:
+def read_table(path: str, kind: str = "auto") -> FileTable:
     """The rows of a file. Blocks. Raises SourceError for a file that is too large, or has a line that is no row."""
-    head = Source(path).head()
+    head = SourceFile(path).head()
     sniffed = sniff(head, path, kind)
     if sniffed.kind == "combined":
         raise SourceError(path, "holds log lines: a table is JSON lines, CSV or TSV")
@@ -38,10 +38,10 @@ def read_table(path: str, kind: str = "auto") -> Table:
     rows = sum(frame.height for one in read for frame in one.frames)
     if rows > query.TABLE_ROWS_MAX:
         raise SourceError(path, f"has {rows:,} rows: a table may have {query.TABLE_ROWS_MAX:,}")
-    return Table(form, blocks)
+    return FileTable(form, blocks)
 
 
-def table_schema(table: Table) -> query.Schema:
+def table_schema(table: FileTable) -> query.Schema:
     """What is known of its columns: their names, where a header tells them."""
     columns, is_open = schema(table.form)
     return query.Schema(dict.fromkeys(columns, "any"), is_open)
@@ -49,7 +49,7 @@ def table_schema(table: Table) -> query.Schema:
 
 def _blocks(path: str, form: Format) -> tuple[Block, ...]:
     blocks, size = [], 0
-    for block in Source(path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=form.kind == "csv"):
+    for block in SourceFile(path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=form.kind == "csv"):
         size += len(block.data)
         if size > query.TABLE_BYTES_MAX:
             raise SourceError(path, f"is larger than {query.TABLE_BYTES_MAX >> 20} MiB, which a table may have")
@@ -66,7 +66,7 @@ class TableFiles:
 
     def __init__(
         self,
-        held: Tables,
+        held: FileTables,
         tables: Iterable[TableConfig],
         *,
         pump: Callable[[], None],

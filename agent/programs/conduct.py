@@ -16,7 +16,7 @@ SECOND_LOOK_S = 0.25
 """A call that takes too long is looked at again: word of its end may have waited while the agent was busy."""
 
 
-class Conduct:
+class Watchdog:
     """One program's. Times are seconds of one clock; a breach is what the program has done, for people."""
 
     def __init__(self, limits: ProgramLimits, now: float) -> None:

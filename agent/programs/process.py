@@ -14,7 +14,7 @@ import trio
 
 from agent import log
 from agent.programs import kernel
-from agent.programs.conduct import Conduct, size
+from agent.programs.conduct import Watchdog, size
 from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
 from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
 from agent.programs.reasons import how_it_ended
@@ -36,7 +36,7 @@ KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH",)
 """Where Python may have to look for its own library."""
 
 
-class Process:
+class ProgramProcess:
     """One program. Nothing but `run` blocks or raises; its tasks alone call `told`, with what the program says."""
 
     def __init__(self, order: StartProgram, limits: ProgramLimits, told: Callable[[ProgramSaid], None]) -> None:
@@ -44,7 +44,7 @@ class Process:
         self.key = order.key
         self._limits = limits
         self._told = told
-        self._conduct = Conduct(limits, trio.current_time())
+        self._conduct = Watchdog(limits, trio.current_time())
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0

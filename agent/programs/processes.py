@@ -10,10 +10,10 @@ import trio
 
 from agent.programs.confinement import unsupported
 from agent.programs.orders import EndProgram, Order, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.process import Process
+from agent.programs.process import ProgramProcess
 
 
-class Processes:
+class ProgramSupervisor:
     """The programs that one agent runs, each in a process of its own.
 
     `command` starts a program: Python with a module that calls `agent.programs.child.serve`. Tasks of `run` call
@@ -27,8 +27,8 @@ class Processes:
         self._command = tuple(command)
         self._limits = limits
         self._told = told
-        self._programs: dict[int, Process] = {}
-        self._to_start: deque[Process] = deque()
+        self._programs: dict[int, ProgramProcess] = {}
+        self._to_start: deque[ProgramProcess] = deque()
         self._has_to_start = trio.Event()
         self._stirred = trio.Event()
         self._next_look = math.inf
@@ -41,7 +41,7 @@ class Processes:
         match order:
             case StartProgram(key=key):
                 if key not in self._programs:
-                    self._start(Process(order, self._limits, self._told))
+                    self._start(ProgramProcess(order, self._limits, self._told))
             case TellProgram(key=key):
                 if (program := self._programs.get(key)) is not None:
                     program.tell(order)
@@ -60,7 +60,7 @@ class Processes:
                 while self._to_start:
                     nursery.start_soon(self._run, self._to_start.popleft())
 
-    def _start(self, program: Process) -> None:
+    def _start(self, program: ProgramProcess) -> None:
         if len(self._programs) >= self._limits.programs:
             program.condemn(f"cannot be started: {self._limits.programs} programs run on this agent, and no more may")
         elif (reason := unsupported()) is not None:
@@ -71,14 +71,14 @@ class Processes:
         self._has_to_start.set()
         self._stir(program)
 
-    async def _run(self, program: Process) -> None:
+    async def _run(self, program: ProgramProcess) -> None:
         ended = await program.run(self._command)
         if self._programs.get(program.key) is program:
             del self._programs[program.key]
         if ended is not None:
             self._told(ended)
 
-    def _stir(self, program: Process) -> None:
+    def _stir(self, program: ProgramProcess) -> None:
         """Wakes the watch up if this program is to be looked at before it would."""
         if program.next_look() < self._next_look:
             self._stirred.set()

@@ -14,39 +14,39 @@ from collections.abc import Callable, Collection, Mapping
 
 from agent.parsing import Parsed
 from agent.programs.orders import Order, ProgramEnded, ProgramSaid
-from agent.runtime.drain import Departure
+from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import Creators, NoCreators
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_of
 from agent.runtime.function.result import Result
-from agent.runtime.function.spill import SpillRoom
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions
-from agent.runtime.job.code import Code
-from agent.runtime.job.deployment import Installations
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.code import CodeRegistry
+from agent.runtime.job.deployment import Deployments
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.failover import Succession
-from agent.runtime.master.job_masters import Offices
-from agent.runtime.master.state import Master
+from agent.runtime.master.failover import Failover
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Ask, Submit, Update
-from agent.runtime.messages.programs import AskLog
-from agent.runtime.messages.sender import FLEET_GROUP, Post
-from agent.runtime.model.bundle import Seal
+from agent.runtime.messages.programs import LogRequest
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.model.bundle import Signature
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.program_host.handler import Acts
-from agent.runtime.program_host.rpc import Letters
+from agent.runtime.program_host.handler import ProgramHost
+from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.stages import Stages
-from agent.runtime.program_host.subscriptions import Subscriptions
-from agent.runtime.requests.asks import Questions
-from agent.runtime.requests.commands import Requests
-from agent.runtime.requests.following import Followings
-from agent.runtime.requests.notices import Notice
+from agent.runtime.program_host.subscriptions import ProgramSubscriptions
+from agent.runtime.requests.asks import PendingRequests
+from agent.runtime.requests.commands import JobCommands
+from agent.runtime.requests.following import JobSubscriptions
+from agent.runtime.requests.notices import CoreEvent
 from agent.runtime.requests.status import AgentStatus, JobListing, listing, part_status
-from agent.runtime.requests.stream_survey import Surveys
-from agent.runtime.router import Dispatch
-from agent.runtime.upstream.app_source import AppReadings
-from agent.runtime.upstream.join_cache import Lookups
-from agent.runtime.upstream.tables import Tables
+from agent.runtime.requests.stream_survey import StreamDiscovery
+from agent.runtime.router import Router
+from agent.runtime.upstream.app_source import UpstreamJobs
+from agent.runtime.upstream.join_cache import JoinCache
+from agent.runtime.upstream.tables import FileTables
 from overlay import (
     ChildAdded,
     ChildRemoved,
@@ -89,45 +89,45 @@ class Agent:
         streams: Mapping[str, StreamOptions],
         *,
         replicas: int = REPLICAS,
-        room: SpillRoom | None = None,
+        room: SpillArea | None = None,
         tables: Collection[str] = (),
     ) -> None:
         self.name = name
         self.node = node
         self.streams = dict(streams)
         self._tick_at: float | None = None
-        self._notices: list[Notice] = []
+        self._notices: list[CoreEvent] = []
         self._heard = 0  # so many of them by programs
-        post = Post(node)
-        self._announcements = Announcements()
+        post = MessageSender(node)
+        self._announcements = JobDirectory()
         self._programs = Programs(name, node)
-        self._code = code = Code(self._programs, NoCreators())
-        self._parts = Parts(
+        self._code = code = CodeRegistry(self._programs, NoCreators())
+        self._parts = LocalJobs(
             name, node, post, self.streams, self._announcements,
             lambda app_id, now: self.offices.advance(app_id, now), room, self._programs, code,
         )  # fmt: skip
-        self._installations = Installations(name, post, self._parts, self._announcements, self._programs, code)
+        self._installations = Deployments(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
         self.on_epochs: Callable[[list[EpochTaken]], None] | None = None
-        self.offices = Offices(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
-        self._succession = Succession(node, post, self._announcements)
-        self._followings = Followings(post, self._announcements, self._notices)
-        self._requests = Requests(post, self._announcements, self._notices)
-        self._questions = Questions(post, self._announcements, self._notices)
-        self._readings = AppReadings(post, self._announcements, self._parts)
+        self.offices = JobMasters(name, node, post, self._parts, self._announcements, self._programs, code, replicas)
+        self._succession = Failover(node, post, self._announcements)
+        self._followings = JobSubscriptions(post, self._announcements, self._notices)
+        self._requests = JobCommands(post, self._announcements, self._notices)
+        self._questions = PendingRequests(post, self._announcements, self._notices)
+        self._readings = UpstreamJobs(post, self._announcements, self._parts)
         self.on_unjoinable: Callable[[str, str], None] | None = None
-        self.tables = Tables(tables, self._say_unjoinable)
-        self._lookups = Lookups(node.peer.node_id, post, self._announcements, self.tables, self._say_unjoinable)
-        self._letters = Letters(post, self._announcements, self._programs)
-        self._subscriptions = Subscriptions(self._followings, self._announcements, self._programs, self._parts)
+        self.tables = FileTables(tables, self._say_unjoinable)
+        self._lookups = JoinCache(node.peer.node_id, post, self._announcements, self.tables, self._say_unjoinable)
+        self._letters = JobRpc(post, self._announcements, self._programs)
+        self._subscriptions = ProgramSubscriptions(self._followings, self._announcements, self._programs, self._parts)
         self._stages = Stages(self.offices, self._announcements, self._subscriptions)
-        self._acts = Acts(
+        self._acts = ProgramHost(
             name, post, self._programs, self._parts, self._installations, self.offices, self._letters, self._notices,
             self._subscriptions,
         )  # fmt: skip
-        self._departure = Departure(self._parts, self.offices, self._succession, post)
-        self.surveys = Surveys(node.peer, post, self._notices)
-        self._dispatch = Dispatch(
+        self._departure = Drain(self._parts, self.offices, self._succession, post)
+        self.surveys = StreamDiscovery(node.peer, post, self._notices)
+        self._dispatch = Router(
             self._parts, self._installations, self.offices, self._succession, self._followings, self._requests,
             self._announcements, self._acts, self._readings, self.surveys,
         )  # fmt: skip
@@ -147,7 +147,7 @@ class Agent:
         """Lets a job compute something else from a window on: `UpdateAnswered` or `UpdateRefused` follows."""
         self._requests.update(update, now, wall_ms)
 
-    def stop(self, app_id: int, now: float, seal: Seal | None = None) -> None:
+    def stop(self, app_id: int, now: float, seal: Signature | None = None) -> None:
         """Ends a job everywhere: `StopAnswered` follows. `seal`: its creator's word for that, if it has one."""
         self._requests.stop(Id(app_id), seal, now)
 
@@ -172,7 +172,7 @@ class Agent:
 
     def ask_log(self, question: int, app_id: int, lines: int, now: float) -> None:
         """Asks for the last lines of a job's log: `LogAnswered` or `AskRefused` follows, under the asker's number."""
-        self._questions.ask(question, AskLog(Id(app_id), lines), now)
+        self._questions.ask(question, LogRequest(Id(app_id), lines), now)
 
     def app_of(self, name: str) -> Id:
         """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""
@@ -202,7 +202,7 @@ class Agent:
             self._acts.ended(told.key, told.reason, told.stderr, now)
         self.process_events(now, wall_ms)
 
-    def notices(self) -> list[Notice]:
+    def notices(self) -> list[CoreEvent]:
         """What there is to tell, drained."""
         notices = list(self._notices)
         self._notices.clear()
@@ -375,7 +375,7 @@ class Agent:
         )  # fmt: skip
         return sum(part.refused for part in (*parts, *self._parts))
 
-    def master(self, app_id: int) -> Master | None:
+    def master(self, app_id: int) -> JobState | None:
         """The master of a job, if it lives here."""
         office = self.offices.get(Id(app_id))
         return office.master if office else None

@@ -6,18 +6,18 @@ bounded job it has read a part that means nothing: there it stays expected, and 
 
 from __future__ import annotations
 
-from agent.runtime.job.local_job import JobPart
-from agent.runtime.job.local_jobs import Parts
-from agent.runtime.master.failover import Succession
-from agent.runtime.master.job_masters import Offices
-from agent.runtime.messages.jobs import Farewell
-from agent.runtime.messages.sender import Post
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.master.failover import Failover
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages.jobs import Leave
+from agent.runtime.messages.sender import MessageSender
 
 
-class Departure:
+class Drain:
     """Of one agent; `begin` once, then `step` until it `is_complete`."""
 
-    def __init__(self, parts: Parts, offices: Offices, succession: Succession, post: Post) -> None:
+    def __init__(self, parts: LocalJobs, offices: JobMasters, succession: Failover, post: MessageSender) -> None:
         self.has_begun = False
         self._parts = parts
         self._offices = offices
@@ -42,10 +42,10 @@ class Departure:
                 self._say_farewell(part, now)
                 self._parts.send_up(part, now)
 
-    def _say_farewell(self, part: JobPart, now: float) -> None:
+    def _say_farewell(self, part: LocalJob, now: float) -> None:
         last_pane = part.intake.last_pane if part.intake else None
         if last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
-            self._post.send(part.master_peer, Farewell(part.app_id, part.epoch, part.number, last_pane), now)
+            self._post.send(part.master_peer, Leave(part.app_id, part.epoch, part.number, last_pane), now)
 
     @property
     def is_complete(self) -> bool:

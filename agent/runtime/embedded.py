@@ -11,17 +11,17 @@ from types import MappingProxyType
 from agent.parsing import Parsed, SourceColumn
 from agent.runtime.agent import Agent
 from agent.runtime.function.result import Result
-from agent.runtime.function.spill import SpillRoom
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import FeedKey, StreamOptions
 from agent.runtime.master.job_master import SETTLE_S
-from agent.runtime.master.state import Master
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Submit
-from agent.runtime.upstream.tables import Table
+from agent.runtime.upstream.tables import FileTable
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
 """Timer rounds a fleet may take to join before that counts as a failure."""
-NO_TABLES: Mapping[str, Table] = MappingProxyType({})
+NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
 
@@ -36,8 +36,8 @@ class EmbeddedFleet:
         size: int,
         streams: Sequence[str],
         random: RandomSource,
-        room: SpillRoom | None = None,
-        tables: Mapping[str, Table] = NO_TABLES,
+        room: SpillArea | None = None,
+        tables: Mapping[str, FileTable] = NO_TABLES,
     ) -> None:
         self._network = MemoryNetwork()
         self._now = 0.0
@@ -66,7 +66,7 @@ class EmbeddedFleet:
     def __len__(self) -> int:
         return len(self._agents)
 
-    def submit(self, job: Submit) -> Master:
+    def submit(self, job: Submit) -> JobState:
         """Runs a job on every agent; returns its master once all have acknowledged it ("n of n")."""
         self._app_id = job.app_id
         self._agents[0].submit(job, self._network.now, WALL_MS)
@@ -121,5 +121,5 @@ class EmbeddedFleet:
             self._network.deliver_all(self._network.now)
             busy = sum(agent.process_events(self._network.now, WALL_MS) for agent in self._agents) > 0
 
-    def _find_master(self, app_id: Id) -> Master:
+    def _find_master(self, app_id: Id) -> JobState:
         return next(master for agent in self._agents if (master := agent.master(app_id)) is not None)

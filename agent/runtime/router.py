@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.runtime.fleet.job_directory import Announcements
-from agent.runtime.job.deployment import Installations
-from agent.runtime.job.local_jobs import Parts
-from agent.runtime.master.failover import Succession
-from agent.runtime.master.job_masters import Offices
-from agent.runtime.messages.descriptions import LookAt, Seen
+from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.job.deployment import Deployments
+from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.master.failover import Failover
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
 from agent.runtime.messages.jobs import (
     CODEC,
     Acknowledgement,
     Announce,
+    AnnouncementBatch,
     Ask,
-    Bulletin,
     Commit,
     Enrol,
     Enrolled,
-    Farewell,
-    Finished,
     Follow,
     Followed,
+    JobEnded,
+    Leave,
     NoJob,
     Ready,
-    Received,
     Replica,
     Replicated,
     Snapshot,
+    SnapshotAck,
     Stop,
     StopAnswer,
     Stopped,
@@ -37,34 +37,34 @@ from agent.runtime.messages.jobs import (
     Unfollow,
     Update,
     Updated,
-    Window,
+    WindowMessage,
 )
-from agent.runtime.messages.programs import AskLog, Broken, Letter, Told, Unable, Word
+from agent.runtime.messages.programs import CannotRun, JobRequest, LogLines, LogRequest, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import FLEET_GROUP
-from agent.runtime.messages.versions import Begin, Prepared, Propose, Withdraw
+from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionPrepared
 from agent.runtime.model.fields import Message
-from agent.runtime.program_host.handler import Acts
-from agent.runtime.requests.commands import Requests
-from agent.runtime.requests.following import Followings
-from agent.runtime.requests.stream_survey import Surveys
-from agent.runtime.upstream.app_source import AppReadings
+from agent.runtime.program_host.handler import ProgramHost
+from agent.runtime.requests.commands import JobCommands
+from agent.runtime.requests.following import JobSubscriptions
+from agent.runtime.requests.stream_survey import StreamDiscovery
+from agent.runtime.upstream.app_source import UpstreamJobs
 from overlay import PAYLOAD_BYTES_MAX, Delivered, Id, MessageReceived, MulticastReceived, Peer, Requested, WireError
 
 
 @dataclass(slots=True)
-class Dispatch:
+class Router:
     """`refused` counts messages that were no messages, unexpected, or from the wrong sender."""
 
-    parts: Parts
-    installations: Installations
-    offices: Offices
-    succession: Succession
-    followings: Followings
-    requests: Requests
-    announcements: Announcements
-    acts: Acts
-    readings: AppReadings
-    surveys: Surveys
+    parts: LocalJobs
+    installations: Deployments
+    offices: JobMasters
+    succession: Failover
+    followings: JobSubscriptions
+    requests: JobCommands
+    announcements: JobDirectory
+    acts: ProgramHost
+    readings: UpstreamJobs
+    surveys: StreamDiscovery
     refused: int = 0
 
     def receive(
@@ -92,9 +92,9 @@ class Dispatch:
         match message:
             case Ask():
                 self.offices.answer(message, event, now)
-            case AskLog():
+            case LogRequest():
                 self.offices.tell_log(message, event, now)
-            case Letter(sender=sender, message=typed):
+            case JobRequest(sender=sender, message=typed):
                 part = self.parts.get(message.app_id)
                 if part is None or part.master is None:
                     self.offices.no_job(message.app_id, event, now)
@@ -108,17 +108,17 @@ class Dispatch:
         match message:
             case Announce() if group == FLEET_GROUP:
                 return self.announced(message, now)
-            case Bulletin() if group == FLEET_GROUP:
+            case AnnouncementBatch() if group == FLEET_GROUP:
                 return sum(self.announced(announce, now) for announce in message.jobs) == len(message.jobs)
-            case LookAt() if group == FLEET_GROUP:
+            case DescribeStream() if group == FLEET_GROUP:
                 return self.surveys.hear(message, None)
             case Stopped() if group == FLEET_GROUP:
                 return self._stopped(message, now)
             case Commit() if group == message.app_id:
                 return self.parts.commit(message)
-            case Word() if group == message.app_id:
+            case ProgramMulticast() if group == message.app_id:
                 return self.parts.word(message)
-            case Propose() | Begin() | Withdraw() if group == message.app_id:
+            case PrepareVersion() | ActivateVersion() | AbortVersion() if group == message.app_id:
                 return self.installations.change(message, now)
         return False
 
@@ -143,13 +143,13 @@ class Dispatch:
         match message:
             case Snapshot():
                 return self.parts.snapshot(message, sender, now)
-            case Received():
+            case SnapshotAck():
                 return self.parts.received(message, sender, now)
             case Enrolled():
                 return self.installations.install(message, sender, now, wall_ms)
-            case Enrol() | Ready() | Prepared() | Farewell() | Replicated():
+            case Enrol() | Ready() | VersionPrepared() | Leave() | Replicated():
                 return self.offices.receive(message, sender, now)
-            case Told() | Unable() | Broken():
+            case LogLines() | CannotRun() | ProgramFailed():
                 return self.offices.hear_code(message, sender, now)
             case Replica():
                 inheritance = self.succession.hold(sender, message, now)
@@ -162,7 +162,7 @@ class Dispatch:
             case StopAnswer():
                 self.requests.stopped(message)
                 return True
-            case Seen():
+            case StreamDescription():
                 return self.surveys.hear(message, sender)
             case Updated():
                 if not self.requests.updated(message):
@@ -176,7 +176,7 @@ class Dispatch:
             self.readings.no_job(message, now)
             self.requests.no_job(message)
             return True
-        if not isinstance(message, Followed | Acknowledgement | Window | Finished):
+        if not isinstance(message, Followed | Acknowledgement | WindowMessage | JobEnded):
             return False
         followings = self.followings if message.reader is None else self.readings.of(message.reader)
         match message:
@@ -186,9 +186,9 @@ class Dispatch:
                 followings.followed(message, now)
             case Acknowledgement():
                 followings.acknowledged(message, now)
-            case Window():
+            case WindowMessage():
                 followings.window(message, now)
-            case Finished():
+            case JobEnded():
                 followings.finished(message, now)
         return True
 

@@ -2,7 +2,7 @@
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, Origin
 from agent.sources.errors import SourceError
-from agent.sources.file.files import STANDARD_INPUT, Progress, Source, read_blocks
+from agent.sources.file.files import STANDARD_INPUT, Progress, SourceFile, read_blocks
 from agent.sources.records import Record, irregular_records, read_record
 
 __all__ = [
@@ -13,8 +13,8 @@ __all__ = [
     "Origin",
     "Progress",
     "Record",
-    "Source",
     "SourceError",
+    "SourceFile",
     "irregular_records",
     "read_blocks",
     "read_record",

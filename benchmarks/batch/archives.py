@@ -7,7 +7,7 @@ from agent.archive.format.log import commit, create_store
 from agent.archive.format.rows import FileOrigin, RowReader, Rows
 from agent.archive.format.segments import write_segment
 from agent.parsing import sniff
-from agent.sources import Source
+from agent.sources import SourceFile
 from benchmarks.events import Dataset, write_shop_events
 
 STREAM = "web"
@@ -33,7 +33,7 @@ def _write_store(store: Path, agent: str, log: Path) -> None:
 
 def _lots(agent: str, log: Path) -> Iterator[Sequence[Rows]]:
     """The rows of a log, as many together as are in a segment."""
-    source = Source(str(log))
+    source = SourceFile(str(log))
     form = sniff(source.head(), str(log))
     reader = RowReader(FileOrigin(STREAM, agent, str(log), 1, form))
     lots: list[Rows] = []

@@ -14,7 +14,7 @@ from agent.archive.format.rows import FileOrigin, RowReader, Rows
 from agent.archive.format.segments import encode_segment
 from agent.archive.writer.archiver import SEGMENT_BYTES
 from agent.parsing import sniff
-from agent.sources import Source
+from agent.sources import SourceFile
 from benchmarks.environment import use_two_cores
 from benchmarks.events import Dataset, write_shop_events
 from benchmarks.race import BenchmarkError
@@ -92,7 +92,7 @@ def _events_read(client: SyncClient) -> int:
 def _size(events: Dataset) -> Comparison:
     """Segments as an archiver writes them: lines as they are, and their fields as columns."""
     (path,) = events.paths
-    source = Source(str(path))
+    source = SourceFile(str(path))
     reader = RowReader(FileOrigin(STREAM, AGENT, str(path), 1, sniff(source.head(), str(path))))
     size, held, lots = 0, 0, list[Rows]()
     for block in source.blocks():

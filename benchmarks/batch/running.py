@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, smaller
-from elf.batch.query.native import AsColumns
+from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.session.session import spark_session
 from elf.batch.table.table import Table
@@ -92,7 +92,7 @@ def run(quick: bool) -> list[Comparison]:
 def _compared(spark: SparkSession, archives: Path, measured: Measured, rounds: int) -> Comparison:
     def by_elf() -> list[tuple[Any, ...]]:
         asked = BatchRun(measured.query, Table.open(spark, [str(archives)]), BatchOptions())
-        if not isinstance(asked.way, AsColumns):
+        if not isinstance(asked.way, NativePlan):
             raise BenchmarkError(f"{measured.name}: is not computed by Spark itself: {asked.not_exact}")
         return [tuple(row.values()) for result in asked.results() for row in result.rows]
 

@@ -8,7 +8,7 @@ import trio
 
 from agent.programs import calls
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.processes import Processes
+from agent.programs.processes import ProgramSupervisor
 from benchmarks.race import BenchmarkError
 
 _TIMEOUT_S = 30.0
@@ -29,7 +29,7 @@ def measure(code: bytes, starts: int = 20, words: int = 100) -> Times:
 
 async def _measure(code: bytes, starts: int, words: int) -> Times:
     told, heard = trio.open_memory_channel[ProgramSaid | ProgramEnded](100)
-    programs = Processes([sys.executable, "-P", "-m", "elf.program"], ProgramLimits(), told.send_nowait)
+    programs = ProgramSupervisor([sys.executable, "-P", "-m", "elf.program"], ProgramLimits(), told.send_nowait)
     place = calls.Place(is_root=True, parent="0" * 32, children=[], now_ms=0, version=1)
     load = calls.encode(calls.Load(place, "bench", "agent", "0" * 32, code))
     start_s, wire_s = [], []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import query
-from agent import Agent, Feed, Notice, Result, StreamOptions, Submit, Update
+from agent import Agent, CoreEvent, Feed, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
 from agent.programs.orders import ProgramSaid
 from agent.runtime.model.bundle import Bundle
@@ -215,7 +215,7 @@ class SimulatedAgents:
         update = Update(key, plan_of(sql).to_wire(), sql, True, 0, bundle)
         self._give(self._asked, lambda agent: agent.update(update, self.now, self.wall_ms))
 
-    def take_notices(self) -> list[Notice]:
+    def take_notices(self) -> list[CoreEvent]:
         """What the agent that was asked has to tell."""
         return self._asked.notices()
 

@@ -13,7 +13,7 @@ Checks = npt.NDArray[np.uint32]
 Rows = npt.NDArray[np.intp]
 
 
-class Identities:
+class KeyIndex:
     """Three arrays of one length: `hashes` ascending, `checks`, and `slots` as narrow as they may be."""
 
     __slots__ = ("checks", "hashes", "slots")
@@ -30,7 +30,7 @@ class Identities:
     def nbytes(self) -> int:
         return self.hashes.nbytes + self.checks.nbytes + self.slots.nbytes
 
-    def copy(self) -> Identities:
+    def copy(self) -> KeyIndex:
         """One that can be changed by itself. O(1)."""
         return copy.copy(self)
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from cbt.algebra.key_index import Hashes, Identities, Rows
+from cbt.algebra.key_index import Hashes, KeyIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
 from cbt.tree.batch import Batch, pao_frame
@@ -35,8 +35,8 @@ class Leaf:
         self.low, self.pane = low, pane
         self.touched = 0  # by which of its tree's changes
         self._layout = layout
-        self._known = Identities()
-        self._young = Identities()
+        self._known = KeyIndex()
+        self._young = KeyIndex()
         self._keys = KeyStore(layout.key_schema)
         self._states = StateStore(layout.states)
 
@@ -82,11 +82,11 @@ class Leaf:
         first = len(self)
         self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
         if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
-            self._known, self._young = self._whole(), Identities()
+            self._known, self._young = self._whole(), KeyIndex()
         self._states.append(len(rows), *batch.states(rows))
         self._keys.append(keys)
 
-    def _whole(self) -> Identities:
+    def _whole(self) -> KeyIndex:
         """All identities. O(leaf)."""
         if not len(self._young):
             return self._known

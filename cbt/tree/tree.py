@@ -33,7 +33,7 @@ from cbt.tree.root_buffer import RootBuffer
 from cbt.tree.snapshots import read_snapshot, write_snapshot
 from cbt.tree.spill_files import SpillError
 from cbt.tree.spilled_leaf import SpilledLeaf
-from cbt.tree.trunk import BUFFER_BYTES, LEAF_BYTES, Limits, Spilling, Trunk
+from cbt.tree.trunk import BUFFER_BYTES, LEAF_BYTES, Interior, Limits, Spilling
 
 _ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
@@ -281,10 +281,10 @@ class CompressedBufferTree:
         assert self._buffer.rows < self._limits.buffer_rows, "the root's buffer is not full"
         self._trunk.check()
 
-    def _new_trunk(self) -> Trunk:
+    def _new_trunk(self) -> Interior:
         if self._spilling:
             self._spilling.failure = None
-        return Trunk(self.layout, self._limits, self._spilling)
+        return Interior(self.layout, self._limits, self._spilling)
 
     def _empty_root_buffer(self) -> None:
         if self._spilling:

@@ -106,7 +106,7 @@ class _News(NamedTuple):
     at: Rows
 
 
-class Trunk:
+class Interior:
     """Takes batches, and holds their PAOs in leaves and, above these, in inner nodes' buffers."""
 
     def __init__(self, layout: Layout, limits: Limits, spilling: Spilling | None) -> None:

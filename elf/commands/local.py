@@ -23,7 +23,7 @@ from elf.options.times import between
 from elf.output.output import result_writer, write_all
 from elf.output.view import Limits, View
 from elf.statements.backend import answer
-from elf.statements.file_backend import FileAnswerer
+from elf.statements.file_backend import FileBackend
 from elf.statements.statements import Explain, read_statement
 from elf.terminal.terminal import printable, tell
 
@@ -92,7 +92,7 @@ def local(
         beyond_groups=beyond_groups,
     )
     if isinstance(read_statement(query_text), Explain):
-        answer(query_text, FileAnswerer(_sources(files, named), options), View(output), Limits())
+        answer(query_text, FileBackend(_sources(files, named), options), View(output), Limits())
         return
     try:
         run = embedded.LocalRun(query_text, _sources(files, named), options)

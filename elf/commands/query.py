@@ -82,13 +82,13 @@ def query(
         raise UsageError("--app: a job's name has 1 to 255 characters")
     if app is not None and len(script.statements) > 1:
         raise UsageError(f"--app names one job, but there are {len(script.statements):,} statements")
-    from elf.statements.fleet_backend import FleetAnswerer, QueryOptions
+    from elf.statements.fleet_backend import FleetBackend, QueryOptions
 
     shown = view(output, watch=watch)
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
     with asking(socket, timeout_s, unsure) as (client, deadline):
-        return script.run(FleetAnswerer(client, socket, options), shown, Limits(windows, deadline))
+        return script.run(FleetBackend(client, socket, options), shown, Limits(windows, deadline))
 
 
 def _explain(script: Script, *, once: bool, max_groups: int, beyond_groups: BeyondGroups, output: str) -> int:

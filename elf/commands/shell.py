@@ -67,11 +67,11 @@ def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: 
 
 def _with_fleet(socket: Path | None) -> Shell:
     from elf.shell.shell import Shell
-    from elf.statements.fleet_backend import FleetAnswerer, QueryOptions
+    from elf.statements.fleet_backend import FleetBackend, QueryOptions
 
     path = control_socket(socket)
     patient, brief = (
-        FleetAnswerer(SyncClient(path, timeout_s), socket, QueryOptions())
+        FleetBackend(SyncClient(path, timeout_s), socket, QueryOptions())
         for timeout_s in (ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S)
     )
     try:
@@ -86,12 +86,12 @@ def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
     from elf.commands.local import DEFAULT_STREAM
     from elf.local import LocalOptions, Source
     from elf.shell.shell import Shell
-    from elf.statements.file_backend import FileAnswerer
+    from elf.statements.file_backend import FileBackend
 
     if "-" in files:
         raise UsageError("elf shell reads what you type from standard input: name files")
     options = LocalOptions(arrival_ms=time.time_ns() // 1_000_000, tables=tables)
-    answerer = FileAnswerer([Source(DEFAULT_STREAM, files)], options)
+    answerer = FileBackend([Source(DEFAULT_STREAM, files)], options)
     many = "1 file" if len(files) == 1 else f"{len(files):,} files"
     tell(rf"The stream {DEFAULT_STREAM} is {many}. \? helps, \q leaves.")
     return Shell(answerer, answerer, history_file())

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from elf.output.result import completeness
-from elf.terminal.live_region import InPlace
+from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ChartWriter:
     window is a chart by itself, a bar for each group. The largest groups are shown, the others counted.
     """
 
-    def __init__(self, measures: Sequence[str], console: Console, place: InPlace | None) -> None:
+    def __init__(self, measures: Sequence[str], console: Console, place: LiveRegion | None) -> None:
         self._measures = measures
         self._console = console
         self._place = place

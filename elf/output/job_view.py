@@ -22,7 +22,7 @@ COLUMNS_UNTOLD = 80
 _TO_START_OF_LINE, _ERASE_REST = "\r", "\x1b[K"
 
 
-class AgentCounts:
+class ReadinessReporter:
     """On a terminal one line that changes in place; elsewhere a line for each count that lasts.
 
     `settles_at` is when `settle` should be called next.
@@ -87,7 +87,7 @@ class JobView:
         self._limits = limits
         self._is_in_place = view.in_place and not job.bounded
         self._writer = _writer(job, view.output, in_place=self._is_in_place)
-        self._counts = AgentCounts(job.app)
+        self._counts = ReadinessReporter(job.app)
         self._name = printable(job.app)
         self._windows = 0
         self._reason_said = ""

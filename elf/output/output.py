@@ -16,7 +16,7 @@ from rich.text import Text
 
 from elf.output.chart import ChartWriter
 from elf.output.result import completeness
-from elf.terminal.live_region import InPlace
+from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable, printable_json, tell
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def result_writer(
     if kind == "csv":
         return CsvWriter(columns, stream)
     console = terminal(stream)
-    place = InPlace(console) if in_place else None
+    place = LiveRegion(console) if in_place else None
     if kind == "plot":
         return ChartWriter(measures, console, place)
     return TableWriter(columns, console, place)
@@ -129,7 +129,7 @@ class CsvWriter(ResultWriter):
 class TableWriter(ResultWriter):
     """A table a window, with its completeness below; with a place, as much of it as has room there."""
 
-    def __init__(self, columns: Sequence[str], console: Console, place: InPlace | None = None) -> None:
+    def __init__(self, columns: Sequence[str], console: Console, place: LiveRegion | None = None) -> None:
         self._columns = columns
         self._console = console
         self._place = place

@@ -13,7 +13,7 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
-from elf.program.surroundings import AgentsSide, Wire, columns_of
+from elf.program.surroundings import JobContext, Wire, columns_of
 
 
 class Runner:
@@ -25,7 +25,7 @@ class Runner:
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._side: AgentsSide | None = None
+        self._side: JobContext | None = None
         self._job: Job | None = None
         self._is_over = False
         self._waiting: deque[bytes] = deque()
@@ -58,7 +58,7 @@ class Runner:
         self._wire.write(calls.encode(calls.Failed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
 
     def _load(self, load: calls.Load) -> None:
-        side = self._side = AgentsSide(self._wire, load, self._waiting.append)
+        side = self._side = JobContext(self._wire, load, self._waiting.append)
         with _printing_to(side):
             code = load_code(load.source)
             kind, side.messages = code.kind, code.messages
@@ -91,7 +91,7 @@ class Runner:
                     self._deliver(job, side, call)
         side.returned()
 
-    def _hear(self, job: Job, side: AgentsSide, app: str, typed: calls.Typed) -> None:
+    def _hear(self, job: Job, side: JobContext, app: str, typed: calls.Typed) -> None:
         try:
             message = side.messages.decode(typed)
         except MessageError as error:
@@ -99,7 +99,7 @@ class Runner:
         else:
             job.on_multicast(app, message)
 
-    def _deliver(self, job: Job, side: AgentsSide, call: calls.Delivered) -> None:
+    def _deliver(self, job: Job, side: JobContext, call: calls.Delivered) -> None:
         try:
             answer = job.deliver(call.app, side.messages.decode(call.message))
             reply = None if answer is None else side.messages.encode(answer)
@@ -125,14 +125,14 @@ def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
     return calls.Mapped(events.batch, origins, columns_of(rows))
 
 
-def _printing_to(side: AgentsSide) -> contextlib.AbstractContextManager[object]:
+def _printing_to(side: JobContext) -> contextlib.AbstractContextManager[object]:
     return contextlib.redirect_stdout(cast(IO[str], _Log(side)))
 
 
 class _Log:
     """Standard output, as `print` uses it."""
 
-    def __init__(self, side: AgentsSide) -> None:
+    def __init__(self, side: JobContext) -> None:
         self._side = side
         self._begun = ""
 

@@ -34,10 +34,10 @@ class HeldPaos:
         return self._read(self.token)
 
 
-class AgentsCbt:
+class JobCbt:
     """The agent's tree for this job."""
 
-    def __init__(self, surroundings: AgentsSide) -> None:
+    def __init__(self, surroundings: JobContext) -> None:
         self._side = surroundings
 
     def insert(self, *rows: Mapping[str, Any]) -> None:
@@ -54,13 +54,13 @@ class AgentsCbt:
         self._side.act(calls.Empty())
 
 
-class AgentsSide:
+class JobContext:
     """The agent, as one job's object sees it. `waiting` gets the calls that come while an answer is waited for."""
 
     def __init__(self, wire: Wire, load: calls.Load, waiting: Callable[[bytes], None]) -> None:
         self.app, self.agent, self.node_id = load.app, load.agent, load.node_id
         self.messages = Messages({})
-        self.cbt: Cbt = AgentsCbt(self)
+        self.cbt: Cbt = JobCbt(self)
         self.numbers = itertools.count(1)
         self.has_flushed = False
         self.stages: Mapping[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from elf.errors import ElfError
-from elf.statements.backend import Answerer
+from elf.statements.backend import Backend
 
 FRESH_S = 10.0
 STREAMS_MAX = 64
@@ -17,7 +17,7 @@ STREAMS_MAX = 64
 class Knowledge:
     """Names of streams, of jobs, and of a stream's columns. What cannot be had now is what it was, or nothing."""
 
-    def __init__(self, answerer: Answerer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, answerer: Backend, clock: Callable[[], float] = time.monotonic) -> None:
         self._answerer = answerer
         self._clock = clock
         self._known: dict[tuple[str, ...], tuple[float, Sequence[str]]] = {}

@@ -21,7 +21,7 @@ from elf.shell.highlighting import STYLE, StatementLexer
 from elf.shell.knowledge import Knowledge
 from elf.shell.shell_commands import COMMANDS, FORMATS
 from elf.shell.vocabulary import Vocabulary
-from elf.statements.backend import Answerer, answer
+from elf.statements.backend import Backend, answer
 from elf.statements.script import script_text
 from elf.statements.statements import is_ended
 from elf.terminal.terminal import can_be_drawn_over, printable, tell
@@ -36,7 +36,7 @@ class Shell:
     `patient` answers what is typed; `brief`, which must not take long, says what can be completed.
     """
 
-    def __init__(self, patient: Answerer, brief: Answerer, history: Path | None) -> None:
+    def __init__(self, patient: Backend, brief: Backend, history: Path | None) -> None:
         self._answerer = patient
         self._output = "table"
         self._watches = can_be_drawn_over(sys.stdout)

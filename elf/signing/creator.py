@@ -13,7 +13,7 @@ import msgspec
 
 from agent.control.messages import Job
 from agent.runtime.fleet.authorization import STOP
-from agent.runtime.model.bundle import Bundle, Contents, Seal
+from agent.runtime.model.bundle import Bundle, Contents, Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
@@ -78,15 +78,15 @@ def sealed(
     return mandate.app_id, Bundle(contents, _seal(creator, mandate))
 
 
-def stopping(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Seal]:
+def stopping(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
     """The creator's word that a job shall end."""
     mandate = Mandate(app_id(app, creator.public_key), 1, b"", wall_ms + STOP_MS, STOP)
     return mandate.app_id, _seal(creator, mandate)
 
 
-def _seal(creator: Creator, mandate: Mandate) -> Seal:
+def _seal(creator: Creator, mandate: Mandate) -> Signature:
     signature = creator.sign(signed_bytes(mandate, creator.fleet))
-    return Seal(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
+    return Signature(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
 
 
 VARIABLE = "ELF_CREATOR"

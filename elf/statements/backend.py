@@ -9,7 +9,7 @@ from elf.statements.statements import Describe, Explain, Select, Show, read_stat
 from elf.terminal.listing import Listing, print_listing
 
 
-class Answerer(Protocol):
+class Backend(Protocol):
     """Answers statements; every call may raise ElfError, UsageError where the statement is to blame."""
 
     def select(self, text: str, view: View, limits: Limits) -> int:
@@ -35,7 +35,7 @@ class Answerer(Protocol):
         """Stops a job."""
 
 
-def answer(text: str, answerer: Answerer, view: View, limits: Limits) -> int:
+def answer(text: str, answerer: Backend, view: View, limits: Limits) -> int:
     """Lets one statement be answered; the exit code that a command would have."""
     match read_statement(text):
         case Select(text=query_text):

@@ -20,7 +20,7 @@ from elf.terminal.terminal import printable, tell
 NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a fleet"
 
 
-class FileAnswerer:
+class FileBackend:
     """Answers statements over files. Raises UsageError for files that are not there."""
 
     def __init__(self, sources: Sequence[Source], options: LocalOptions) -> None:

@@ -24,7 +24,7 @@ class QueryOptions:
     beyond_groups: BeyondGroups = "other"
 
 
-class FleetAnswerer:
+class FleetBackend:
     """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
 
     The streams are those of the agent that is asked.

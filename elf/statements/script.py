@@ -15,7 +15,7 @@ from elf.output.view import Limits, View
 from elf.statements.statements import statements
 
 if TYPE_CHECKING:
-    from elf.statements.backend import Answerer
+    from elf.statements.backend import Backend
 
 STANDARD_INPUT = "-"
 SCRIPT_BYTES_MAX = REQUEST_BYTES_MAX
@@ -28,7 +28,7 @@ class Script:
     statements: list[str]
     origin: str = ""
 
-    def run(self, answerer: Answerer, view: View, limits: Limits) -> int:
+    def run(self, answerer: Backend, view: View, limits: Limits) -> int:
         """Runs them until one fails or is cut short; its exit code, else 0. Raises ElfError."""
         from elf.statements.backend import answer  # what lists things takes its time to load
 

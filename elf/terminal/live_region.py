@@ -9,7 +9,7 @@ LINES_AROUND = 8
 """What a table has above and below its rows: window, head, blanks, completeness, and the cursor's own line."""
 
 
-class InPlace:
+class LiveRegion:
     """Shows one thing at a time, always at the same place, until other lines have to follow.
 
     What has no room is cut at the bottom: `lines` is how many rows of a table, or lines of a chart, have it.

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from overlay.scribe.group import Group, parents_checksum
-from overlay.wire.epoch import Epoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id, id_to_bytes
 from overlay.wire.messages import EDGE_BUCKETS
 from overlay.wire.peer import Peer
@@ -191,7 +191,7 @@ def bucket(key: Id) -> int:
     return key % EDGE_BUCKETS
 
 
-def _to_bytes(epoch: Epoch, sequence: int) -> bytes:
+def _to_bytes(epoch: TreeEpoch, sequence: int) -> bytes:
     return epoch.counter.to_bytes(8, "big") + id_to_bytes(epoch.root) + sequence.to_bytes(8, "big")
 
 

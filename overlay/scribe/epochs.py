@@ -19,7 +19,7 @@ from overlay.random_source import jittered
 from overlay.scribe.group import Group
 from overlay.scribe.history import Frontier
 from overlay.scribe.trees import Trees
-from overlay.wire.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import Id, closer
 from overlay.wire.messages import HOPS_MAX, RootAnswer, RootQuery
 from overlay.wire.peer import Peer
@@ -37,7 +37,7 @@ class _Claim:
     """An epoch that a parent has shown, and that is not believed yet."""
 
     group: Group
-    epoch: Epoch
+    epoch: TreeEpoch
     frontier: Frontier
     source: Peer
     attempts: int = 0
@@ -63,10 +63,10 @@ class Epochs:
 
     # At the root.
 
-    def take(self, group: Group, before: Epoch) -> None:
+    def take(self, group: Group, before: TreeEpoch) -> None:
         """Begin an epoch as the root, above the one before and all others."""
         known = max(group.epoch.counter, group.heard.counter, before.counter, self.taken.get(group.key, 0))
-        epoch = Epoch(min(known + 1, COUNTER_MAX), self._own.node_id)
+        epoch = TreeEpoch(min(known + 1, COUNTER_MAX), self._own.node_id)
         self._note(group.key, epoch.counter)
         self._outbox.emit(EpochTaken(group.key, epoch.counter))
         self._adopt(group, epoch)
@@ -77,7 +77,7 @@ class Epochs:
         if len(self.taken) > TAKEN_MAX:
             del self.taken[next(iter(self.taken))]
 
-    def hear(self, group: Group, epoch: Epoch) -> bool:
+    def hear(self, group: Group, epoch: TreeEpoch) -> bool:
         """Note an epoch that a child has heard of; return whether the root should know of it.
 
         Heard before or not: that it is still above the group's may mean that word of it got lost on the way.
@@ -91,7 +91,7 @@ class Epochs:
 
     # Below it.
 
-    def shown(self, group: Group, epoch: Epoch, frontier: Frontier, source: Peer, now: float) -> bool:
+    def shown(self, group: Group, epoch: TreeEpoch, frontier: Frontier, source: Peer, now: float) -> bool:
         """Take in what a parent says; return whether the group has that epoch now."""
         if epoch > group.epoch:
             if not self._is_credible(group, epoch):
@@ -100,12 +100,12 @@ class Epochs:
             self._adopt(group, epoch)
         return epoch == group.epoch
 
-    def _is_credible(self, group: Group, epoch: Epoch) -> bool:
+    def _is_credible(self, group: Group, epoch: TreeEpoch) -> bool:
         hop = self._membership.next_hop(group.key)
         is_closest = hop is not None and not closer(group.key, hop.node_id, epoch.root)
         return is_closest and not epoch.is_jump_from(group.epoch)
 
-    def _adopt(self, group: Group, epoch: Epoch) -> None:
+    def _adopt(self, group: Group, epoch: TreeEpoch) -> None:
         self._claims.pop(group.key, None)
         group.epoch = epoch
         self._index.refresh(group)
@@ -147,7 +147,7 @@ class Epochs:
             self._claims[group.key] = claim
             self._mail.send(hop, RootQuery(group=group.key, origin=self._own, hops=1))
 
-    def _believe(self, claim: _Claim, epoch: Epoch, now: float) -> None:
+    def _believe(self, claim: _Claim, epoch: TreeEpoch, now: float) -> None:
         self._adopt(claim.group, epoch)
         self._believed(claim.group, claim.frontier, claim.source, now)
 

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from overlay.wire.epoch import COUNTER_MAX, Epoch, Sequence
+from overlay.wire.epoch import COUNTER_MAX, Sequence, TreeEpoch
 from overlay.wire.ids import Id
 
 LOG_ENTRIES_MAX = 64
@@ -23,7 +23,7 @@ ENTRY_BYTES = 200
 EPOCHS_MAX = 4
 ACKNOWLEDGE_MS_MAX = 600_000
 
-Frontier = Annotated[tuple[tuple[Epoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
+Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
 
 
 class Entry(NamedTuple):
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
     """
 
-    epoch: Epoch
+    epoch: TreeEpoch
     sequence: Annotated[int, msgspec.Meta(ge=1, le=COUNTER_MAX)]
     message_id: Annotated[int, msgspec.Meta(ge=0)]
     acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
@@ -50,7 +50,7 @@ class LogRoom:
     def __init__(self, bytes_max: int = LOG_ROOM_BYTES) -> None:
         self.used = 0
         self._bytes_max = bytes_max
-        self._owners: dict[tuple[Id, Epoch, int], History] = {}
+        self._owners: dict[tuple[Id, TreeEpoch, int], History] = {}
 
     def take(self, owner: "History", entry: Entry) -> None:
         """Make room for an entry."""
@@ -76,10 +76,10 @@ class History:
 
     def __init__(self, key: Id, room: LogRoom) -> None:
         self.key = key
-        self.frontiers: dict[Epoch, int] = {}
-        self.targets: dict[Epoch, int] = {}
+        self.frontiers: dict[TreeEpoch, int] = {}
+        self.targets: dict[TreeEpoch, int] = {}
         self._room = room
-        self._entries: dict[tuple[Epoch, int], Entry] = {}
+        self._entries: dict[tuple[TreeEpoch, int], Entry] = {}
         self._bytes = 0
 
     @property
@@ -92,7 +92,7 @@ class History:
         """The log, and what is held, in order."""
         return tuple(self._entries[place] for place in sorted(self._entries))
 
-    def begin(self, epoch: Epoch, sequence: int) -> None:
+    def begin(self, epoch: TreeEpoch, sequence: int) -> None:
         """Start an epoch after a number; the lowest epoch is forgotten where there are too many."""
         self.frontiers.setdefault(epoch, sequence)
         while len(self.frontiers) > EPOCHS_MAX:
@@ -102,7 +102,7 @@ class History:
             for place in [place for place in self._entries if place[0] == lowest]:
                 self.discard(*place)
 
-    def has(self, epoch: Epoch, sequence: int) -> bool:
+    def has(self, epoch: TreeEpoch, sequence: int) -> bool:
         """Say whether a multicast was raised, given up or is held."""
         return sequence <= self.frontiers.get(epoch, 0) or (epoch, sequence) in self._entries
 
@@ -121,12 +121,12 @@ class History:
         self.frontiers[epoch] = sequence
         return [entry, *self._ready(epoch)]
 
-    def expect(self, epoch: Epoch, sequence: int) -> None:
+    def expect(self, epoch: TreeEpoch, sequence: int) -> None:
         """Note that there are multicasts up to a number."""
         if sequence > max(self.frontiers.get(epoch, 0), self.targets.get(epoch, 0)):
             self.targets[epoch] = sequence
 
-    def _ready(self, epoch: Epoch) -> list[Entry]:
+    def _ready(self, epoch: TreeEpoch) -> list[Entry]:
         ready = []
         while (entry := self._entries.get((epoch, self.frontiers[epoch] + 1))) is not None:
             ready.append(entry)
@@ -139,7 +139,7 @@ class History:
         """How far it is in the epochs in which others are further."""
         return tuple((epoch, self.frontiers[epoch]) for epoch in sorted(self.targets))
 
-    def give_up(self, epoch: Epoch, upto: int) -> tuple[int, list[Entry]]:
+    def give_up(self, epoch: TreeEpoch, upto: int) -> tuple[int, list[Entry]]:
         """Wait no longer for what is lacking up to a number; return how many those are, and who is next in order."""
         before = self.frontiers[epoch]
         held = sorted(place for place in self._entries if place[0] == epoch and before < place[1] <= upto)
@@ -167,7 +167,7 @@ class History:
         while len(self._entries) > LOG_ENTRIES_MAX or self._bytes > LOG_BYTES_MAX:
             self.discard(*next(iter(self._entries)))
 
-    def discard(self, epoch: Epoch, sequence: int) -> None:
+    def discard(self, epoch: TreeEpoch, sequence: int) -> None:
         """Drop an entry from the log."""
         entry = self._entries.pop((epoch, sequence))
         self._bytes -= entry.weight
@@ -189,7 +189,7 @@ class History:
         assert all((epoch, sequence + 1) not in self._entries for epoch, sequence in self.frontiers.items())
 
 
-def merged(one: Iterable[tuple[Epoch, int]], other: Iterable[tuple[Epoch, int]]) -> dict[Epoch, int]:
+def merged(one: Iterable[tuple[TreeEpoch, int]], other: Iterable[tuple[TreeEpoch, int]]) -> dict[TreeEpoch, int]:
     """Return the further of two frontiers, epoch by epoch."""
     together = dict(one)
     for epoch, sequence in other:

@@ -25,7 +25,7 @@ from overlay.scribe.group import Group
 from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.trees import Trees
-from overlay.wire.epoch import NEVER, Epoch
+from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
     HOPS_MAX,
@@ -178,7 +178,7 @@ class Multicast:
     def _go_for(
         self,
         group: Group,
-        frontier: Iterable[tuple[Epoch, int]],
+        frontier: Iterable[tuple[TreeEpoch, int]],
         starts: Iterable[int],
         source: Peer | None,
         now: float,
@@ -309,7 +309,7 @@ class Multicast:
         elif any_new and not message.is_whole:
             self._pull(pulling, now)
 
-    def _give_up(self, group: Group, upto: Mapping[Epoch, int], now: float) -> None:
+    def _give_up(self, group: Group, upto: Mapping[TreeEpoch, int], now: float) -> None:
         history = self._history(group)
         for epoch, target in list(history.targets.items()):
             missed, ready = history.give_up(epoch, min(target, upto.get(epoch, 0)))

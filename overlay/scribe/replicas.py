@@ -13,7 +13,7 @@ from overlay.pastry.tables.tables import Tables
 from overlay.scribe.group import Group
 from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
 from overlay.scribe.trees import Trees
-from overlay.wire.epoch import Epoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
@@ -27,7 +27,7 @@ STATES_BYTES = 32 << 20
 
 @dataclass(slots=True)
 class _Kept:
-    epoch: Epoch
+    epoch: TreeEpoch
     history: History
 
 

@@ -14,7 +14,7 @@ Counter = Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)]
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)]
 
 
-class Epoch(NamedTuple):
+class TreeEpoch(NamedTuple):
     """Ordered by the counter, then by the root's id.
 
     >>> Epoch(2, Id(1)) > Epoch(1, Id(9)) > NEVER
@@ -24,9 +24,9 @@ class Epoch(NamedTuple):
     counter: Counter
     root: Id
 
-    def is_jump_from(self, known: "Epoch") -> bool:
+    def is_jump_from(self, known: "TreeEpoch") -> bool:
         """Say whether it lies further ahead than roots can have changed."""
         return self.counter > known.counter + JUMP_MAX
 
 
-NEVER = Epoch(0, Id(0))
+NEVER = TreeEpoch(0, Id(0))

@@ -10,7 +10,7 @@ import msgspec
 from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.tables.neighbourhood import NEIGHBOURHOOD_SIZE
 from overlay.scribe.history import Entry, Frontier
-from overlay.wire.epoch import Epoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import Entries, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
@@ -293,7 +293,7 @@ class RootAnswer(_Tagged, frozen=True, tag=33):
     """The answer to a query, from the node closest to the key: its epoch; the lowest of all where it is no root."""
 
     group: Id
-    epoch: Epoch
+    epoch: TreeEpoch
 
 
 class Acknowledge(_Tagged, frozen=True, tag=34):

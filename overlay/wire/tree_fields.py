@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
-from overlay.wire.epoch import Epoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 
@@ -20,7 +20,7 @@ class Standing(NamedTuple):
     """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
 
     group: Id
-    epoch: Epoch
+    epoch: TreeEpoch
     frontier: Frontier
 
 
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
 
     group: Id
-    epoch: Epoch
+    epoch: TreeEpoch
     frontier: Frontier
     path: Path
 
@@ -45,7 +45,7 @@ class UpwardEdge(NamedTuple):
 
     group: Id
     checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-    epoch: Epoch
+    epoch: TreeEpoch
     recent: Frontier
 
 
@@ -53,7 +53,7 @@ class RootState(NamedTuple):
     """What there is to a root: its epoch, how far its multicasts are, the last of them."""
 
     group: Id
-    epoch: Epoch
+    epoch: TreeEpoch
     frontier: Frontier
     entries: Entries
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 import query
-from agent import Agent, Feed, Notice, Result, SpillRoom, StreamOptions, Submit
+from agent import Agent, CoreEvent, Feed, Result, SpillArea, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime.master.job_master import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
@@ -31,7 +31,7 @@ class Fleet:
         bystanders: int = 0,
         salt: str = "",
         streams: Mapping[str, StreamOptions] = WEB,
-        rooms: Mapping[str, SpillRoom] | None = None,
+        rooms: Mapping[str, SpillArea] | None = None,
     ) -> None:
         self.rooms = rooms or {}
         self.network = MemoryNetwork()
@@ -142,7 +142,7 @@ class Fleet:
         self.wait(1.0)
         return self.results
 
-    def notices(self, number: int) -> list[Notice]:
+    def notices(self, number: int) -> list[CoreEvent]:
         return self.agents[number].notices()
 
 

@@ -17,11 +17,11 @@ from memory_fleet import as_read
 from simulated_links import LinkLatency
 
 import query
-from agent import Agent, Feed, Notice, Published, Result, StreamOptions, Submit, Update
+from agent import Agent, CoreEvent, Feed, Published, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import FeedKey
-from agent.runtime.master.state import Master
-from agent.runtime.master.windows import MadeWindow
+from agent.runtime.master.state import JobState
+from agent.runtime.master.windows import ClosedWindow
 from agent.runtime.messages.versions import Version
 from overlay import Event, Id, Node, Simulator, app_id
 
@@ -56,7 +56,7 @@ may change."""
 
 
 def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
-    def made(master: Master, window: MadeWindow, *about: Any, **options: Any) -> Result:
+    def made(master: JobState, window: ClosedWindow, *about: Any, **options: Any) -> Result:
         result = make(master, window, *about, **options)
         agents = (window.expected, window.contributors, window.partial)
         names = [frozenset(master.roster.names(numbers)) for numbers in agents]
@@ -66,7 +66,7 @@ def _with_roster(make: Callable[..., Result]) -> Callable[..., Result]:
     return made
 
 
-Master._result = _with_roster(Master._result)  # type: ignore[method-assign]
+JobState._result = _with_roster(JobState._result)  # type: ignore[method-assign]
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Server:
     log: list[tuple[int, str]] = field(default_factory=list)
     read: int = 0
     readers: dict[FeedKey, Reader] = field(default_factory=dict)
-    notices: list[Notice] = field(default_factory=list)
+    notices: list[CoreEvent] = field(default_factory=list)
     is_up: bool = True
     stalled_until: float = 0.0
     writes: bool = True
@@ -341,7 +341,7 @@ class SimulatedFleet:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
         by.agent.update(Update(key_of(name), plan.to_wire(), sql, reset, 0), self.now, self.wall_ms)
 
-    def masters(self, name: str) -> list[tuple[Server, Master]]:
+    def masters(self, name: str) -> list[tuple[Server, JobState]]:
         found = [(server, server.agent.master(key_of(name))) for server in self.servers.values() if server.is_up]
         return [(server, master) for server, master in found if master is not None]
 

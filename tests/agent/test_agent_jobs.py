@@ -20,16 +20,16 @@ from agent.runtime.messages.jobs import (
     Commit,
     Enrol,
     Enrolled,
-    Farewell,
-    Finished,
     Follow,
     Followed,
+    JobEnded,
+    Leave,
     NoJob,
     Ready,
-    Received,
     Replica,
     Replicated,
     Snapshot,
+    SnapshotAck,
     Stop,
     StopAnswer,
     Stopped,
@@ -37,10 +37,10 @@ from agent.runtime.messages.jobs import (
     Unfollow,
     Update,
     Updated,
-    Window,
+    WindowMessage,
 )
-from agent.runtime.messages.versions import Begin, Prepared, Propose, Version, Withdraw
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, Version, VersionPrepared
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import END, FIRST_PANE
 from overlay import Id, Node, Peer, app_id, group_id
@@ -120,11 +120,11 @@ def test_a_job_submitted_twice_stays_the_first() -> None:
     assert result.rows == [{"product": None, "n": 1}]
 
 
-EPOCH = Epoch(WALL_MS, 1, Id(77))
-LATER = Epoch(WALL_MS + 10**6, 9, Id(78))
+EPOCH = JobEpoch(WALL_MS, 1, Id(77))
+LATER = JobEpoch(WALL_MS + 10**6, 9, Id(78))
 
 
-def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
+def strangers_messages(epoch: JobEpoch = EPOCH) -> list[Message]:
     """One of each kind, as a stranger would make them up."""
     plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
     job = Submit(KEY, "shop", "web", plan.to_wire(), COUNT)
@@ -138,16 +138,17 @@ def strangers_messages(epoch: Epoch = EPOCH) -> list[Message]:
         Enrol(KEY, epoch, "intruder", True), Enrolled(KEY, epoch, 3, [first], 7, 7, job),
         Enrolled(KEY, epoch, 3, [second], 7, 7, Submit(KEY, "shop", "web", {"plan": "none"})),
         Update(KEY, plan.to_wire(), COUNT, True, 5), Update(KEY, {"plan": "none"}, "", False, 6),
-        Updated(KEY, 5, None), Propose(KEY, epoch, 2, plan.to_wire()), Propose(KEY, epoch, 3, {}),
-        Prepared(KEY, epoch, 0, 2, END), Prepared(KEY, epoch, 9, 2, 0, "no"),
-        Begin(KEY, epoch, [first, second]), Begin(KEY, epoch, [second, first]), Withdraw(KEY, epoch, 2),
+        Updated(KEY, 5, None), PrepareVersion(KEY, epoch, 2, plan.to_wire()), PrepareVersion(KEY, epoch, 3, {}),
+        VersionPrepared(KEY, epoch, 0, 2, END), VersionPrepared(KEY, epoch, 9, 2, 0, "no"),
+        ActivateVersion(KEY, epoch, [first, second]), ActivateVersion(KEY, epoch, [second, first]),
+        AbortVersion(KEY, epoch, 2),
         Ready(KEY, epoch, 0, 1, FIRST_PANE), Ready(KEY, epoch, 60_000, 1, END, instead_of=FIRST_PANE),
-        Farewell(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
+        Leave(KEY, epoch, 0, FIRST_PANE), Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this"),
         Snapshot(KEY, epoch, 1, FIRST_PANE, END, b"\x01", b"none", b"nor this", again=True),
-        Received(KEY, epoch, FIRST_PANE, END, b"\x01"), Commit(KEY, epoch, END), replica,
+        SnapshotAck(KEY, epoch, FIRST_PANE, END, b"\x01"), Commit(KEY, epoch, END), replica,
         Replicated(KEY, epoch, 2**40, END), Follow(KEY, 1, None), Follow(KEY, 2**60, END), Unfollow(KEY), NoJob(KEY),
         Followed(KEY, epoch, 1, 0, "shop", COUNT, "web", ["n"], False), Acknowledgement(KEY, epoch, END, 1, 1, 1, "m"),
-        Window(KEY, epoch, FIRST_PANE, 0, b"{}"), Finished(KEY, epoch, 0, "finished"), StopAnswer(KEY, True),
+        WindowMessage(KEY, epoch, FIRST_PANE, 0, b"{}"), JobEnded(KEY, epoch, 0, "finished"), StopAnswer(KEY, True),
         Stopped(KEY, epoch, "stopped"),
     ]  # fmt: skip
 

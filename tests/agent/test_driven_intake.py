@@ -13,7 +13,7 @@ from program_fleet import ProgramFleet
 from agent import Agent
 from agent.parsing import Parsed
 from agent.programs import calls
-from agent.runtime.ingest.self_paced import DrivenIntake
+from agent.runtime.ingest.self_paced import SelfPacedPipeline
 from agent.runtime.master.straggler import PATIENCE_S
 from agent.runtime.model.panes import Counts, Run
 
@@ -125,7 +125,7 @@ def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
     run = Run(WALL_MS, WALL_MS + 1, 2, state, {WALL_MS + pane: Counts(events=3) for pane in panes})
     part._hear(7, run)
     ((_, token),) = part.paos.received()
-    assert isinstance(part.intake, DrivenIntake)
+    assert isinstance(part.intake, SelfPacedPipeline)
     assert part.intake.send(token, WALL_MS + 50, fleet.wall_ms) is None
     assert [run.counted[WALL_MS + 50].events for run in part.intake.fresh(0)] == [3 * len(panes)]
 

@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 import cbt
 import query
-from agent import Agent, Master, Result, StreamOptions, Submit
+from agent import Agent, JobState, Result, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime.fleet import job_directory as announcements
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import OtherGroups
-from agent.runtime.ingest.feed import Feed, WantedFeeds
+from agent.runtime.ingest.feed import Feed, FeedDemand
 from agent.runtime.ingest.pipeline import columns_of
-from agent.runtime.ingest.shared_operators import Operators
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import COUNT_MAX, END, FIRST_PANE, Counts, Run, add_counted
 from agent.runtime.reduce import snapshot as held_snapshots
-from agent.runtime.reduce.resend import Pace
+from agent.runtime.reduce.resend import AckLatency
 from agent.runtime.reduce.snapshot import run_of, snapshot_of
 from cbt.layout.group_limit import GroupLimit
 from overlay import Id, MessageReceived, MulticastReceived, Node, Peer, WireError, app_id
 
 APP, ROOT, CHILD = app_id("shop", b""), Id(1), Id(2)
-EPOCH = Epoch(5, 1, ROOT)
+EPOCH = JobEpoch(5, 1, ROOT)
 SQL = (
     "SELECT product, COUNT(*) AS n, SUM(price) AS s, AVG(price) AS a, MIN(product) AS l, MAX(price) AS m, "
     "COUNT(price) AS c FROM web GROUP BY product WINDOWING 1 SECOND",
@@ -54,7 +54,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-def function_of(part: JobPart) -> JobFunction:
+def function_of(part: LocalJob) -> JobFunction:
     assert part.versions is not None
     return part.versions.newest.function
 
@@ -64,9 +64,9 @@ class Root:
 
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
-        self.operators = Operators()
-        self.part = JobPart(APP, ROOT, self.operators, WantedFeeds(), Pace())
-        self.master = Master(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
+        self.operators = OperatorPool()
+        self.part = LocalJob(APP, ROOT, self.operators, FeedDemand(), AckLatency())
+        self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.master, self.part.works = self.master, True
         self.part.branches.add_child(CHILD)
@@ -141,7 +141,7 @@ def test_no_run_harms_a_root(data: st.DataObject) -> None:
             state=a_frame(data.draw, root.schema, ("pane", "hash")),
             counted=any_counted(data.draw),
             again=data.draw(st.booleans()),
-            epoch=data.draw(st.sampled_from((EPOCH, EPOCH, EPOCH, EPOCH.next(CHILD), Epoch(4, 9, ROOT)))),
+            epoch=data.draw(st.sampled_from((EPOCH, EPOCH, EPOCH, EPOCH.next(CHILD), JobEpoch(4, 9, ROOT)))),
         )
     results = root.finish()
     assert root.master.frontier == END
@@ -206,8 +206,8 @@ def test_a_repeated_or_backward_run_is_refused() -> None:
     assert [r.missing for r in root.finish()] == [[], []]
 
 
-@pytest.mark.parametrize("epoch", [Epoch(5, 0, ROOT), Epoch(5, 1, Id(0)), Epoch(4, 7, ROOT)])
-def test_another_masters_numbers_mean_other_agents(epoch: Epoch) -> None:
+@pytest.mark.parametrize("epoch", [JobEpoch(5, 0, ROOT), JobEpoch(5, 1, Id(0)), JobEpoch(4, 7, ROOT)])
+def test_another_masters_numbers_mean_other_agents(epoch: JobEpoch) -> None:
     root = Root()
     assert root.says(epoch=epoch, counted=counted(0, events=9)) == 1
     assert {tuple(r.missing) for r in root.finish()} == {("child",)}
@@ -282,7 +282,7 @@ def lone_agent() -> Agent:
 
 def announced(number: int) -> Announce:
     master = Peer(CHILD, "child")
-    return Announce(Id(number), Epoch(0, 1, CHILD), master, "m", "shop", "web", "", True, 1, FIRST_PANE, 0, 0)
+    return Announce(Id(number), JobEpoch(0, 1, CHILD), master, "m", "shop", "web", "", True, 1, FIRST_PANE, 0, 0)
 
 
 def test_the_jobs_an_agent_hears_of_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_a_function_is_taken_from_the_master_only() -> None:
     """Else a stranger could start an agent's combiner somewhere else than where the master is."""
     agent, root = lone_agent(), Root()
     agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(APP))), 0.0, 0)
-    forged = CODEC.encode(Enrolled(APP, Epoch(0, 1, CHILD), 0, root.master.versions.all(), 5000, 0, root.master.job))
+    forged = CODEC.encode(Enrolled(APP, JobEpoch(0, 1, CHILD), 0, root.master.versions.all(), 5000, 0, root.master.job))
     agent.process(MessageReceived(Peer(Id(3), "stranger"), forged), 0.0, 0)
     assert (agent.refused, agent.status().parts[0].installed) == (1, False)
     agent.process(MessageReceived(Peer(CHILD, "child"), forged), 0.0, 0)

@@ -9,7 +9,7 @@ from program_fleet import FIGURE_7, TEN_LINES, Make, Person, ended, feed
 from agent import StopAnswered, Submit, SubmitRefused, Update, UpdateRefused
 from agent.runtime.fleet.job_names import AmbiguousNameError
 from agent.runtime.messages.jobs import CODEC
-from agent.runtime.messages.programs import Broken, Line, Told, Unable
+from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
 from elf.signing.creator import stopping
 
 
@@ -190,9 +190,9 @@ def test_who_has_no_part_in_a_job_neither_ends_it_nor_writes_its_log(fleet_of: M
     assert epoch is not None
     stranger = next(agent for agent in fleet.agents[3:] if agent is not master)
     for message in (
-        Broken(key, epoch, "agent-3", "because", "I say so"),
-        Told(key, epoch, [Line(0, "agent-3", "lies")]),
-        Unable(key, epoch, "agent-0", 0, 0, "no"),
+        ProgramFailed(key, epoch, "agent-3", "because", "I say so"),
+        LogLines(key, epoch, [Line(0, "agent-3", "lies")]),
+        CannotRun(key, epoch, "agent-0", 0, 0, "no"),
     ):
         refused = master.refused
         stranger.node.send(master.node.peer, CODEC.encode(message), fleet.now)

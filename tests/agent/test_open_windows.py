@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.master import windows as open_windows
-from agent.runtime.master.windows import MadeWindow, OpenWindows, PaneLedger
+from agent.runtime.master.windows import ClosedWindow, PaneIndex, WindowAssembler
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 
 EVENTS = st.lists(st.tuples(st.integers(-50, 200), st.sampled_from("abc")), max_size=40)
@@ -42,7 +42,7 @@ def run_of(function: JobFunction, events: list[tuple[int, str]], after: int, upt
     return Run(after, upto, agents, function.gather(list(store.flush())), counted)
 
 
-def taken(windows: OpenWindows, runs: list[Run]) -> list[tuple[MadeWindow, dict[str, int]]]:
+def taken(windows: WindowAssembler, runs: list[Run]) -> list[tuple[ClosedWindow, dict[str, int]]]:
     made = []
     for run in runs:
         for window, state in windows.take(run, run.counted, lambda _first, _last: 0b111):
@@ -73,7 +73,7 @@ def test_windows_are_what_brute_force_says_however_panes_come(
         return
     bounds = [FIRST_PANE, *(MS * cut for cut in sorted(cuts)), END]
     runs = [run_of(function, events, after, upto) for after, upto in pairwise(bounds)]
-    made = taken(OpenWindows(function, FIRST_PANE), runs)
+    made = taken(WindowAssembler(function, FIRST_PANE), runs)
     found = {(window.start_ms + (window.size_ms or 0), window.size_ms): rows for window, rows in made}
     assert found == brute_force(events, sizes)
     assert list(found) == sorted(found), "by their ends, shorter ones first"
@@ -90,11 +90,11 @@ def test_another_master_makes_the_same_windows_of_the_panes_that_are_kept(
 ) -> None:
     function = function_of("WINDOWING 9 SECONDS EVERY 3 SECONDS, 20 SECONDS")
     out = MS * frontier
-    every = taken(OpenWindows(function, FIRST_PANE), [run_of(function, events, FIRST_PANE, END)])
+    every = taken(WindowAssembler(function, FIRST_PANE), [run_of(function, events, FIRST_PANE, END)])
     kept = function.kept_after(out)
-    again = taken(OpenWindows(function, FIRST_PANE), [run_of(function, events, kept, END)])
+    again = taken(WindowAssembler(function, FIRST_PANE), [run_of(function, events, kept, END)])
 
-    def later(made: list[tuple[MadeWindow, dict[str, int]]]) -> list[tuple[int, int | None, dict[str, int]]]:
+    def later(made: list[tuple[ClosedWindow, dict[str, int]]]) -> list[tuple[int, int | None, dict[str, int]]]:
         return [(window.start_ms, window.size_ms, rows) for window, rows in made if window.pane > out]
 
     assert later(again) == later(every)
@@ -106,14 +106,14 @@ def test_who_is_in_some_panes_only_is_partial() -> None:
     first = run_of(function, events, FIRST_PANE, 2 * MS, agents=0b011)
     second = replace(run_of(function, events, 2 * MS, 6 * MS, agents=0b111), partial=0b010)
     third = run_of(function, events, 6 * MS, 10 * MS, agents=0b001)
-    made = taken(OpenWindows(function, 0), [first, second, third])
+    made = taken(WindowAssembler(function, 0), [first, second, third])
     assert [(window.start_ms // MS, window.contributors, window.partial) for window, _ in made] == [
         (0, 0b011, 0b000), (2, 0b111, 0b110), (4, 0b111, 0b010), (6, 0b111, 0b110), (8, 0b001, 0b000),
     ]  # fmt: skip
 
 
 def test_panes_that_nothing_is_known_of_have_nobody_in_them() -> None:
-    ledger = PaneLedger()
+    ledger = PaneIndex()
     function = function_of("WINDOWING 4 SECONDS EVERY 2 SECONDS")
     ledger.add(Run(2 * MS, 8 * MS, 0b11, function.nothing), {})
     assert ledger.members(0, 6 * MS) == (0b11, 0)
@@ -126,7 +126,7 @@ def test_open_windows_say_when_they_are_too_large(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(open_windows, "BYTES_MAX", 100)
     monkeypatch.setattr(open_windows, "LOOK_PANES", 1)
     function = function_of("WINDOWING 100 SECONDS EVERY 2 SECONDS")
-    windows = OpenWindows(function, FIRST_PANE)
+    windows = WindowAssembler(function, FIRST_PANE)
     taken(windows, [run_of(function, [(second, "a") for second in range(0, 20, 2)], FIRST_PANE, 20 * MS)])
     assert windows.is_too_large
 
@@ -149,7 +149,7 @@ def test_sessions_are_what_brute_force_says_however_panes_come(
     events: list[tuple[int, str]], gap: int, cuts: list[int]
 ) -> None:
     function = function_of(f"WINDOWING SESSION {gap} SECONDS")
-    windows = OpenWindows(function, FIRST_PANE)
+    windows = WindowAssembler(function, FIRST_PANE)
     bounds = [FIRST_PANE, *(MS * cut for cut in sorted(cuts)), END]
     found, positions = [], []
     for after, upto in pairwise(bounds):

@@ -15,7 +15,7 @@ import query
 from agent import Ended, Published, Result, Submit, SubmitRefused, Update, UpdateAnswered, UpdateRefused
 from agent.runtime.fleet.job_names import ITSELF, no_job
 from agent.runtime.messages import jobs as messages
-from agent.runtime.messages.jobs import CODEC, Window
+from agent.runtime.messages.jobs import CODEC, WindowMessage
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, app_id
 from query.model.timestamps import parse_timestamp
@@ -358,7 +358,7 @@ def test_what_is_no_result_makes_its_window_partial(json: bytes) -> None:
     reader = next(agent for agent in fleet.agents if agent.master(TOP))
     sent = start_of(of(fleet, "shop")[-1])
     refused = reader.refused
-    window = Window(SHOP, master.epoch, sent, sent + SECOND, json, TOP)
+    window = WindowMessage(SHOP, master.epoch, sent, sent + SECOND, json, TOP)
     source.node.send(reader.node.peer, CODEC.encode(window), fleet.now)
     fleet.settle()
     assert reader.refused == refused + 1
@@ -374,8 +374,8 @@ def test_windows_for_a_job_that_reads_nothing_here_are_refused() -> None:
     master = next(master for agent in fleet.agents if (master := agent.master(SHOP)))
     refused = fleet.agents[1].refused
     for message in (
-        Window(SHOP, master.epoch, 0, 1, b"{}", TOP),
-        messages.Finished(SHOP, master.epoch, 0, "finished", "", TOP),
+        WindowMessage(SHOP, master.epoch, 0, 1, b"{}", TOP),
+        messages.JobEnded(SHOP, master.epoch, 0, "finished", "", TOP),
         messages.Acknowledgement(SHOP, master.epoch, FIRST_PANE, 1, 1, 1, "x", WALL_MS, TOP),
     ):
         fleet.agents[2].node.send(fleet.agents[1].node.peer, CODEC.encode(message), fleet.now)

@@ -19,7 +19,7 @@ from agent.runtime.master import subscribers as followers
 from agent.runtime.master.roster import Roster
 from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped
 from agent.runtime.messages.versions import Version
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner
@@ -69,7 +69,7 @@ def test_followers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def replica_of(number: int) -> Replica:
     plan = query.analyze(query.parse(COUNT), {"web": query.Schema({}, open=True)})
     job = Submit(Id(number), "shop", "web", plan.to_wire(), COUNT, bounded=False)
-    epoch = Epoch(5, 1, Id(1000 + number))
+    epoch = JobEpoch(5, 1, Id(1000 + number))
     return Replica(Id(number), epoch, 1, job, Id(7), [], 0, FIRST_PANE, [0] * 6, b"", [], versions_of(job))
 
 
@@ -96,7 +96,7 @@ def test_a_master_that_was_never_announced_hands_nothing_over() -> None:
 
     def usurpation(n: int) -> Replica:
         job = msgspec.structs.replace(replica_of(0).job, app_id=KEY)
-        epoch = Epoch(master.epoch.born_ms, 7, Id(1000 + n))
+        epoch = JobEpoch(master.epoch.born_ms, 7, Id(1000 + n))
         return Replica(KEY, epoch, 1, job, Id(7), [], 0, END, [0] * 6, b"", [], versions_of(job), True, True)
 
     strangers(fleet, 3, usurpation, to=(number + 1) % 3)
@@ -123,11 +123,11 @@ def test_what_clients_ask_for_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_ended_jobs_are_remembered_in_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "ENDED_MAX", 3)
-    known = announcements.Announcements()
+    known = announcements.JobDirectory()
     for number in range(9):
-        assert known.end(Stopped(Id(number), Epoch(5, 1, Id(1)), "stopped"))
-    assert [known.is_over(Id(number), Epoch(5, 9, Id(2))) for number in (0, 5, 6, 8)] == [False, False, True, True]
-    assert not known.is_over(Id(8), Epoch(6, 1, Id(2))), "a job born later is another one"
+        assert known.end(Stopped(Id(number), JobEpoch(5, 1, Id(1)), "stopped"))
+    assert [known.is_over(Id(number), JobEpoch(5, 9, Id(2))) for number in (0, 5, 6, 8)] == [False, False, True, True]
+    assert not known.is_over(Id(8), JobEpoch(6, 1, Id(2))), "a job born later is another one"
 
 
 def test_a_source_that_stands_still_is_not_waited_for_for_ever() -> None:

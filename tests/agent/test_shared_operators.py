@@ -17,8 +17,8 @@ from agent import Update
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest import operator as worker
-from agent.runtime.ingest.operator import Worker
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.operator import PaneConsumer
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id, app_id
 
@@ -151,10 +151,10 @@ class Desk:
     """Workers of one agent on one feed, whose panes are of a second and close as soon as events are later."""
 
     def __init__(self) -> None:
-        self.operators = Operators()
+        self.operators = OperatorPool()
         self._employed = 0
 
-    def employ(self, text: str = COUNT, *, first_pane: int, code: bytes | None = None) -> Worker:
+    def employ(self, text: str = COUNT, *, first_pane: int, code: bytes | None = None) -> PaneConsumer:
         self._employed += 1
         function = JobFunction(plan_of(text), code=code)
         worker = self.operators.employ(Id(self._employed), function, NAMES, grace_ms=0, bounded=False)

@@ -11,7 +11,7 @@ from memory_fleet import Fleet
 from agent import Feed, StreamOptions
 from agent.feeding.table_files import read_table
 from agent.parsing import Parsed
-from agent.runtime.messages.descriptions import Seen, SeenColumn
+from agent.runtime.messages.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
 from agent.runtime.requests.stream_survey import DEADLINE_S
@@ -92,8 +92,12 @@ def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
         for number, agent in enumerate(fleet.agents):
             for notice in agent.notices():
                 if isinstance(notice, StreamAsked) and not 0 < number <= silent:
-                    seen = Seen(
-                        FLEET_GROUP, notice.question, number % 2 == 0, [SeenColumn("a", "integer", "1")], open=False
+                    seen = StreamDescription(
+                        FLEET_GROUP,
+                        notice.question,
+                        number % 2 == 0,
+                        [DescribedColumn("a", "integer", "1")],
+                        open=False,
                     )
                     agent.surveys.tell(notice, seen, fleet.now)
                 elif isinstance(notice, StreamSurveyed):

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from memory_fleet import COUNT, Fleet, events
 
-from agent import Result, SpillRoom
+from agent import Result, SpillArea
 from agent.parsing import Parsed
 from agent.runtime.function.spill import UNREAD, UNWRITTEN
 from agent.runtime.ingest import operator
@@ -28,7 +28,7 @@ class Disk:
         self.path = folder / "spill"
         self.path.mkdir()
         self.told: list[str] = []
-        self.room = SpillRoom(1, self.path, lambda what, _why: self.told.append(what))
+        self.room = SpillArea(1, self.path, lambda what, _why: self.told.append(what))
         self.fleet = Fleet(fleet_size, rooms={"agent-0": self.room})
 
     @property
@@ -152,7 +152,7 @@ def test_live_windows_go_on_after_one_that_could_not_be_read(disk: Disk) -> None
 
 def test_memory_stays_within_its_limit(tmp_path: Path) -> None:
     limit = 4 << 20
-    room = SpillRoom(limit, tmp_path)
+    room = SpillArea(limit, tmp_path)
     fleet = Fleet(1, rooms={"agent-0": room})
     fleet.submit()
     for block in range(8):

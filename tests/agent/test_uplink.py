@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from agent.runtime.messages.jobs import Snapshot
-from agent.runtime.model.epoch import Epoch
-from agent.runtime.reduce.resend import CONFIRM_S, PAUSE_MAX_S, Pace, Uplink
+from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.reduce.resend import CONFIRM_S, PAUSE_MAX_S, AckLatency, RetransmitBuffer
 from overlay import Id
 
-EPOCH = Epoch(1, 1, Id(1))
+EPOCH = JobEpoch(1, 1, Id(1))
 
 
 def snapshot(upto: int, contributors: bytes = b"\x01", *, again: bool = False) -> Snapshot:
     return Snapshot(Id(7), EPOCH, 1, 0, upto, contributors, b"state", [], again=again)
 
 
-def sent_within(uplink: Uplink, seconds: float) -> list[Snapshot]:
+def sent_within(uplink: RetransmitBuffer, seconds: float) -> list[Snapshot]:
     """Ask ten times a second what is to be sent."""
     return [one for tenth in range(round(seconds * 10)) for one in uplink.unsent(tenth / 10)]
 
 
 def test_what_nobody_confirms_is_sent_again_slower_and_slower() -> None:
-    uplink = Uplink(Pace())
+    uplink = RetransmitBuffer(AckLatency())
     uplink.keep(snapshot(10))
     sent = sent_within(uplink, 60.0)
     assert [one.again for one in sent] == 6 * [False], "the parent knows what it has had of its child"
-    assert sent_within(Uplink(Pace()), 60.0) == []
+    assert sent_within(RetransmitBuffer(AckLatency()), 60.0) == []
 
 
 def test_one_confirmation_is_for_one_snapshot() -> None:
     """Two children's runs of the same panes are two snapshots: that one has come says nothing about the other."""
-    uplink = Uplink(Pace())
+    uplink = RetransmitBuffer(AckLatency())
     uplink.keep(snapshot(10, b"\x01", again=True))
     uplink.keep(snapshot(10, b"\x02", again=True))
     assert len(uplink.unsent(0.0)) == 2
@@ -40,7 +40,7 @@ def test_one_confirmation_is_for_one_snapshot() -> None:
 
 def test_repeats_do_not_multiply_from_level_to_level() -> None:
     """Each of four levels repeats what the one above never confirms: no more than if there were one level."""
-    levels = [Uplink(Pace()) for _ in range(4)]
+    levels = [RetransmitBuffer(AckLatency()) for _ in range(4)]
     levels[0].keep(snapshot(10))
     at_the_top = 0
     for tenth in range(600):
@@ -55,7 +55,7 @@ def test_repeats_do_not_multiply_from_level_to_level() -> None:
 
 
 def test_what_is_committed_is_free_and_a_new_parent_gets_the_rest() -> None:
-    uplink = Uplink(Pace())
+    uplink = RetransmitBuffer(AckLatency())
     for upto in (10, 20):
         uplink.keep(snapshot(upto))
     uplink.unsent(0.0)
@@ -69,8 +69,8 @@ def test_what_is_committed_is_free_and_a_new_parent_gets_the_rest() -> None:
 
 def test_where_parents_are_slow_to_confirm_nothing_is_sent_again_too_soon() -> None:
     """With many jobs whose panes end together all snapshots wait their turn there."""
-    pace = Pace()
-    uplinks = [Uplink(pace) for _ in range(100)]
+    pace = AckLatency()
+    uplinks = [RetransmitBuffer(pace) for _ in range(100)]
     for uplink in uplinks:
         uplink.keep(snapshot(10))
     sent = 0

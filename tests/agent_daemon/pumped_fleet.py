@@ -6,9 +6,9 @@ import random
 
 import trio
 
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.programs.orders import Order
-from agent.runtime.requests.notices import Notice
+from agent.runtime.requests.notices import CoreEvent
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
 DELAY_S = 0.001
@@ -33,7 +33,7 @@ class IdleCore:
     def work(self, _now: float, _wall_ms: int) -> bool:
         return False
 
-    def notices(self) -> list[Notice]:
+    def notices(self) -> list[CoreEvent]:
         return []
 
     def orders(self) -> list[Order]:
@@ -50,12 +50,12 @@ class MemoryFleet:
     """Carries messages between the pumps of members that are up."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
-        self.members: dict[str, Pump] = {}
+        self.members: dict[str, CoreDriver] = {}
         self.wall_ms = 0
         self.dialled: list[str] = []
         self._nursery = nursery
 
-    def add(self, address: str, core: type[IdleCore] = IdleCore) -> Pump:
+    def add(self, address: str, core: type[IdleCore] = IdleCore) -> CoreDriver:
         """A member that is up, and in no overlay yet."""
         number = len(self.members) + 1
         peer = Peer(number << 120 | number, address)
@@ -64,7 +64,7 @@ class MemoryFleet:
             self._nursery.start_soon(self._deliver, peer, receiver, data)
 
         node = Node(peer, random=random.Random(number))
-        pump = Pump(
+        pump = CoreDriver(
             node,
             core(node),
             wall_ms=lambda: self.wall_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent.control.audiences import Audiences, Client
+from agent.control.audiences import Client, ClientSubscriptions
 from agent.runtime.requests.notices import Accepted, Acknowledged, Ended, Published
 
 JOB = 7
@@ -44,9 +44,9 @@ class Listener:
         return [line["type"] for line in self.lines]
 
 
-def begin(after: int | None = None) -> tuple[Core, Audiences, Listener]:
+def begin(after: int | None = None) -> tuple[Core, ClientSubscriptions, Listener]:
     core = Core()
-    audiences = Audiences(core)
+    audiences = ClientSubscriptions(core)
     first = Listener(after)
     audiences.attach(JOB, first.client)
     audiences.accepted(Accepted(JOB, "errors", "SELECT ...", "web", ("n",), bounded=False))
@@ -54,7 +54,7 @@ def begin(after: int | None = None) -> tuple[Core, Audiences, Listener]:
     return core, audiences, first
 
 
-def publish(audiences: Audiences, *panes: int) -> None:
+def publish(audiences: ClientSubscriptions, *panes: int) -> None:
     for pane in panes:
         audiences.published(Published(JOB, pane, b'{"rows":[]}'))
 

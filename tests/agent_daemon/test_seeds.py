@@ -9,19 +9,19 @@ import trio
 from pumped_fleet import MemoryFleet
 
 from agent.daemon.seeds import Seeds
-from agent.driver import Pump
+from agent.driver import CoreDriver
 
 pytestmark = pytest.mark.trio
 A, B, C = "a:1", "b:1", "c:1"
 
 
-def seek(fleet: MemoryFleet, nursery: trio.Nursery, address: str, *seeds: str) -> Pump:
+def seek(fleet: MemoryFleet, nursery: trio.Nursery, address: str, *seeds: str) -> CoreDriver:
     pump = fleet.add(address)
     nursery.start_soon(Seeds(seeds, pump, fleet.identify, random.Random(1)).run)
     return pump
 
 
-async def active(*pumps: Pump, within_s: float) -> float:
+async def active(*pumps: CoreDriver, within_s: float) -> float:
     """Waits until all are in the overlay; returns when that was."""
     with trio.fail_after(within_s):
         for pump in pumps:
@@ -29,7 +29,7 @@ async def active(*pumps: Pump, within_s: float) -> float:
     return trio.current_time()
 
 
-def ring(*pumps: Pump) -> bool:
+def ring(*pumps: CoreDriver) -> bool:
     """Whether they all know each other."""
     return all(len(pump.node.leaf_set.members) == len(pumps) - 1 for pump in pumps)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.parsing import Format, parser, schema, sniff
-from agent.sources import Source, SourceError
+from agent.sources import SourceError, SourceFile
 
 LOG = b'1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5 "-" "x"\n'
 EVENT = b'{"timestamp":"2026-01-02T03:04:05Z","user":{"name":"a"}}\n'
@@ -130,7 +130,7 @@ def test_the_names_of_json_keys_are_bounded() -> None:
 def test_real_files_are_read_from_end_to_end(
     real_logs: Path, file: str, kind: str, time_field: str | None, events: int
 ) -> None:
-    source = Source(str(real_logs / file))
+    source = SourceFile(str(real_logs / file))
     form = sniff(source.head(), file)
     assert (form.kind, form.time_field) == (kind, time_field)
     reader = parser(form, [])

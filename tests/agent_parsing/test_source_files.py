@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from agent.sources import Source, SourceError, read_blocks
+from agent.sources import SourceError, SourceFile, read_blocks
 
 LINES = b"".join(b"line %d of a log that is not all too short\n" % number for number in range(20_000))
 
 
-def content(source: Source) -> bytes:
+def content(source: SourceFile) -> bytes:
     return b"".join(block.data for block in source.blocks())
 
 
@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("piped", [False, True])
 def test_content_is_recognised_by_its_first_bytes(log: Path, data: bytes, piped: bool) -> None:
     log.write_bytes(data)
-    source = Source("-", stdin=io.BytesIO(data)) if piped else Source(str(log))
+    source = SourceFile("-", stdin=io.BytesIO(data)) if piped else SourceFile(str(log))
     head = source.head(1000)
     assert LINES.startswith(head)
     assert 900 < len(head) <= 1000
@@ -59,7 +59,7 @@ def test_pieces_of_a_slow_pipe_are_put_together() -> None:
     os.write(writing, gzip.compress(LINES[:430])[:1])
     os.write(writing, gzip.compress(LINES[:430])[1:])
     os.close(writing)
-    source = Source(f"/dev/fd/{reading}")
+    source = SourceFile(f"/dev/fd/{reading}")
     assert source.bytes_total() is None
     assert source.head() == LINES[:430]
     assert content(source) == LINES[:430]
@@ -71,7 +71,7 @@ def test_an_empty_file_has_no_blocks(log: Path, tmp_path: Path) -> None:
     compressed = tmp_path / "empty.log.gz"
     compressed.write_bytes(b"")
     for path in (log, compressed):
-        assert Source(str(path)).head() == b""
+        assert SourceFile(str(path)).head() == b""
         assert list(read_blocks(str(path))) == []
     assert list(read_blocks("-", stdin=io.BytesIO())) == []
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
         ("\udcff", "'\\udcff': no such file"),
         ("-", "standard input: "),
     ]:
-        for attempt in (lambda path=path: Source(path).head(), lambda path=path: list(read_blocks(path))):
+        for attempt in (lambda path=path: SourceFile(path).head(), lambda path=path: list(read_blocks(path))):
             with pytest.raises(SourceError) as caught:
                 attempt()
             assert str(caught.value).startswith(words)
@@ -103,7 +103,7 @@ def test_an_unreadable_file_is_told_in_one_line(log: Path) -> None:
     log.write_bytes(LINES)
     log.chmod(0)
     with pytest.raises(SourceError, match="permission denied"):
-        Source(str(log)).head()
+        SourceFile(str(log)).head()
 
 
 @pytest.mark.fuzz
@@ -161,4 +161,4 @@ def test_a_bomb_is_read_in_bounded_pieces(tmp_path: Path, kind: str) -> None:
 
 def test_the_head_skips_overlong_lines(log: Path) -> None:
     log.write_bytes(b"x" * 3_000_000 + b"\nshort\n")
-    assert Source(str(log)).head() == b"short\n"
+    assert SourceFile(str(log)).head() == b"short\n"

@@ -12,7 +12,7 @@ import trio
 
 from agent.programs.confinement import refusal
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.processes import Processes
+from agent.programs.processes import ProgramSupervisor
 
 DEADLINE_S = 30
 GOOD, TRIED = 1, 2
@@ -28,7 +28,7 @@ class Programs:
     """Programs by their keys, and what was told of each."""
 
     def __init__(self, command: Sequence[str] = COMMAND, limits: ProgramLimits | None = None) -> None:
-        self.processes = Processes(command, limits or ProgramLimits(), self._hear)
+        self.processes = ProgramSupervisor(command, limits or ProgramLimits(), self._hear)
         self.told: list[ProgramSaid | ProgramEnded] = []
         self._came = trio.Event()
 

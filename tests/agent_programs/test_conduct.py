@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from agent.programs.conduct import BUSY_LOOK_S, SECOND_LOOK_S, Conduct
+from agent.programs.conduct import BUSY_LOOK_S, SECOND_LOOK_S, Watchdog
 from agent.programs.orders import MIB, ProgramLimits
 
 LIMITS = ProgramLimits(start_s=5, call_s=10, cpu_s=30, cpu_window_s=60)
 
 
-def started(now: float = 0.0, limits: ProgramLimits = LIMITS) -> Conduct:
-    conduct = Conduct(limits, now)
+def started(now: float = 0.0, limits: ProgramLimits = LIMITS) -> Watchdog:
+    conduct = Watchdog(limits, now)
     assert conduct.said(b"", now) is None
     return conduct
 
 
-def breach(conduct: Conduct, until: float, cpu_share: float = 0.0) -> tuple[float, str] | None:
+def breach(conduct: Watchdog, until: float, cpu_share: float = 0.0) -> tuple[float, str] | None:
     """Looks whenever it is to be looked: when a breach is found, and which. `cpu_share`: of one core, from now on."""
     while (now := conduct.next_look()) < until:
         if (found := conduct.looked(now, now * cpu_share)) is not None:
@@ -31,7 +31,7 @@ def test_a_call_that_takes_too_long_is_noticed_on_time() -> None:
 
 
 def test_a_start_that_takes_too_long_is_noticed_on_time() -> None:
-    assert breach(Conduct(LIMITS, 0.0), 200) == (5 + SECOND_LOOK_S, "did not start within 5 s")
+    assert breach(Watchdog(LIMITS, 0.0), 200) == (5 + SECOND_LOOK_S, "did not start within 5 s")
 
 
 def test_calls_one_after_the_other_have_their_time_each() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.parsing import Format
-from agent.sources.file.pieces import Piece
-from agent.sources.file.tail import Tail
+from agent.sources.file.pieces import FileBlock
+from agent.sources.file.tail import TailReader
 
 NOBODY = 65534
 
@@ -33,14 +33,14 @@ class Follower:
 
     def __init__(self, *patterns: str | Path, **options: Any) -> None:
         recognise = options.pop("recognise", as_lines)
-        self.tail: Tail[Format] = Tail([str(pattern) for pattern in patterns], recognise, **options)
+        self.tail: TailReader[Format] = TailReader([str(pattern) for pattern in patterns], recognise, **options)
         self.now = 0.0
-        self.pieces: list[Piece[Format]] = []
+        self.pieces: list[FileBlock[Format]] = []
         self.faults: list[str] = []
 
     def poll(self, times: int = 1, *, later: float = 0.1) -> bytes:
         """What so many polls hand out."""
-        fresh: list[Piece[Format]] = []
+        fresh: list[FileBlock[Format]] = []
         for _ in range(times):
             self.now += later
             fresh += self.tail.poll(self.now)

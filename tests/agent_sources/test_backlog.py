@@ -14,8 +14,8 @@ import zstandard
 
 from agent.parsing import Format, sniff
 from agent.sources import Block, read_blocks
-from agent.sources.file.backlog import Backlog
-from agent.sources.file.pieces import Piece
+from agent.sources.file.backlog import BoundedReader
+from agent.sources.file.pieces import FileBlock
 
 POLLS_MAX = 10_000
 LINES = b"".join(b'{"time": %d, "text": "some words"}\n' % number for number in range(1_767_225_600, 1_767_235_600))
@@ -26,15 +26,15 @@ def as_lines(head: bytes, file: str) -> Format:  # noqa: ARG001
 
 
 @contextmanager
-def backlog(pattern: Path, **options: Any) -> Iterator[Backlog[Format]]:
-    reader: Backlog[Format] = Backlog([str(pattern)], options.pop("recognise", as_lines), **options)
+def backlog(pattern: Path, **options: Any) -> Iterator[BoundedReader[Format]]:
+    reader: BoundedReader[Format] = BoundedReader([str(pattern)], options.pop("recognise", as_lines), **options)
     try:
         yield reader
     finally:
         reader.close()
 
 
-def read_all(reader: Backlog[Format]) -> list[Piece[Format]]:
+def read_all(reader: BoundedReader[Format]) -> list[FileBlock[Format]]:
     pieces = []
     for _ in range(POLLS_MAX):
         if reader.at_end:
@@ -43,7 +43,7 @@ def read_all(reader: Backlog[Format]) -> list[Piece[Format]]:
     raise AssertionError("it never ends")
 
 
-def content(pieces: list[Piece[Format]]) -> bytes:
+def content(pieces: list[FileBlock[Format]]) -> bytes:
     return b"".join(piece.block.data for piece in pieces)
 
 

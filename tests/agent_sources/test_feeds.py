@@ -17,7 +17,7 @@ import trio
 from agent.configuration.config import StreamConfig
 from agent.control.described import stream_counters
 from agent.feeding.feeds import Feeds
-from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, Round
+from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
 
@@ -273,7 +273,7 @@ async def test_a_slow_agent_holds_the_reading_back(
     read_bytes = given_bytes = most_ahead = 0
     read = FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> Round:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         nonlocal read_bytes
         found = read(reader, columns, now, wall_ms)
         read_bytes += sum(len(batch.piece.block.data) for batch in found.batches)
@@ -343,7 +343,7 @@ async def test_a_quiet_stream_is_looked_at_without_threads(
     write(log, [0])
     reads, read = 0, FeedReader.read
 
-    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> Round:
+    def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         nonlocal reads
         reads += 1
         return read(reader, columns, now, wall_ms)

@@ -15,9 +15,9 @@ import pytest
 import trio
 
 import query
-from agent import Agent, Ended, Notice, Published, StreamOptions, Submit
+from agent import Agent, CoreEvent, Ended, Published, StreamOptions, Submit
 from agent.configuration.config import StreamConfig
-from agent.driver import Pump
+from agent.driver import CoreDriver
 from agent.feeding.feeds import Feeds
 from agent.feeding.stream_schema import stream_schema
 from elf.local import LocalOptions, LocalRun, Source
@@ -36,9 +36,9 @@ class LonelyAgent:
         self.stream = StreamConfig("web", (str(paths),), "auto", None, read_from)
         self.node = Node(Peer(1, "alone:1"), random=random.Random(1))
         self.agent = Agent("alone", self.node, {"web": StreamOptions(read_from)})
-        self.notices: list[Notice] = []
+        self.notices: list[CoreEvent] = []
         self.started = trio.current_time()
-        self.pump = Pump(
+        self.pump = CoreDriver(
             self.node, self.agent, wall_ms=self.wall_ms, send=self._send, notice=self.notices.append,
             order=lambda _order: None, settled=lambda: self.feeds.reconcile(),
         )  # fmt: skip

@@ -12,8 +12,8 @@ from agent.configuration.config import TableConfig
 from agent.feeding import table_files
 from agent.feeding.table_files import TableFiles, read_table, table_schema
 from agent.parsing import SourceColumn
-from agent.runtime.function.join import Lookup
-from agent.runtime.upstream.tables import Table, Tables
+from agent.runtime.function.join import JoinTable
+from agent.runtime.upstream.tables import FileTable, FileTables
 from agent.sources import SourceError
 
 JOINED = query.analyze(
@@ -22,9 +22,9 @@ JOINED = query.analyze(
 )
 
 
-def lookup() -> Lookup:
+def lookup() -> JoinTable:
     assert JOINED.join is not None
-    return Lookup(JOINED, JOINED.join)
+    return JoinTable(JOINED, JOINED.join)
 
 
 def columns(*types: str) -> list[SourceColumn]:
@@ -78,7 +78,7 @@ def test_a_table_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         read_table(str(tmp_path / "none.csv"))
 
 
-def told(tables: Tables, one: Lookup) -> tuple[bool, bool]:
+def told(tables: FileTables, one: JoinTable) -> tuple[bool, bool]:
     tables.give([one])
     return one.is_settled, one.lacks
 
@@ -87,7 +87,7 @@ def test_jobs_are_given_what_there_is(tmp_path: Path) -> None:
     path = tmp_path / "products.csv"
     path.write_text("id,title\n1,a\n")
     complaints: list[tuple[str, str]] = []
-    tables, one = Tables(["products"], lambda *about: complaints.append(about)), lookup()
+    tables, one = FileTables(["products"], lambda *about: complaints.append(about)), lookup()
     assert told(tables, one) == (False, True), "it is still being read"
     tables.hold("products", None)
     assert told(tables, one) == (True, True), "its file cannot be used"
@@ -96,7 +96,7 @@ def test_jobs_are_given_what_there_is(tmp_path: Path) -> None:
     tables.hold("products", None)
     assert told(tables, one) == (True, True), "the rows before stay, but they are not what they should be"
     assert told(tables, lookup()) == (True, True)
-    assert told(Tables([], print), lookup()) == (True, True), "an agent that has no such table"
+    assert told(FileTables([], print), lookup()) == (True, True), "an agent that has no such table"
     assert complaints == []
 
 
@@ -104,14 +104,14 @@ def test_jobs_are_given_what_there_is(tmp_path: Path) -> None:
 async def test_files_are_read_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, other = tmp_path / "products.csv", tmp_path / "new.csv"
     path.write_text("id,title\n1,a\n")
-    reads: list[Table] = []
+    reads: list[FileTable] = []
 
-    def read(file: str, kind: str) -> Table:
+    def read(file: str, kind: str) -> FileTable:
         reads.append(read_table(file, kind))
         return reads[-1]
 
     monkeypatch.setattr(table_files, "read_table", read)
-    tables, one = Tables(["products"], lambda *_: None), lookup()
+    tables, one = FileTables(["products"], lambda *_: None), lookup()
     files = TableFiles(tables, [TableConfig("products", str(path), "auto")], pump=lambda: None)
     for _ in range(3):
         await files.look()

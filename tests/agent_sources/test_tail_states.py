@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from agent.parsing import Format
-from agent.sources.file.tail import GONE_S, LOOK_S, Tail
+from agent.sources.file.tail import GONE_S, LOOK_S, TailReader
 
 LOGS = st.sampled_from(["a.log", "b.log"])
 COUNTS = st.integers(0, 4)
@@ -56,7 +56,7 @@ class TailMachine(RuleBasedStateMachine):
         super().__init__()
         self.directory = tempfile.TemporaryDirectory()
         self.root = Path(self.directory.name)
-        self.tail: Tail[Format] = Tail(
+        self.tail: TailReader[Format] = TailReader(
             [str(self.root / "*.log"), str(self.root / "*.log.1")], as_lines,
             block_bytes=64, poll_bytes=200, line_bytes_max=100,
         )  # fmt: skip

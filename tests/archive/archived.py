@@ -8,7 +8,7 @@ import polars as pl
 from agent.archive.format.rows import FileOrigin, RowReader, Rows
 from agent.archive.format.segments import Segment, segment_frame
 from agent.parsing import Format, sniff
-from agent.sources import Block, Origin, Source
+from agent.sources import Block, Origin, SourceFile
 
 ARRIVAL_MS = 1_700_000_000_000
 
@@ -31,7 +31,7 @@ def read_in(form: Format, texts: Sequence[bytes], *, file_id: int = 7, offset: i
 
 def rows_of_file(path: Path, block_bytes: int = 1 << 20) -> tuple[bytes, list[Rows]]:
     """The content of a file, and its rows."""
-    source = Source(str(path))
+    source = SourceFile(str(path))
     form = sniff(source.head(), str(path))
     reader = RowReader(FileOrigin("web", "web-1", str(path), 7, form))
     blocks = list(source.blocks(block_bytes=block_bytes, csv_quotes=form.kind == "csv"))

@@ -10,7 +10,7 @@ from case_engines import ARRIVAL_MS, local_rows, looked_up
 from case_files import comparable, read_cases
 from spark_answers import answers_in_regions, haste, rows_of
 
-from elf.batch.query.native import AsColumns
+from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.table.table import Table
 
@@ -42,7 +42,7 @@ def in_regions(runs):
 @pytest.fixture(scope="module")
 def as_columns(runs):
     """What Spark itself answers, by case, where it does."""
-    natively = [(case, run) for case, run in zip(CASES, runs, strict=True) if isinstance(run.way, AsColumns)]
+    natively = [(case, run) for case, run in zip(CASES, runs, strict=True) if isinstance(run.way, NativePlan)]
     return {case.id: list(run.results()) for case, run in natively}
 
 

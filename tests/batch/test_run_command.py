@@ -8,7 +8,7 @@ import pytest
 from case_archives import archived_lines
 from click.testing import CliRunner
 
-from elf.batch.query.native import AsColumns
+from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.table.table import Table
 from elf.cli import cli
@@ -109,7 +109,7 @@ def test_sums_that_spark_cannot_have_exactly_are_exact_all_the_same(spark, tmp_p
     lines = [json.dumps({column: value}) for value in values]
     table = Table.open(spark, [str(archived_lines(tmp_path / "sums", "web", lines, 0))])
     asked = BatchRun(f"SELECT SUM({column}) AS total FROM web", table, BatchOptions())
-    assert isinstance(asked.way, AsColumns)
+    assert isinstance(asked.way, NativePlan)
     (result,) = asked.results()
     assert result.rows[0]["total"] == total
 
@@ -120,5 +120,5 @@ def test_spark_itself_reads_columns_of_any_name(spark, tmp_path):
     run = BatchRun(
         'SELECT "a`b c" AS k, COUNT(*) AS n FROM web GROUP BY k', Table.open(spark, [str(archive)]), BatchOptions()
     )
-    assert isinstance(run.way, AsColumns)
+    assert isinstance(run.way, NativePlan)
     assert [dict(row) for result in run.results() for row in result.rows] == [{"k": 0, "n": 3}, {"k": 1, "n": 2}]

@@ -9,7 +9,7 @@ import pytest
 
 from agent.control.messages import Acknowledged, Ended
 from elf.batch.backfill.handover import PATIENCE_WINDOWS, find_seam
-from elf.batch.backfill.job import SeamedJob
+from elf.batch.backfill.job import BackfilledJob
 from elf.client.attachment import Update
 from elf.client.result import Result
 from query import format_timestamp
@@ -101,7 +101,7 @@ class Past:
         return [window(second).json[:-1] + b',"source":"archive"}' for second in range(3)]
 
 
-def everything(job: SeamedJob) -> list[Update]:
+def everything(job: BackfilledJob) -> list[Update]:
     seen: list[Update] = []
     while not seen or not isinstance(seen[-1], Ended):
         if (update := job.wait(5.0)) is not None:
@@ -114,7 +114,7 @@ def test_the_archives_windows_come_first_and_nothing_that_came_meanwhile_is_lost
     live = [window(second) for second in range(3, 6)]
     updates = [Acknowledged(3, 3, 1, 1, "agent-1"), *live, Ended("finished")]
     said: list[str] = []
-    seen = everything(SeamedJob(Told([*updates]), Past(looks_needed), said.append))
+    seen = everything(BackfilledJob(Told([*updates]), Past(looks_needed), said.append))
     windows = [one for one in seen if isinstance(one, Result)]
     assert [one.window_start for one in windows] == [window(second).window_start for second in range(6)]
     assert [b"archive" in one.json for one in windows] == [True] * 3 + [False] * 3
@@ -122,6 +122,6 @@ def test_the_archives_windows_come_first_and_nothing_that_came_meanwhile_is_lost
 
 
 def test_what_the_fleet_fails_to_do_is_raised() -> None:
-    job = SeamedJob(Told([ConnectionError("gone")]), Past(), print)
+    job = BackfilledJob(Told([ConnectionError("gone")]), Past(), print)
     with pytest.raises(ConnectionError, match="gone"):
         everything(job)

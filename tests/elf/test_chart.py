@@ -11,7 +11,7 @@ from rich.console import Console
 from elf.client import Result
 from elf.output.chart import ChartWriter
 from elf.output.output import TableWriter
-from elf.terminal.live_region import InPlace
+from elf.terminal.live_region import LiveRegion
 
 COLUMNS = ["product", "n"]
 
@@ -86,7 +86,7 @@ def test_a_table_in_place_is_cut_to_the_terminal_and_says_so() -> None:
     screen = pyte.Screen(80, 20)
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=20, force_terminal=True)
-    table = TableWriter(COLUMNS, console, InPlace(console))
+    table = TableWriter(COLUMNS, console, LiveRegion(console))
     for start in range(3):
         table.write(result([{"product": f"p{n}", "n": n} for n in range(1000)], start))
     table.close()
@@ -101,7 +101,7 @@ def test_records_in_place_are_cut_too() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=20, height=20, force_terminal=True)
     wide = [f"column{n}" for n in range(4)]
-    table = TableWriter(wide, console, InPlace(console))
+    table = TableWriter(wide, console, LiveRegion(console))
     table.write(result([dict.fromkeys(wide, n) for n in range(50)]))
     table.close()
     assert "… 48 more rows" in stream.getvalue()
@@ -111,7 +111,7 @@ def test_other_lines_may_come_between_two_drawings() -> None:
     screen = pyte.Screen(80, 20)
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=20, force_terminal=True)
-    chart = ChartWriter(("n",), console, InPlace(console))
+    chart = ChartWriter(("n",), console, LiveRegion(console))
     chart.write(result([{"product": "a", "n": 1}, {"product": "b", "n": 1}]))
     chart.release()
     stream.write("the agent is gone\n")

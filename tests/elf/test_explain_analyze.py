@@ -11,7 +11,7 @@ from elf.errors import UsageError
 from elf.local import LocalOptions, Source
 from elf.output.view import Limits, View
 from elf.statements.backend import answer
-from elf.statements.file_backend import FileAnswerer
+from elf.statements.file_backend import FileBackend
 
 QUERY = (
     "SELECT LOWER(path) AS p, SUM(n) FROM logs WHERE n > 2 - 2 AND LOWER(path) LIKE '%b%' GROUP BY p HAVING p <> 'x'"
@@ -19,19 +19,19 @@ QUERY = (
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> FileAnswerer:
+def files(tmp_path: Path) -> FileBackend:
     path = tmp_path / "a.json"
     path.write_text("".join(json.dumps({"path": f"/B{n % 3}", "n": n}) + "\n" for n in range(10)) + "{\n")
-    return FileAnswerer([Source("logs", (str(path),))], LocalOptions(arrival_ms=0, agents=2))
+    return FileBackend([Source("logs", (str(path),))], LocalOptions(arrival_ms=0, agents=2))
 
 
-def said(files: FileAnswerer, text: str, output: str, capsys: pytest.CaptureFixture[str]) -> str:
+def said(files: FileBackend, text: str, output: str, capsys: pytest.CaptureFixture[str]) -> str:
     assert answer(text, files, View(output), Limits()) == 0
     return capsys.readouterr().out
 
 
 def test_a_tree_of_places_from_the_result_down_to_the_logs(
-    files: FileAnswerer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    files: FileBackend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     out = said(files, f"EXPLAIN {QUERY} TREES 3", "table", capsys)
@@ -46,9 +46,7 @@ def test_a_tree_of_places_from_the_result_down_to_the_logs(
     assert "measured" not in out
 
 
-def test_analyze_runs_it_and_says_what_was_not_measured(
-    files: FileAnswerer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_analyze_runs_it_and_says_what_was_not_measured(files: FileBackend, capsys: pytest.CaptureFixture[str]) -> None:
     explained = json.loads(said(files, f"EXPLAIN ANALYZE {QUERY}", "json", capsys))
     figures = explained["analyzed"]["measured"]
     assert (figures["windows"], figures["events"], figures["malformed lines"], figures["rows shown"]) == (1, 10, 1, 3)
@@ -61,6 +59,6 @@ def test_analyze_runs_it_and_says_what_was_not_measured(
 
 
 @pytest.mark.parametrize("text", ["EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT nope(", "EXPLAIN ANALYZE SELECT a FROM b"])
-def test_a_wrong_query_is_refused_as_always(files: FileAnswerer, text: str) -> None:
+def test_a_wrong_query_is_refused_as_always(files: FileBackend, text: str) -> None:
     with pytest.raises(UsageError, match="line 1, column"):
         answer(text, files, View("table"), Limits())

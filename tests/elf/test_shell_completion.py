@@ -18,7 +18,7 @@ from elf.errors import ElfError
 from elf.local import LocalOptions, Source
 from elf.shell.completion import ShellCompleter
 from elf.shell.knowledge import FRESH_S, Knowledge
-from elf.statements.file_backend import FileAnswerer
+from elf.statements.file_backend import FileBackend
 from elf.terminal.listing import Listing
 
 
@@ -30,7 +30,7 @@ def completer(tmp_path: Path) -> ShellCompleter:
     other = tmp_path / "other.csv"
     other.write_text("status,at\n200,1\n")
     sources = [Source("web", (str(log),)), Source("with space", (str(other),))]
-    knowledge = Knowledge(FileAnswerer(sources, LocalOptions(arrival_ms=0)))
+    knowledge = Knowledge(FileBackend(sources, LocalOptions(arrival_ms=0)))
     return ShellCompleter(knowledge, lambda: (query.keywords(), query.functions()))
 
 

@@ -11,7 +11,7 @@ from overlay import Delivered, Id, Joined, Node, Peer
 from overlay.outbox import CODEC
 from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
 from overlay.scribe.history import Entry
-from overlay.wire.epoch import COUNTER_MAX, NEVER, Epoch
+from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.messages import (
     HOPS_MAX,
@@ -70,7 +70,7 @@ incarnations = st.sampled_from([0, 1 << 20, (1 << 20) + 1, (1 << 64) - 1])
 hops = st.sampled_from([0, 1, HOPS_MAX - 1, HOPS_MAX])
 payloads = st.sampled_from([b"", b"payload"])
 numbers = st.sampled_from([0, 1, 2, 3, 70, COUNTER_MAX])
-epochs = st.builds(Epoch, numbers, keys)
+epochs = st.builds(TreeEpoch, numbers, keys)
 frontiers = st.lists(st.tuples(epochs, numbers), max_size=4).map(tuple)
 entries = st.builds(Entry, epochs, numbers, small, st.sampled_from([0, 1000]), payloads)
 wanted = st.none() | st.builds(Wanted, peers, st.sampled_from([0, 1000]))
@@ -153,16 +153,16 @@ def node_in(state: str) -> Node:
     return node
 
 
-def a_root_was_at(frontier: tuple[tuple[Epoch, int], ...], *entries: Entry) -> list[tuple[Peer, OverlayMessage]]:
+def a_root_was_at(frontier: tuple[tuple[TreeEpoch, int], ...], *entries: Entry) -> list[tuple[Peer, OverlayMessage]]:
     """Somebody, closer to group 4 than the node, says so."""
-    state = RootState(Id(4), Epoch(0, Id(4)), frontier, entries)
+    state = RootState(Id(4), TreeEpoch(0, Id(4)), frontier, entries)
     return [(Peer(0, "here"), Announcement()), (Peer(4, "here"), Replicate((state,)))]
 
 
 @pytest.mark.fuzz
-@example("active", a_root_was_at((), Entry(Epoch(0, Id(0)), 0, 0, 0, b"")))
-@example("active", a_root_was_at(((Epoch(0, Id(4)), 0),), Entry(Epoch(0, Id(0)), 0, 0, 0, b""),
-                                 Entry(Epoch(2, Id(0)), 2, 0, 0, b"")))  # fmt: skip
+@example("active", a_root_was_at((), Entry(TreeEpoch(0, Id(0)), 0, 0, 0, b"")))
+@example("active", a_root_was_at(((TreeEpoch(0, Id(4)), 0),), Entry(TreeEpoch(0, Id(0)), 0, 0, 0, b""),
+                                 Entry(TreeEpoch(2, Id(0)), 2, 0, 0, b"")))  # fmt: skip
 @given(
     st.sampled_from(["idle", "joining", "active"]),
     st.lists(

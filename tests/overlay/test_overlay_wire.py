@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Codec, Id, Peer, WireError
-from overlay.wire.epoch import Epoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.messages import (
     GroupDigest,
     GroupRefused,
@@ -52,7 +52,9 @@ def test_lists_of_peers_round_trip(members: list[Peer]) -> None:
 
 @given(st.lists(ids, max_size=5), st.lists(st.tuples(ids, st.integers(0, 2**32 - 1)), max_size=5))
 def test_digests_round_trip(children: list[Id], parents: list[tuple[Id, int]]) -> None:
-    edges = tuple(UpwardEdge(key, number, Epoch(number, key), ((Epoch(1, key), number),)) for key, number in parents)
+    edges = tuple(
+        UpwardEdge(key, number, TreeEpoch(number, key), ((TreeEpoch(1, key), number),)) for key, number in parents
+    )
     message = GroupDigest(buckets=65535, children=tuple(children), parents=edges, asks=True)
     assert CODEC.decode(CODEC.encode(message)) == message
 

@@ -19,7 +19,7 @@ from overlay import (
 )
 from overlay.outbox import CODEC
 from overlay.scribe.history import Entry, Frontier
-from overlay.wire.epoch import NEVER, Epoch
+from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
     Disseminate,
@@ -43,7 +43,7 @@ from overlay.wire.tree_fields import (
 )
 
 KEY = Id(1000)
-FIRST = Epoch(1, Id(1000))
+FIRST = TreeEpoch(1, Id(1000))
 ROOT, UNCLE, CHILD, LOW = Peer(1000, "root"), Peer(900, "uncle"), Peer(400, "child"), Peer(100, "low")
 
 
@@ -83,11 +83,11 @@ def raised(node: Node) -> list[Event]:
     return [event for event in node.events() if not isinstance(event, LeafSetChanged)]
 
 
-def join(key: Id, epoch: Epoch = NEVER, frontier: Frontier = ()) -> GroupJoin:
+def join(key: Id, epoch: TreeEpoch = NEVER, frontier: Frontier = ()) -> GroupJoin:
     return GroupJoin(standings=(Standing(key, epoch, frontier),))
 
 
-def joined(key: Id, path: tuple[Id, ...], epoch: Epoch = FIRST, frontier: Frontier = ()) -> GroupJoined:
+def joined(key: Id, path: tuple[Id, ...], epoch: TreeEpoch = FIRST, frontier: Frontier = ()) -> GroupJoined:
     return GroupJoined(places=(Place(key, epoch, frontier, path),))
 
 
@@ -95,7 +95,7 @@ def refused(redirect: Peer | None) -> GroupRefused:
     return GroupRefused(refusals=(Refusal(KEY, redirect),))
 
 
-def news(sequence: int = 1, hops: int = 1, epoch: Epoch = FIRST, payload: bytes = b"x") -> Disseminate:
+def news(sequence: int = 1, hops: int = 1, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> Disseminate:
     return Disseminate(group=KEY, hops=hops, entry=Entry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload))
 
 
@@ -128,12 +128,12 @@ def test_a_root_that_meets_a_closer_node_becomes_its_child() -> None:
     assert raised(node) == [Joined(), EpochTaken(KEY, 1), Attached(KEY)]
     assert node.is_root(KEY)
     tell(node, ROOT, Announcement())
-    own = Epoch(1, Id(500))
+    own = TreeEpoch(1, Id(500))
     state = Replicate(states=(RootState(KEY, own, (), ()),))
     assert drain(node) == [(ROOT, state), (ROOT, join(KEY, own))], "the state is handed over"
     assert not node.is_root(KEY)
     assert not node.is_attached(KEY)
-    tell(node, ROOT, joined(KEY, (), Epoch(2, ROOT.node_id)))
+    tell(node, ROOT, joined(KEY, (), TreeEpoch(2, ROOT.node_id)))
     assert raised(node) == [ParentChanged(KEY, ROOT), Attached(KEY)]
 
 
@@ -176,7 +176,7 @@ def test_a_child_that_becomes_the_closest_node_leaves_its_parent() -> None:
     for peer in (ROOT, UNCLE):
         node.leaf_set.remove(peer.node_id)
     tell(node, Peer(1, "newcomer"), Announcement())
-    own = Epoch(2, Id(500))
+    own = TreeEpoch(2, Id(500))
     assert groups_only(drain(node)) == [(ROOT, GroupLeave(groups=(KEY,))), (CHILD, joined(KEY, (), own))]
     assert raised(node) == [EpochTaken(KEY, 2), ParentChanged(KEY, None)]
     assert node.is_attached(KEY)

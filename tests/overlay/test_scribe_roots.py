@@ -22,7 +22,7 @@ from test_scribe_edges import (
 
 from overlay import EpochTaken, Id, MulticastReceived, Node, Peer
 from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
-from overlay.wire.epoch import JUMP_MAX, NEVER, Epoch
+from overlay.wire.epoch import JUMP_MAX, NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
     Disseminate,
@@ -61,7 +61,7 @@ def sent(node: Node, kind: type[OverlayMessage]) -> list[tuple[Peer, OverlayMess
     return [(peer, message) for peer, message in drain(node) if isinstance(message, kind)]
 
 
-def entry(sequence: int, epoch: Epoch = FIRST, payload: bytes = b"x") -> Entry:
+def entry(sequence: int, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> Entry:
     return Entry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload)
 
 
@@ -84,7 +84,7 @@ def test_a_root_goes_above_the_epoch_it_took_in_an_earlier_life() -> None:
 
 def test_a_root_goes_above_what_its_replica_of_the_one_before_says() -> None:
     node = root_node()
-    before = Epoch(4, ROOT.node_id)
+    before = TreeEpoch(4, ROOT.node_id)
     tell(node, ROOT, Replicate(states=(RootState(Id(500), before, ((before, 1),), (entry(1, before),)),)))
     node.subscribe(500, 0.0)
     assert EpochTaken(Id(500), 5) in raised(node)
@@ -102,44 +102,44 @@ def test_a_root_raises_above_the_epoch_a_child_knows() -> None:
     node = root_node()
     node.subscribe(500, 0.0)
     raised(node)
-    tell(node, LOW, join(Id(500), Epoch(9, ROOT.node_id)))
+    tell(node, LOW, join(Id(500), TreeEpoch(9, ROOT.node_id)))
     assert EpochTaken(Id(500), 10) in raised(node)
     ((_, answer), *_) = sent(node, GroupJoined)
     assert isinstance(answer, GroupJoined)
-    assert answer.places[0].epoch == Epoch(10, OWN.node_id)
+    assert answer.places[0].epoch == TreeEpoch(10, OWN.node_id)
 
 
 def test_a_counter_that_jumps_is_not_believed_of_a_child() -> None:
     node = root_node()
     node.subscribe(500, 0.0)
     raised(node)
-    tell(node, LOW, join(Id(500), Epoch(JUMP_MAX * 2, ROOT.node_id)))
+    tell(node, LOW, join(Id(500), TreeEpoch(JUMP_MAX * 2, ROOT.node_id)))
     assert raised(node)[:1] != [EpochTaken(Id(500), JUMP_MAX * 2 + 1)]
     assert node.epochs == {500: 1}
 
 
 def test_a_higher_epoch_is_passed_on_towards_the_root() -> None:
     node = attached()
-    tell(node, LOW, join(KEY, Epoch(5, UNCLE.node_id)))
+    tell(node, LOW, join(KEY, TreeEpoch(5, UNCLE.node_id)))
     ((parent, onward),) = sent(node, GroupJoin)
     assert parent == ROOT
     assert isinstance(onward, GroupJoin)
-    assert onward.standings[0].epoch == Epoch(5, UNCLE.node_id)
+    assert onward.standings[0].epoch == TreeEpoch(5, UNCLE.node_id)
 
 
 def test_states_are_taken_from_their_own_roots_and_never_go_back() -> None:
     node = root_node()
     for sender, counter in ((LOW, 5), (ROOT, 5), (ROOT, 4)):
-        tell(node, sender, Replicate(states=(RootState(Id(500), Epoch(counter, ROOT.node_id), (), ()),)))
+        tell(node, sender, Replicate(states=(RootState(Id(500), TreeEpoch(counter, ROOT.node_id), (), ()),)))
     assert node.statistics().refused == 2
 
 
 @pytest.mark.parametrize(
-    ("answer", "delivered"), [(Epoch(2, UNCLE.node_id), True), (Epoch(3, ROOT.node_id), True), (FIRST, False)]
+    ("answer", "delivered"), [(TreeEpoch(2, UNCLE.node_id), True), (TreeEpoch(3, ROOT.node_id), True), (FIRST, False)]
 )
-def test_a_root_that_is_not_the_closest_known_node_is_verified(answer: Epoch, delivered: bool) -> None:
+def test_a_root_that_is_not_the_closest_known_node_is_verified(answer: TreeEpoch, delivered: bool) -> None:
     node = attached()
-    shown = Epoch(2, UNCLE.node_id)
+    shown = TreeEpoch(2, UNCLE.node_id)
     tell(node, ROOT, joined(KEY, (UNCLE.node_id,), shown))
     tell(node, ROOT, news(1, epoch=shown))
     assert payloads(node) == [], "not before that"
@@ -160,7 +160,7 @@ def test_queries_end_at_the_node_closest_to_the_key() -> None:
     for key in (500, 501, 999):
         tell(node, LOW, RootQuery(group=Id(key), origin=UNCLE, hops=1))
     assert [pair for pair in drain(node) if isinstance(pair[1], RootAnswer | RootQuery)] == [
-        (UNCLE, RootAnswer(group=Id(500), epoch=Epoch(1, OWN.node_id))),
+        (UNCLE, RootAnswer(group=Id(500), epoch=TreeEpoch(1, OWN.node_id))),
         (UNCLE, RootAnswer(group=Id(501), epoch=NEVER)),
         (ROOT, RootQuery(group=Id(999), origin=UNCLE, hops=2)),
     ]
@@ -168,10 +168,10 @@ def test_queries_end_at_the_node_closest_to_the_key() -> None:
 
 def test_multicasts_of_a_lower_epoch_are_refused() -> None:
     node = attached()
-    tell(node, ROOT, joined(KEY, (), Epoch(3, ROOT.node_id)))
+    tell(node, ROOT, joined(KEY, (), TreeEpoch(3, ROOT.node_id)))
     tell(node, ROOT, news(1))
     assert payloads(node) == []
-    tell(node, ROOT, news(1, epoch=Epoch(3, ROOT.node_id)))
+    tell(node, ROOT, news(1, epoch=TreeEpoch(3, ROOT.node_id)))
     assert payloads(node) == [b"x"]
 
 

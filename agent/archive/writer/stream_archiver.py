@@ -16,8 +16,8 @@ from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, sniff
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import Piece
-from agent.sources.file.tail import Tail
+from agent.sources.file.pieces import FileBlock
+from agent.sources.file.tail import TailReader
 
 _EARLIEST = float("-inf")
 MISSED_MAX = 64
@@ -59,7 +59,7 @@ class StreamArchiver:
         self._sequence = positions.sequence if positions else 0
         self._known = {_read_up_to(file).identity: file for file in (positions.files if positions else ())}
         self._is_new, self._has_dropped = positions is None, False
-        self._tail: Tail[Format] = Tail(
+        self._tail: TailReader[Format] = TailReader(
             stream.paths,
             partial(sniff, kind=stream.format, time_field=stream.time_field),
             read_from=stream.read_from if positions is None else "beginning",
@@ -133,7 +133,7 @@ class StreamArchiver:
     def close(self) -> None:
         self._tail.close()
 
-    def _hold(self, piece: Piece[Format], now: float, wall_ms: int) -> None:
+    def _hold(self, piece: FileBlock[Format], now: float, wall_ms: int) -> None:
         assert isinstance(piece.file, FollowedFile)
         reading = self._reading(piece.file)
         if reading.reader is None or reading.form != piece.form:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Protocol
 
-from agent.runtime.model.bundle import Bundle, Seal
+from agent.runtime.model.bundle import Bundle, Signature
 from overlay import Id, app_id
 
 STOP = hashlib.sha256(b"stop").digest()
@@ -13,14 +13,14 @@ STOP = hashlib.sha256(b"stop").digest()
 NOBODYS = "a job of this name that is somebody's needs its creator's signature"
 
 
-class NotTheirsError(Exception):
+class NotAuthorizedError(Exception):
     """A creator's word does not count for a job, and why, in one line."""
 
 
 class Creators(Protocol):
     """Checks signatures against what the fleet trusts now."""
 
-    def check(self, app: Id, name: str, seal: Seal, function: bytes, wall_ms: int) -> str:
+    def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:
         """The creator's name. Raises NotTheirsError unless they are trusted, own the app, and signed this function."""
         ...
 
@@ -28,14 +28,14 @@ class Creators(Protocol):
 class NoCreators:
     """Trusts nobody: for agents that run no jobs of creators."""
 
-    def check(self, app: Id, name: str, seal: Seal, function: bytes, wall_ms: int) -> str:  # noqa: ARG002
-        raise NotTheirsError("this agent trusts no creators")
+    def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:  # noqa: ARG002
+        raise NotAuthorizedError("this agent trusts no creators")
 
 
 def creator_of(creators: Creators, app: Id, name: str, bundle: Bundle | None, wall_ms: int) -> str:
     """Whose job this is, "" for nobody's. Raises NotTheirsError where a bundle is not its creator's."""
     if bundle is None:
         if app != app_id(name, b""):
-            raise NotTheirsError(NOBODYS)
+            raise NotAuthorizedError(NOBODYS)
         return ""
     return creators.check(app, name, bundle.seal, bundle.contents.digest(), wall_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.runtime.messages.jobs import Announce, Stopped
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from overlay import Id
 
 JOBS_MAX = 4096
@@ -24,12 +24,12 @@ class _Heard:
     at: float
 
 
-class Announcements:
+class JobDirectory:
     """What was heard last of each job."""
 
     def __init__(self) -> None:
         self._heard: dict[Id, _Heard] = {}
-        self._ended: dict[Id, Epoch] = {}
+        self._ended: dict[Id, JobEpoch] = {}
         self._past: dict[Id, Announce] = {}
 
     def hear(self, announce: Announce, now: float) -> bool:
@@ -60,7 +60,7 @@ class Announcements:
             del self._past[next(iter(self._past))]
         return True
 
-    def is_over(self, app_id: Id, epoch: Epoch) -> bool:
+    def is_over(self, app_id: Id, epoch: JobEpoch) -> bool:
         """Whether the job has ended in this epoch or a later one."""
         ended = self._ended.get(app_id)
         return ended is not None and epoch.born_ms <= ended.born_ms

@@ -17,9 +17,9 @@ import polars as pl
 import cbt
 import query
 from agent.parsing import SourceColumn, parsed_rows
-from agent.runtime.function.join import Lookup
-from agent.runtime.function.result import Finished, OtherGroups
-from agent.runtime.function.spill import SpillRoom
+from agent.runtime.function.join import JoinTable
+from agent.runtime.function.result import OtherGroups, WindowRows
+from agent.runtime.function.spill import SpillArea
 from agent.runtime.model.bundle import Bundle
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
 from cbt.algebra import partitions
@@ -29,7 +29,7 @@ STRAGGLER_S = 60.0
 """A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
 DRIVEN_STRAGGLER_S = 10.0
 """The same where the job's code cuts the panes."""
-PaneStore = cbt.CompressedBufferTree | cbt.RowBuffer
+TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
 """The length of its panes, and the times from and until which it takes events, all in ms."""
 
@@ -57,7 +57,7 @@ class JobFunction:
         self.pane_ms = 1 if drives else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
         self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
-        self.lookup = None if plan.join is None else Lookup(plan, plan.join)
+        self.lookup = None if plan.join is None else JoinTable(plan, plan.join)
         self.range: Range = (plan.pane_ms, since_ms, until_ms)
         self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
         """Whether each of its windows is one pane."""
@@ -173,7 +173,7 @@ class JobFunction:
         """Whether more groups than it keeps are an error: of all others together there is no session."""
         return self.plan.beyond_groups == "error" or self.sessions is not None
 
-    def new_store(self, room: SpillRoom | None = None) -> PaneStore:
+    def new_store(self, room: SpillArea | None = None) -> TreeOrRows:
         """An empty store for the job's open panes, which goes to disk where there is no room for groups in memory.
 
         Without a room it stays in memory. Raises `cbt.SpillError` where nothing may be written.
@@ -319,7 +319,9 @@ class JobFunction:
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
-    def finished(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, Finished]:
+    def finished(
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
+    ) -> dict[int, WindowRows]:
         """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
 
         `size_ms`: how long they are, None: a pane.
@@ -330,15 +332,15 @@ class JobFunction:
             met = limited.get(pane, {})
             taken = 0 if self.aggregates else len(rows)
             error = query.relative_error(self.plan, met)
-            own = Finished(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
+            own = WindowRows(rows, {self.texts[name]: groups for name, groups in met.items()}, error, taken)
             found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
 
-    def finished_sessions(self, sessions: pl.DataFrame) -> Finished:
+    def finished_sessions(self, sessions: pl.DataFrame) -> WindowRows:
         """What becomes of sessions that come together."""
-        return Finished(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
+        return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
-    def _over(self, below: Finished, pane: int, size_ms: int | None) -> Finished:
+    def _over(self, below: WindowRows, pane: int, size_ms: int | None) -> WindowRows:
         """The same with the rows of a sub-query as events. O(rows · columns)."""
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}

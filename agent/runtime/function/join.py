@@ -11,7 +11,7 @@ from agent.parsing import SourceColumn
 from agent.runtime.function.upstream_rows import ResultError, read_result
 
 
-class Lookup:
+class JoinTable:
     """Of one version. `app` is the name of the job that is joined, or `table` that of the table.
 
     `is_settled`: events can be joined; before, their rows may be on the way. `lacks`: what it has is not the latest

@@ -12,7 +12,7 @@ from agent.runtime.messages.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Attendance:
+class WindowMembership:
     """All names, where a result has only so many of them."""
 
     version: Version
@@ -21,7 +21,7 @@ class Attendance:
     partial: tuple[str, ...]
 
 
-class Finished(NamedTuple):
+class WindowRows(NamedTuple):
     """`limited`: aggregates, as people write them, that left something out, and in how many groups. `error`: how far
     approximate ones may be off. `taken`: how many matching events, of a query without aggregates, are in the rows.
     """
@@ -31,10 +31,10 @@ class Finished(NamedTuple):
     error: float | None
     taken: int
 
-    def below(self, rows: Finished) -> Finished:
+    def below(self, rows: WindowRows) -> WindowRows:
         """The same, made of these rows of a sub-query."""
         errors = [error for error in (self.error, rows.error) if error is not None]
-        return Finished(self.rows, rows.limited | self.limited, max(errors, default=None), rows.taken)
+        return WindowRows(self.rows, rows.limited | self.limited, max(errors, default=None), rows.taken)
 
 
 class OtherGroups(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ UNWRITTEN = "what a job counts does not fit its memory, and cannot be written to
 UNREAD = "what a job had counted cannot be read from disk: its result is without that, and says so"
 
 
-class SpillRoom:
+class SpillArea:
     """`memory_bytes` for what each job counts, and a `directory` for what is beyond. `tell` gets each failure of the
     disk: what it means, one of the two above, and the reason.
 

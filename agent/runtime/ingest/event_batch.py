@@ -14,7 +14,7 @@ from agent.runtime.model.panes import Counted, Counts, count_in
 
 
 @dataclass(frozen=True)
-class Batch:
+class EventBatch:
     """Events of one schema with their pane."""
 
     events: pl.DataFrame
@@ -31,25 +31,25 @@ class Batch:
         by_pane = self.events.group_by("pane").agg(pl.len(), coerced.alias("coerced"))
         return {pane: Counts(events, coerced=coerced) for pane, events, coerced in by_pane.iter_rows()}
 
-    def after(self, pane: int) -> Batch:
+    def after(self, pane: int) -> EventBatch:
         """Without events up to a pane."""
-        return Batch(self.events.filter(pl.col("pane") > pane))
+        return EventBatch(self.events.filter(pl.col("pane") > pane))
 
 
-class Batches:
+class EventBatches:
     """Those of one moment: all operators count what came before they go on, until `clear`."""
 
     def __init__(self) -> None:
-        self._made: dict[Range, tuple[tuple[pl.DataFrame, ...], list[Batch]]] = {}
+        self._made: dict[Range, tuple[tuple[pl.DataFrame, ...], list[EventBatch]]] = {}
 
-    def of(self, frames: Sequence[pl.DataFrame], function: JobFunction) -> list[Batch]:
+    def of(self, frames: Sequence[pl.DataFrame], function: JobFunction) -> list[EventBatch]:
         """The frames, as far as they are in the function's range, those of one schema as one."""
         known, batches = self._made.get(function.range, ((), []))
         if len(known) != len(frames) or any(one is not other for one, other in zip(known, frames, strict=True)):
             alike: dict[tuple[tuple[str, pl.DataType], ...], list[pl.DataFrame]] = {}
             for events in frames:
                 alike.setdefault(tuple(events.schema.items()), []).append(events)
-            batches = [Batch(function.in_range(pl.concat(group))) for group in alike.values()]
+            batches = [EventBatch(function.in_range(pl.concat(group))) for group in alike.values()]
             self._made[function.range] = (tuple(frames), batches)
         return batches
 
@@ -63,7 +63,7 @@ class Store(Protocol):
     def insert(self, frame: pl.DataFrame) -> None: ...
 
 
-def count_batch(function: JobFunction, store: Store, counted: Counted, batch: Batch) -> None:
+def count_batch(function: JobFunction, store: Store, counted: Counted, batch: EventBatch) -> None:
     """Inserts what the function makes of a batch, and adds to what is counted of its panes. O(n) and the insertion."""
     count_in(counted, batch.counted)
     for events in function.joined(batch.events):

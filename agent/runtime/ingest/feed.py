@@ -128,7 +128,7 @@ def feeds_of_worker(
     return feeds_of_job(job.app_id, columns, streams, shared, bounded=job.bounded)
 
 
-class _United:
+class _MergedFeeds:
     """The feeds of jobs, those of one key as one, with all their columns."""
 
     def __init__(self) -> None:
@@ -171,12 +171,12 @@ class _United:
             found[feed.key] = replace(feed, columns=columns)
 
 
-class WantedFeeds:
+class FeedDemand:
     """What all jobs of an agent want to read, now or as soon as they are ready."""
 
     def __init__(self) -> None:
-        self._wanted = _United()
-        self._to_read = _United()
+        self._wanted = _MergedFeeds()
+        self._to_read = _MergedFeeds()
 
     def want(self, app_id: int, feeds: Iterable[Feed], *, now: bool) -> None:
         """Instead of what the job wanted before."""

@@ -17,10 +17,10 @@ import polars as pl
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedKey, WantedFeeds
-from agent.runtime.ingest.operator import Names, Operator, Worker
-from agent.runtime.ingest.pipeline import Intake, columns_of
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.operator import Names, Operator, PaneConsumer
+from agent.runtime.ingest.pipeline import Pipeline, columns_of
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.ingest.watermark import FUTURE_MS, believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE
@@ -50,7 +50,7 @@ class _Batch:
     made: dict[bytes, _Made | None]
 
 
-class MappedIntake(Intake):
+class MappedPipeline(Pipeline):
     """`reads` are the columns that the code wants of events; `send` gives it some."""
 
     def __init__(
@@ -60,8 +60,8 @@ class MappedIntake(Intake):
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: Operators,
-        wanted: WantedFeeds,
+        operators: OperatorPool,
+        wanted: FeedDemand,
         send: Send,
     ) -> None:
         self.unmapped = 0
@@ -83,7 +83,7 @@ class MappedIntake(Intake):
         """What its operators get of feeds is made for them."""
         return dict.fromkeys(self.feeds, ())
 
-    def _employ(self, function: JobFunction) -> Worker:
+    def _employ(self, function: JobFunction) -> PaneConsumer:
         worker = super()._employ(function)
         worker.operator.is_reading = False
         worker.operator.lost_upto = self._lost_upto

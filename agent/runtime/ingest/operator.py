@@ -20,10 +20,10 @@ from typing import NamedTuple
 import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.spill import SpillRoom
-from agent.runtime.ingest.event_batch import Batch, Batches, count_batch
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_batch import EventBatch, EventBatches, count_batch
 from agent.runtime.ingest.feed import FeedKey, renamed
-from agent.runtime.ingest.pane_store import GuardedStore
+from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.model.panes import (
     COUNTS_BYTES,
@@ -46,7 +46,7 @@ SELF = 1
 """Stands for the worker in `Run.contributors` until its number is known."""
 
 
-class Worker:
+class PaneConsumer:
     """On an operator; it has panes from `begin_after` on."""
 
     def __init__(self, app_id: Id, function: JobFunction, operator: Operator) -> None:
@@ -177,7 +177,7 @@ class Worker:
 
     # What is counted for it alone.
 
-    def take_over(self, before: Worker) -> None:
+    def take_over(self, before: PaneConsumer) -> None:
         """Goes on for the version before, whose panes are sealed: what comes for them is late, and counted here."""
         assert before.has_ended
         for operator in (self.operator, before.operator):
@@ -315,14 +315,14 @@ class Operator:
         function: JobFunction,
         names: Names,
         watermark: Watermark,
-        room: SpillRoom | None,
-        batches: Batches,
+        room: SpillArea | None,
+        batches: EventBatches,
         *,
         grace_ms: int,
         bounded: bool,
         read_before: int,
         alone: int | None,
-        tell: Callable[[Worker], None],
+        tell: Callable[[PaneConsumer], None],
         sealing: Callable[[Operator], None],
     ) -> None:
         self.function = function
@@ -332,7 +332,7 @@ class Operator:
         self.read_before = read_before
         self.tell = tell
         self._tell_sealing = sealing
-        self.workers: list[Worker] = []
+        self.workers: list[PaneConsumer] = []
         self.is_reading = True
         """Whether it takes what its feeds bring; else its job has to be ready first, or maps it."""
         self.unseen: set[FeedKey] = set(names)
@@ -351,7 +351,7 @@ class Operator:
         """Panes up to this one take no more events."""
         self.is_bounded = bounded
         self._grace_ms = grace_ms
-        self._store = GuardedStore(function, room)
+        self._store = PaneStore(function, room)
         self._batches = batches
         self._counted: Counted = {}
         """Of panes that are not sealed for all."""
@@ -363,7 +363,7 @@ class Operator:
         self._early: int | None = None
         self._sealing: Iterator[Run] | None = None
         self._sealing_upto = self._sealed_upto = self._emptied_upto = FIRST_PANE
-        self._takers: list[Worker] = []
+        self._takers: list[PaneConsumer] = []
         self._is_owing = False
 
     @property
@@ -373,19 +373,19 @@ class Operator:
 
     # Workers.
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: PaneConsumer) -> None:
         """The worker gets what comes from now on."""
         self.insert_waiting()
         self.workers.append(worker)
 
-    def remove(self, worker: Worker) -> None:
+    def remove(self, worker: PaneConsumer) -> None:
         """The worker needs nothing from here any more."""
         self.workers.remove(worker)
         if worker in self._takers:
             self._takers.remove(worker)
         self.trim()
 
-    def suits(self, worker: Worker) -> bool:
+    def suits(self, worker: PaneConsumer) -> bool:
         """Whether a worker of an equal operator gets the same from this one, all in all."""
         other = worker.operator
         if self.is_sealing or other.is_sealing or not all(one.is_begun for one in (worker, *self.workers)):
@@ -464,12 +464,12 @@ class Operator:
         for batch in self._batches.of(waiting, self.function) if waiting else ():
             self._insert_batch(self._still_open(batch))
 
-    def _insert_batch(self, batch: Batch) -> None:
+    def _insert_batch(self, batch: EventBatch) -> None:
         if self.function.lacks_rows:
             self._lacking.update(batch.counted)
         count_batch(self.function, self._store, self._counted, batch)
 
-    def _still_open(self, batch: Batch) -> Batch:
+    def _still_open(self, batch: EventBatch) -> EventBatch:
         """Without events of panes that are closed. Each worker decides which of them, and of others, are late."""
         oldest, closed = batch.oldest_pane, max((worker.closed for worker in self.workers), default=self.closed)
         if oldest is None or oldest > closed:
@@ -512,7 +512,7 @@ class Operator:
         if takers:
             self._begin_sealing(takers)
 
-    def _begin_sealing(self, takers: list[Worker]) -> None:
+    def _begin_sealing(self, takers: list[PaneConsumer]) -> None:
         self._takers = takers
         self._sealed_upto, self._sealing_upto = min(worker.frontier for worker in takers), self.closed
         self._sealing = self._runs(self.closed)
@@ -546,7 +546,7 @@ class Operator:
         while self._sealing is not None:
             self.seal_next()
 
-    def catch_up(self, worker: Worker) -> None:
+    def catch_up(self, worker: PaneConsumer) -> None:
         """Gives a worker all that is closed, also if it may not take any more."""
         self.finish_sealing()
         if worker.is_begun and worker.is_behind(self.closed):

@@ -9,18 +9,18 @@ from collections.abc import Iterator
 import polars as pl
 
 import cbt
-from agent.runtime.function.job_function import JobFunction, PaneStore
-from agent.runtime.function.spill import SpillRoom
+from agent.runtime.function.job_function import JobFunction, TreeOrRows
+from agent.runtime.function.spill import SpillArea
 
 
-class GuardedStore:
+class PaneStore:
     """The store of a job's function, in a `room` if there is one. Nothing here raises `cbt.SpillError`."""
 
-    def __init__(self, function: JobFunction, room: SpillRoom | None) -> None:
+    def __init__(self, function: JobFunction, room: SpillArea | None) -> None:
         self._room = room
         self._store = self._made(function)
 
-    def _made(self, function: JobFunction) -> PaneStore:
+    def _made(self, function: JobFunction) -> TreeOrRows:
         if self._room is not None:
             try:
                 return function.new_store(self._room)

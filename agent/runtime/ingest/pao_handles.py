@@ -15,7 +15,7 @@ OWN_TOKENS = 1 << 62
 """Tokens that the agent gives begin here; programs count theirs from 1."""
 
 
-class Held(NamedTuple):
+class PaoHandle(NamedTuple):
     """Some groups of one pane, and what was counted. `is_partial`: events of it were lost."""
 
     function: JobFunction
@@ -24,21 +24,21 @@ class Held(NamedTuple):
     is_partial: bool = False
 
 
-class HeldPaos:
+class PaoHandles:
     """Of one part in a job."""
 
     def __init__(self) -> None:
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, PaoHandle] = {}
         self._given = 0
         self._received: list[tuple[int, int]] = []
 
-    def hold(self, token: int, held: Held) -> None:
+    def hold(self, token: int, held: PaoHandle) -> None:
         """Holds PAOs under a token of the program's."""
         self._held[token] = held
         while len(self._held) > HELD_MAX:
             del self._held[next(iter(self._held))]
 
-    def receive(self, child: int, held: Held) -> None:
+    def receive(self, child: int, held: PaoHandle) -> None:
         """Holds PAOs of a child, of which the program is to be told."""
         self._given += 1
         self.hold(OWN_TOKENS + self._given, held)
@@ -49,7 +49,7 @@ class HeldPaos:
         received, self._received = self._received, []
         return received
 
-    def get(self, token: int) -> Held | None:
+    def get(self, token: int) -> PaoHandle | None:
         return self._held.get(token)
 
     def rows(self, token: int) -> list[dict[str, Any]] | None:

@@ -13,15 +13,15 @@ from typing import Any
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.ingest.feed import Feed, FeedKey, WantedFeeds, columns_of_feed, merged_columns, placed
-from agent.runtime.ingest.operator import Names, Worker
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.ingest.operator import Names, PaneConsumer
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE, Run
 
 
-class Intake:
+class Pipeline:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use.
 
     `operators` and `wanted` are those of all of the agent's jobs; `close` tells them that this one is over.
@@ -34,8 +34,8 @@ class Intake:
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: Operators,
-        wanted: WantedFeeds,
+        operators: OperatorPool,
+        wanted: FeedDemand,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -44,10 +44,10 @@ class Intake:
         self._operators = operators
         self._wanted = wanted
         self._unopened = set(self.feeds)
-        self._ended: list[Worker] = []
-        self._workers: list[Worker] = []
+        self._ended: list[PaneConsumer] = []
+        self._workers: list[PaneConsumer] = []
         self._is_ready = False
-        self._proposed: Worker | None = None
+        self._proposed: PaneConsumer | None = None
         self._opened_before = FIRST_PANE
         """The time up to which events had been seen when the proposed worker began."""
         self.change_to(versions)
@@ -56,7 +56,7 @@ class Intake:
         self.get_ready()
 
     @property
-    def worker(self) -> Worker:
+    def worker(self) -> PaneConsumer:
         """The one that seals now."""
         return self._workers[0]
 
@@ -65,7 +65,7 @@ class Intake:
         """The feed that brings another job's results, if there is one."""
         return next((feed for feed in self.feeds.values() if feed.app is not None), None)
 
-    def _employed(self) -> list[Worker]:
+    def _employed(self) -> list[PaneConsumer]:
         """Those that events are given to, now or soon."""
         return [*self._workers, *([self._proposed] if self._proposed is not None else [])]
 
@@ -98,7 +98,7 @@ class Intake:
             worker.begin_at(max(earliest, first), expected_from if from_now else FIRST_PANE)
         self._go_on()
 
-    def _first_pane(self, worker: Worker, wall_ms: int) -> int:
+    def _first_pane(self, worker: PaneConsumer, wall_ms: int) -> int:
         """Where feeds that begin at the end of their streams can know everything: the next pane to start."""
         if any(feed.bounded or feed.start == "beginning" for feed in self.feeds.values()):
             return FIRST_PANE
@@ -150,7 +150,7 @@ class Intake:
         new = {key for key, feed in self.feeds.items() if feed.columns != before[key].columns and feed.app is None}
         self._proposed.operator.unseen &= new
 
-    def _employ(self, function: JobFunction) -> Worker:
+    def _employ(self, function: JobFunction) -> PaneConsumer:
         bounded, grace_ms = self._job.bounded, self._grace_ms(function)
         names = self._names(function)
         worker = self._operators.employ(
@@ -208,7 +208,7 @@ class Intake:
 
     def change_to(self, versions: Versions) -> None:
         """These versions are in force. One that was not prepared begins with the next pane, where that is later."""
-        chain: list[Worker] = []
+        chain: list[PaneConsumer] = []
         for one in versions:
             chain += [worker for worker in (*self._ended, *self._workers) if worker.function is one.function]
             last = chain[-1] if chain and chain[-1].function is one.function else None
@@ -226,7 +226,7 @@ class Intake:
             for worker in self._workers:
                 self._operators.settle(worker)
 
-    def _begun(self, one: InForce, after: int) -> Worker:
+    def _begun(self, one: InForce, after: int) -> PaneConsumer:
         """A worker for panes of a version that nobody works on: the prepared one, or one that begins now."""
         opened, proposed = self._opened(), self._proposed
         if proposed is not None and proposed.function is one.function:

@@ -15,14 +15,14 @@ import polars as pl
 from agent.parsing import TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedKey, WantedFeeds, as_named
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, as_named
 from agent.runtime.ingest.feed import FeedKey as Key
 from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
 from agent.runtime.ingest.operator import KEPT_BYTES_MAX, SELF
-from agent.runtime.ingest.pane_store import GuardedStore
-from agent.runtime.ingest.pao_handles import HELD_MAX, Held, HeldPaos
+from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import columns_of
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.ingest.watermark import FUTURE_MS, believed
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
@@ -33,7 +33,7 @@ PANE_AHEAD_MS = 86_400_000
 """A pane may not be later than the agent's clock by more than this: none could follow it."""
 
 
-class DrivenIntake:
+class SelfPacedPipeline:
     """Plays the part of an `Intake`; sealing is the program's business. What it flushes is `held` for it."""
 
     awaits_feeds = False
@@ -45,9 +45,9 @@ class DrivenIntake:
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: Operators,
-        wanted: WantedFeeds,
-        held: HeldPaos,
+        operators: OperatorPool,
+        wanted: FeedDemand,
+        held: PaoHandles,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -58,7 +58,7 @@ class DrivenIntake:
         self._operators = operators
         self._wanted = wanted
         self._function = versions.newest.function
-        self._store = GuardedStore(self._function, operators.room)
+        self._store = PaneStore(self._function, operators.room)
         self._counts = Counts()
         self._malformed = 0
         self._lacking: set[Key] = set()
@@ -98,7 +98,7 @@ class DrivenIntake:
         """Another version is in force: what was gathered for the one before is given up."""
         if versions.newest.function is not self._function:
             self._function = versions.newest.function
-            self._store = GuardedStore(self._function, self._operators.room)
+            self._store = PaneStore(self._function, self._operators.room)
             self._counts = Counts()
 
     # What the feeds bring.
@@ -170,7 +170,7 @@ class DrivenIntake:
         counts = self._counts.plus(Counts(malformed=self._malformed))
         is_partial = self._lacks_some or bool(self._lacking)
         self._waiting = self._waiting or []
-        self._held.hold(token, Held(self._function, self._function.gather(frames), counts, is_partial))
+        self._held.hold(token, PaoHandle(self._function, self._function.gather(frames), counts, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
@@ -229,7 +229,7 @@ class DrivenIntake:
         return self._store.memory_bytes + sum(int(run.state.estimated_size()) for run in self._sealed)
 
 
-class DrivenMappedIntake(DrivenIntake):
+class SelfPacedMappedPipeline(SelfPacedPipeline):
     """`send` has the code of a digest map some events."""
 
     def __init__(
@@ -239,9 +239,9 @@ class DrivenMappedIntake(DrivenIntake):
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: Operators,
-        wanted: WantedFeeds,
-        held: HeldPaos,
+        operators: OperatorPool,
+        wanted: FeedDemand,
+        held: PaoHandles,
         send: Send,
     ) -> None:
         self.unmapped = 0

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.spill import SpillRoom
-from agent.runtime.ingest.event_batch import Batches
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_batch import EventBatches
 from agent.runtime.ingest.feed import FeedKey
-from agent.runtime.ingest.operator import Identity, Names, Operator, Worker
+from agent.runtime.ingest.operator import Identity, Names, Operator, PaneConsumer
 from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id
@@ -26,12 +26,12 @@ class Reader(Protocol):
     def lacks(self, key: FeedKey, some: bool) -> None: ...
 
 
-class Operators:
+class OperatorPool:
     """They count in the `room`. A worker begins with an operator of its own, and turns to another with `settle`."""
 
-    def __init__(self, room: SpillRoom | None = None) -> None:
+    def __init__(self, room: SpillArea | None = None) -> None:
         self.room = room
-        self._batches = Batches()
+        self._batches = EventBatches()
         self._alike: dict[Identity, list[Operator]] = {}
         self._alone = itertools.count()
         self._reading: dict[FeedKey, list[Operator]] = {}
@@ -55,7 +55,7 @@ class Operators:
         grace_ms: int,
         bounded: bool,
         watermark: Watermark | None = None,
-    ) -> Worker:
+    ) -> PaneConsumer:
         """A worker that gets what the feeds bring from now on. `watermark`: how far they have come; None: not known."""
         operator = Operator(
             function,
@@ -74,15 +74,15 @@ class Operators:
         self._alike.setdefault(operator.identity, []).append(operator)
         for key in names:
             self._reading.setdefault(key, []).append(operator)
-        return Worker(app_id, function, operator)
+        return PaneConsumer(app_id, function, operator)
 
-    def _tell(self, worker: Worker) -> None:
+    def _tell(self, worker: PaneConsumer) -> None:
         self.tell_of(worker.app_id)
 
     def _begin_sealing(self, operator: Operator) -> None:
         self._sealing[operator] = None
 
-    def settle(self, worker: Worker) -> None:
+    def settle(self, worker: PaneConsumer) -> None:
         """Lets a worker share an older operator, if there is one that gives it the same."""
         own = worker.operator
         for operator in self._alike[own.identity]:
@@ -93,7 +93,7 @@ class Operators:
                 self._drop_idle(own)
                 return
 
-    def dismiss(self, worker: Worker) -> None:
+    def dismiss(self, worker: PaneConsumer) -> None:
         """A worker needs nothing more."""
         worker.close()
         self._drop_idle(worker.operator)

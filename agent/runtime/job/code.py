@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agent.runtime.fleet.authorization import STOP, Creators, NotTheirsError, creator_of
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.fleet.authorization import STOP, Creators, NotAuthorizedError, creator_of
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.messages.versions import Version
-from agent.runtime.model.bundle import Bundle, Seal
+from agent.runtime.model.bundle import Bundle, Signature
 from overlay import Id
 
 NOT_STOPPED = "the job is its creator's alone to stop: do it where their key is, see elf creator --help"
 
 
-class NotAbleError(Exception):
+class CannotRunError(Exception):
     """This agent cannot run a job's code, and why, in one line."""
 
 
-class Code:
+class CodeRegistry:
     """Of all parts of one agent."""
 
     def __init__(self, programs: Programs, creators: Creators) -> None:
@@ -37,19 +37,19 @@ class Code:
         """Raises NotTheirsError unless a bundle is the next that the job's creator has signed, or the same."""
         self.vet(app_id, name, (bundle,))
         if bundle is not None and before is not None and not bundle.follows(before, app_id):
-            raise NotTheirsError(
+            raise NotAuthorizedError(
                 "what is signed does not follow what the job runs: it has been updated since, try again"
             )
 
-    def vet_stop(self, app_id: Id, name: str, seal: Seal | None, *, owned: bool) -> None:
+    def vet_stop(self, app_id: Id, name: str, seal: Signature | None, *, owned: bool) -> None:
         """Raises NotTheirsError unless who wants to stop a job may: its creator, or anybody if it has none."""
         if not owned:
             return
         if seal is None:
-            raise NotTheirsError(NOT_STOPPED)
+            raise NotAuthorizedError(NOT_STOPPED)
         self.creators.check(app_id, name, seal, STOP, self._programs.wall_ms)
 
-    def is_there(self, part: JobPart, name: str, bundle: Bundle | None) -> bool:
+    def is_there(self, part: LocalJob, name: str, bundle: Bundle | None) -> bool:
         """Whether nothing more is needed to run this version; else its code is being loaded. Raises NotAbleError."""
         if bundle is None or not bundle.source or not (part.works or part.master is not None):
             return True
@@ -59,10 +59,10 @@ class Code:
             program = part.programs[digest] = self._programs.start(part.app_id, name, bundle.source, digest)
             program.is_root = part.master is not None
         if program.failure is not None:
-            raise NotAbleError(program.failure)
+            raise CannotRunError(program.failure)
         return program.is_ready
 
-    def keep(self, part: JobPart, versions: Iterable[Version], proposed: bytes | None = None) -> None:
+    def keep(self, part: LocalJob, versions: Iterable[Version], proposed: bytes | None = None) -> None:
         """Ends the programs of a part that neither these versions nor a proposed one need."""
         needed = {one.bundle.contents.digest() for one in versions if one.bundle is not None} | {proposed}
         for digest in [digest for digest in part.programs if digest not in needed]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from agent.programs.calls import Events, Heard, Received
 from agent.runtime.ingest.mapped import Send
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
-from agent.runtime.messages.programs import Word
+from agent.runtime.messages.programs import ProgramMulticast
 from overlay import format_id
 
 
-def mapper(part: JobPart, programs: Programs) -> Send:
+def mapper(part: LocalJob, programs: Programs) -> Send:
     """Has the code of a part's versions map events."""
 
     def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
@@ -22,13 +22,13 @@ def mapper(part: JobPart, programs: Programs) -> Send:
     return send
 
 
-def hear(part: JobPart, message: Word, programs: Programs) -> None:
+def hear(part: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
     """The master says something to the job's code."""
     if (program := part.program) is not None:
         programs.call(program, Heard(programs.place(program), program.app, message.message))
 
 
-def show_received(part: JobPart, programs: Programs) -> None:
+def show_received(part: LocalJob, programs: Programs) -> None:
     """Tells the job's code of what children have sent."""
     received = part.paos.received()
     if (program := part.program) is not None:

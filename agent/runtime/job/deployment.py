@@ -9,34 +9,34 @@ import msgspec
 
 import query
 from agent.programs.calls import TEXT_CHARACTERS_MAX
-from agent.runtime.fleet.authorization import NotTheirsError
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.ingest.feed import Feed, feeds_of_worker
 from agent.runtime.ingest.pipelines import columns_read
-from agent.runtime.job.code import Code, NotAbleError
-from agent.runtime.job.local_job import JobPart
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.code import CannotRunError, CodeRegistry
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
 from agent.runtime.master.state import reads_app
 from agent.runtime.messages.jobs import Enrolled
-from agent.runtime.messages.programs import Unable
-from agent.runtime.messages.sender import Post
-from agent.runtime.messages.versions import Begin, Prepared, Propose, Version, Withdraw
+from agent.runtime.messages.programs import CannotRun
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Peer
 
 
-class Installations:
+class Deployments:
     """Of all parts of one agent, whose `name` this is."""
 
     def __init__(
         self,
         name: str,
-        post: Post,
-        parts: Parts,
-        announcements: Announcements,
+        post: MessageSender,
+        parts: LocalJobs,
+        announcements: JobDirectory,
         programs: Programs,
-        code: Code,
+        code: CodeRegistry,
     ) -> None:
         self.refused = 0
         self._name = name
@@ -55,7 +55,7 @@ class Installations:
         try:
             self._code.vet(part.app_id, message.job.name, (one.bundle for one in message.versions))
             is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
-        except (NotTheirsError, NotAbleError) as error:
+        except (NotAuthorizedError, CannotRunError) as error:
             return self._install_without_working(part, message, sender, str(error), now, wall_ms)
         part.parked = None if is_there else (message, sender)
         if not is_there:
@@ -64,7 +64,7 @@ class Installations:
         return self._install(part, message, sender, now, wall_ms)
 
     def _install_without_working(
-        self, part: JobPart, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int
+        self, part: LocalJob, message: Enrolled, sender: Peer, reason: str, now: float, wall_ms: int
     ) -> bool:
         """What children send is still combined: plans do no harm, and no other way may lead to the root."""
         self._tell_unable(part, message, reason, now, wall_ms)
@@ -73,7 +73,7 @@ class Installations:
             return True
         return self._install(part, msgspec.structs.replace(message, number=None), sender, now, wall_ms)
 
-    def _install(self, part: JobPart, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
+    def _install(self, part: LocalJob, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
         if not part.is_installed:
             try:
                 part.install(message)
@@ -93,7 +93,7 @@ class Installations:
         self._parts.pass_on(part, now)
         return True
 
-    def _feeds_of(self, part: JobPart, message: Enrolled) -> list[Feed]:
+    def _feeds_of(self, part: LocalJob, message: Enrolled) -> list[Feed]:
         """What a new worker has to read."""
         assert part.versions is not None
         about = part.program.about if part.program is not None else None
@@ -101,37 +101,37 @@ class Installations:
         streams = self._parts.streams_of(message.job.stream)
         return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
 
-    def change(self, message: Propose | Begin | Withdraw, now: float) -> bool:
+    def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch or not part.is_installed:
             return part is None or message.epoch == part.epoch
         match message:
-            case Propose():
+            case PrepareVersion():
                 self._prepare(part, message, now)
-            case Begin():
+            case ActivateVersion():
                 if not self._begin(part, message.versions, now) and part.number is not None:
                     self._parts.tell_master(part, part.ready_message(), now)
-            case Withdraw():
+            case AbortVersion():
                 part.withdraw(message.version)
         return True
 
-    def _prepare(self, part: JobPart, message: Propose, now: float) -> None:
+    def _prepare(self, part: LocalJob, message: PrepareVersion, now: float) -> None:
         try:
             name = part.program.app if part.program is not None else self._name_of(part)
             before = part.versions.newest.version.bundle if part.versions is not None else None
             self._code.vet_next(part.app_id, name, before, message.bundle)
             part.prepare(message)
             self._code.is_there(part, name, message.bundle)
-        except (query.PlanError, NotTheirsError, NotAbleError) as error:
+        except (query.PlanError, NotAuthorizedError, CannotRunError) as error:
             if part.number is not None and part.epoch is not None:
-                refusal = Prepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
+                refusal = VersionPrepared(part.app_id, part.epoch, part.number, message.version, FIRST_PANE, str(error))
                 self._parts.tell_master(part, refusal, now)
         else:
             self._parts.await_feeds(part)
             self._parts.tell_prepared(part, now)
 
-    def _begin(self, part: JobPart, versions: Sequence[Version], now: float) -> bool:
+    def _begin(self, part: LocalJob, versions: Sequence[Version], now: float) -> bool:
         """Puts versions in force, if that is news, and says so."""
         try:
             is_news = part.begin(versions)
@@ -148,26 +148,26 @@ class Installations:
             self._parts.pass_on(part, now)
         return is_news
 
-    def _name_of(self, part: JobPart) -> str:
+    def _name_of(self, part: LocalJob) -> str:
         known = self._announcements.get(part.app_id)
         return known.name if known is not None else ""
 
     # The code that goes with it.
 
-    def code_loaded(self, part: JobPart, now: float, wall_ms: int) -> None:
+    def code_loaded(self, part: LocalJob, now: float, wall_ms: int) -> None:
         """Code is there that was waited for."""
         if part.parked is not None:
             message, sender = part.parked
             self.install(message, sender, now, wall_ms)
         self._parts.tell_prepared(part, now)
 
-    def code_refused(self, part: JobPart, program: Program, now: float) -> bool:
+    def code_refused(self, part: LocalJob, program: Program, now: float) -> bool:
         """Code cannot be loaded here; whether that is the end of it: a version that was to come will not."""
         assert part.epoch is not None
         if part.versions is not None and part.versions.proposed_code == program.digest and part.number is not None:
             refusal = program.failure or ""
             proposed = part.versions.proposed or 0
-            message = Prepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
+            message = VersionPrepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
             self._parts.tell_master(part, message, now)
             return True
         if part.parked is not None and part.master is None:
@@ -177,12 +177,14 @@ class Installations:
             return True
         return False
 
-    def _tell_unable(self, part: JobPart, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
+    def _tell_unable(self, part: LocalJob, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
         part.parked = None
         if message.number is None or part.epoch is None:
             return
         plan_ms = message.versions[-1].plan.get("window_ms")
         pane_ms = plan_ms if isinstance(plan_ms, int) and plan_ms > 0 else 1
         first_pane = FIRST_PANE if message.job.bounded else (wall_ms // pane_ms + 1) * pane_ms
-        unable = Unable(part.app_id, part.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX])
+        unable = CannotRun(
+            part.app_id, part.epoch, self._name, message.number, first_pane, reason[:TEXT_CHARACTERS_MAX]
+        )
         self._parts.tell_master(part, unable, now)

@@ -11,39 +11,39 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import query
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedKey, WantedFeeds
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
 from agent.runtime.ingest.mapped import Send
-from agent.runtime.ingest.pao_handles import Held, HeldPaos
+from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
 from agent.runtime.ingest.pipelines import AnyIntake, new_intake
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.job.program_table import Program
-from agent.runtime.master.state import Master
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Enrolled, Ready, Snapshot
-from agent.runtime.messages.versions import Prepared, Propose, Version
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END, FIRST_PANE, Run, total
-from agent.runtime.reduce.resend import Pace
-from agent.runtime.reduce.snapshot import HeldSnapshots, in_trees, run_of, snapshot_of, without_content
-from agent.runtime.reduce.tree_node import Branches, RootOf
+from agent.runtime.reduce.resend import AckLatency
+from agent.runtime.reduce.snapshot import EarlySnapshots, in_trees, run_of, snapshot_of, without_content
+from agent.runtime.reduce.tree_node import RootOf, TreeNodes
 from overlay import Id, Peer
 
 LOOK_S = 1.0
 
 
-class JobPart:
+class LocalJob:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, operators: Operators, wanted: WantedFeeds, pace: Pace) -> None:
+    def __init__(self, app_id: Id, node_id: int, operators: OperatorPool, wanted: FeedDemand, pace: AckLatency) -> None:
         self.app_id = app_id
-        self.branches = Branches(node_id, pace)
+        self.branches = TreeNodes(node_id, pace)
         self._operators = operators
         self._wanted = wanted
         self.works = False
         self.forwards = False
-        self.master: Master | None = None
+        self.master: JobState | None = None
         """The job's master, if it is here."""
         self.master_peer: Peer | None = None
-        self.epoch: Epoch | None = None
+        self.epoch: JobEpoch | None = None
         self.versions: Versions | None = None
         self.number: int | None = None
         self.number_before: int | None = None
@@ -55,16 +55,16 @@ class JobPart:
         """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
         """Has that code map events."""
-        self.paos = HeldPaos()
+        self.paos = PaoHandles()
         self.parked: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
         self.reads_rows = False
         """Whether a version of it, in force or prepared, needs rows of other jobs' results, or of a table."""
-        self._handed_in: Epoch | None = None
+        self._handed_in: JobEpoch | None = None
         self._is_live = False
         self._looks_at = 0.0
-        self._held = HeldSnapshots()
+        self._held = EarlySnapshots()
         self._is_prepared = False
 
     @property
@@ -86,7 +86,7 @@ class JobPart:
 
     # Epochs.
 
-    def begin_epoch(self, epoch: Epoch, master: Peer, trees: int = 1) -> None:
+    def begin_epoch(self, epoch: JobEpoch, master: Peer, trees: int = 1) -> None:
         """Turns to another master. Another job of the same name begins from nothing."""
         if self.epoch is not None and not epoch.is_same_job(self.epoch):
             self.close()
@@ -138,7 +138,7 @@ class JobPart:
 
     # Versions.
 
-    def prepare(self, message: Propose) -> None:
+    def prepare(self, message: PrepareVersion) -> None:
         """Makes ready for a version that may come. Raises `query.PlanError` where it cannot be run here.
 
         Of what is said again, the answer got lost.
@@ -157,7 +157,7 @@ class JobPart:
         """The version that is prepared, if there is one."""
         return self.versions.proposed if self.versions is not None else None
 
-    def prepared(self) -> Prepared | None:
+    def prepared(self) -> VersionPrepared | None:
         """What the master is to be told of the version that is prepared, once."""
         if self._proposed is None or self._is_prepared or self.epoch is None:
             return None
@@ -168,7 +168,7 @@ class JobPart:
         if code is not None and not (code in self.programs and self.programs[code].is_ready):
             return None
         self._is_prepared = True
-        return Prepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
+        return VersionPrepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
 
     def withdraw(self, version: int) -> None:
         """A version that was to come will not."""
@@ -306,7 +306,9 @@ class JobPart:
         assert self.versions is not None
         listens = self.program is not None and self.program.listens
         if listens and run.contributors and (run.state.height or not run.tree):
-            self.paos.receive(child, Held(self.versions.at(run.upto).function, run.state, total(run.counted.values())))
+            self.paos.receive(
+                child, PaoHandle(self.versions.at(run.upto).function, run.state, total(run.counted.values()))
+            )
 
     def _is_of_tree(self, message: Snapshot) -> bool:
         """Whether the job has such a tree, and what its root says has come to the master."""

@@ -8,43 +8,43 @@ import msgspec
 
 import query
 from agent.parsing import Parsed
-from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, Announcements
-from agent.runtime.function.spill import SpillRoom
-from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions, WantedFeeds
-from agent.runtime.ingest.shared_operators import Operators
+from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, StreamOptions
+from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.job import code_calls as part_code
-from agent.runtime.job.code import Code
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.code import CodeRegistry
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
-from agent.runtime.job.topology import Trees
-from agent.runtime.master.state import Master, reads_app
-from agent.runtime.messages.jobs import Announce, Commit, Enrol, Received, Snapshot
-from agent.runtime.messages.programs import Word
-from agent.runtime.messages.sender import Post
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.job.topology import TreeTopology
+from agent.runtime.master.state import JobState, reads_app
+from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
+from agent.runtime.messages.programs import ProgramMulticast
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.reduce.resend import Pace
+from agent.runtime.reduce.resend import AckLatency
 from overlay import Id, Node, Peer
 
 PARTS_AT_ONCE = 4
 """So many jobs pass on what is new, until others have their turn with the processor."""
 
 
-class Parts:
+class LocalJobs:
     """`at_root` is called where runs may be complete of a job whose master is here; workers count in the `room`."""
 
     def __init__(
         self,
         name: str,
         node: Node,
-        post: Post,
+        post: MessageSender,
         streams: Mapping[str, StreamOptions],
-        announcements: Announcements,
+        announcements: JobDirectory,
         at_root: Callable[[Id, float], None],
-        room: SpillRoom | None,
+        room: SpillArea | None,
         programs: Programs,
-        code: Code,
+        code: CodeRegistry,
     ) -> None:
         self.refused = 0
         self.takes_work = True
@@ -56,23 +56,23 @@ class Parts:
         self._at_root = at_root
         self._programs = programs
         self._code = code
-        self._operators = Operators(room)
-        self._wanted = WantedFeeds()
-        self._pace = Pace()
-        self._trees = Trees(node)
-        self._parts: dict[Id, JobPart] = {}
+        self._operators = OperatorPool(room)
+        self._wanted = FeedDemand()
+        self._pace = AckLatency()
+        self._trees = TreeTopology(node)
+        self._parts: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
         self._unannounced: dict[Id, float] = {}
-        self._unable: dict[Id, Epoch] = {}
+        self._unable: dict[Id, JobEpoch] = {}
 
-    def __iter__(self) -> Iterator[JobPart]:
+    def __iter__(self) -> Iterator[LocalJob]:
         return iter(list(self._parts.values()))
 
     def __len__(self) -> int:
         return len(self._parts)
 
-    def get(self, app_id: Id) -> JobPart | None:
+    def get(self, app_id: Id) -> LocalJob | None:
         return self._parts.get(app_id)
 
     # Which parts there are.
@@ -105,13 +105,13 @@ class Parts:
         if part.number is not None and announce.agents < announce.expected:
             self._post.send(announce.master, part.ready_message(), now)
 
-    def _begin_epoch(self, part: JobPart, epoch: Epoch, master: Peer, trees: int, now: float) -> None:
+    def _begin_epoch(self, part: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float) -> None:
         if trees != len(part.branches):
             self._trees.leave(part, now)
         part.begin_epoch(epoch, master, trees)
         self._trees.watch(part)
 
-    def lead(self, master: Master, now: float) -> JobPart:
+    def lead(self, master: JobState, now: float) -> LocalJob:
         """The job's master is here from now on."""
         part = self._parts.get(master.job.app_id) or self._make(master.job.app_id)
         assert part is not None, "a master is made only where there is room"
@@ -121,7 +121,7 @@ class Parts:
             program.is_root = True
         return part
 
-    def work_no_more(self, part: JobPart, now: float) -> None:
+    def work_no_more(self, part: LocalJob, now: float) -> None:
         """This agent cannot run the job in this epoch: it is no worker, and has no part in it unless others need it."""
         assert part.epoch is not None
         self._unable[part.app_id] = part.epoch
@@ -150,20 +150,20 @@ class Parts:
     def has_room(self) -> bool:
         return len(self._parts) < JOBS_MAX
 
-    def _make(self, app_id: Id) -> JobPart | None:
+    def _make(self, app_id: Id) -> LocalJob | None:
         if not self.has_room:
             return None
         shared = (self._operators, self._wanted, self._pace)
-        part = self._parts[app_id] = JobPart(app_id, self._node.peer.node_id, *shared)
+        part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
         part.map_events = part_code.mapper(part, self._programs)
         self._trees.watch(part)
         return part
 
-    def join_trees(self, part: JobPart, now: float) -> None:
+    def join_trees(self, part: LocalJob, now: float) -> None:
         """The part is installed: what it says will be waited for."""
         self._trees.join(part, now)
 
-    def _ask(self, part: JobPart, now: float, *, behind: bool = False) -> None:
+    def _ask(self, part: LocalJob, now: float, *, behind: bool = False) -> None:
         """Asks the master for what is needed to take part, also where others are ahead of what is known here."""
         if part.epoch is None or part.master_peer is None:
             return
@@ -177,7 +177,7 @@ class Parts:
 
     # What masters say.
 
-    def word(self, message: Word) -> bool:
+    def word(self, message: ProgramMulticast) -> bool:
         """The master says something to the job's code; False if it is not the one in office."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -185,20 +185,20 @@ class Parts:
         part_code.hear(part, message, self._programs)
         return True
 
-    def sent(self, part: JobPart, now: float) -> None:
+    def sent(self, part: LocalJob, now: float) -> None:
         """The job's code has sent PAOs."""
         part.take_fresh()
         self.pass_on(part, now)
 
-    def await_feeds(self, part: JobPart) -> None:
+    def await_feeds(self, part: LocalJob) -> None:
         """The part has something to do, or to say, as soon as its feeds give a sign of life."""
         self._awaiting[part.app_id] = None
 
-    def tell_prepared(self, part: JobPart, now: float) -> None:
+    def tell_prepared(self, part: LocalJob, now: float) -> None:
         if (prepared := part.prepared()) is not None:
             self.tell_master(part, prepared, now)
 
-    def tell_master(self, part: JobPart, message: Message, now: float) -> None:
+    def tell_master(self, part: LocalJob, message: Message, now: float) -> None:
         if part.master_peer is not None:
             self._post.send(part.master_peer, message, now)
 
@@ -235,7 +235,7 @@ class Parts:
             self._operators.tell_of(part.app_id)
         return taken
 
-    def _forward(self, app_id: Id, now: float) -> JobPart | None:
+    def _forward(self, app_id: Id, now: float) -> LocalJob | None:
         """A child speaks of a job we only lie on the way of: to combine for it we need the function, and commits."""
         part = self._make(app_id)
         if part is not None:
@@ -244,7 +244,7 @@ class Parts:
                 self.hear(known, now)
         return part
 
-    def received(self, message: Received, sender: Peer, now: float) -> bool:
+    def received(self, message: SnapshotAck, sender: Peer, now: float) -> bool:
         """The parent has a snapshot."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -257,7 +257,7 @@ class Parts:
         part.branches.confirmed(message, now)
         return True
 
-    def _place(self, group: Id) -> tuple[JobPart, int] | None:
+    def _place(self, group: Id) -> tuple[LocalJob, int] | None:
         """The part and the tree that a group is of."""
         place = self._trees.of(group)
         return None if place is None else (self._parts[place[0]], place[1])
@@ -288,14 +288,14 @@ class Parts:
             part.branches.parent_changed(tree)
             self.send_up(part, now)
 
-    def pass_on(self, part: JobPart, now: float) -> None:
+    def pass_on(self, part: LocalJob, now: float) -> None:
         """Sends completed runs up; at the root, lets the master publish them."""
         part.pass_on()
         self.send_up(part, now)
         if part.master is not None:
             self._at_root(part.app_id, now)
 
-    def send_up(self, part: JobPart, now: float) -> None:
+    def send_up(self, part: LocalJob, now: float) -> None:
         """Sends what parents have to get now, and from the root of a tree the master."""
         for tree in range(len(part.branches)):
             uplink = self._trees.uplink(part, tree, leaves=not self.takes_work)
@@ -390,11 +390,11 @@ class Parts:
             elif not part.branches.is_confirmed:
                 self.send_up(part, now)
 
-    def _doubt(self, part: JobPart, now: float) -> None:
+    def _doubt(self, part: LocalJob, now: float) -> None:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""
         if now - self._unannounced.setdefault(part.app_id, now) > SILENCE_S:
             self.drop(part.app_id, now)
 
 
-def _receipt(message: Snapshot) -> Received:
-    return Received(message.app_id, message.epoch, message.after, message.upto, message.contributors, message.tree)
+def _receipt(message: Snapshot) -> SnapshotAck:
+    return SnapshotAck(message.app_id, message.epoch, message.after, message.upto, message.contributors, message.tree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from agent.runtime.fleet.job_directory import JOBS_MAX
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.local_job import LocalJob
 from overlay import Id, Node, Peer, distance, tree_id
 
 
@@ -19,7 +19,7 @@ def _group(app_id: Id, tree: int) -> Id:
     return tree_id(app_id, tree) if tree else app_id
 
 
-class Trees:
+class TreeTopology:
     """Of one agent's node."""
 
     def __init__(self, node: Node) -> None:
@@ -30,14 +30,14 @@ class Trees:
         """The job and the tree of a group in which this agent has a part."""
         return self._watched.get(group)
 
-    def watch(self, part: JobPart) -> None:
+    def watch(self, part: LocalJob) -> None:
         """From now on, what happens in a part's groups concerns it; who is below it already are its children."""
         for tree, group in enumerate(groups_of(part.app_id, len(part.branches))):
             self._watched[group] = (part.app_id, tree)
             for child in self._node.children(group):
                 part.branches.add_child(child.node_id, tree)
 
-    def join(self, part: JobPart, now: float) -> None:
+    def join(self, part: LocalJob, now: float) -> None:
         """Becomes a member where this agent has something to say: elsewhere it would be waited for in vain."""
         for tree, group in enumerate(groups_of(part.app_id, len(part.branches))):
             hears_the_master = not tree and (part.master is not None or bool(self._node.children(group)))
@@ -46,7 +46,7 @@ class Trees:
             else:
                 self._node.unsubscribe(group, now)
 
-    def leave(self, part: JobPart, now: float) -> None:
+    def leave(self, part: LocalJob, now: float) -> None:
         """The part is over, or its trees are."""
         for group in groups_of(part.app_id, len(part.branches)):
             self._watched.pop(group, None)
@@ -69,7 +69,7 @@ class Trees:
         key = _group(app_id, tree)
         return distance(key, sender.node_id) <= distance(key, self._node.peer.node_id)
 
-    def uplink(self, part: JobPart, tree: int, *, leaves: bool) -> Peer | None:
+    def uplink(self, part: LocalJob, tree: int, *, leaves: bool) -> Peer | None:
         """Where runs go from here: to the parent; from a root that is not the master, or leaves, to the master."""
         parent = self._node.parent(_group(part.app_id, tree))
         if parent is not None or (not tree and part.master is not None):

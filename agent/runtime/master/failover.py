@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.master.result_log import ResultLog
-from agent.runtime.master.state import Master
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Replica, Replicated
-from agent.runtime.messages.sender import Post
+from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, Node, Peer, distance
 
@@ -31,10 +31,10 @@ class _Replica:
     upto: int = FIRST_PANE
 
 
-class Replication:
+class StateReplicator:
     """Of one master in one epoch. `wanted` is how many agents are to hold its descriptor."""
 
-    def __init__(self, master: Master, log: ResultLog, post: Post, node: Node, wanted: int) -> None:
+    def __init__(self, master: JobState, log: ResultLog, post: MessageSender, node: Node, wanted: int) -> None:
         self._master = master
         self._post = post
         self._node = node
@@ -142,18 +142,18 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class Takeover:
     """A job whose master this agent has to become, in this epoch."""
 
     replica: Replica
     log: ResultLog
-    epoch: Epoch
+    epoch: JobEpoch
 
 
-class Succession:
+class Failover:
     """The descriptors one agent holds for others. `failed` are agents that are known to be dead, and since when."""
 
-    def __init__(self, node: Node, post: Post, announcements: Announcements) -> None:
+    def __init__(self, node: Node, post: MessageSender, announcements: JobDirectory) -> None:
         self.refused = 0
         self.takes_over = True
         self._node = node
@@ -167,7 +167,7 @@ class Succession:
     def jobs(self) -> tuple[Id, ...]:
         return tuple(self._held)
 
-    def hold(self, sender: Peer, replica: Replica, now: float) -> Inheritance | None:
+    def hold(self, sender: Peer, replica: Replica, now: float) -> Takeover | None:
         """Takes a descriptor; an inheritance if its master hands over to this agent."""
         app_id, held = replica.app_id, self._held.get(replica.app_id)
         known = self._announcements.get(app_id)
@@ -204,7 +204,7 @@ class Succession:
         for node_id in [node_id for node_id, at in self._failed.items() if now - at > FORGET_S]:
             del self._failed[node_id]
 
-    def heard(self, app_id: Id, epoch: Epoch, now: float) -> None:
+    def heard(self, app_id: Id, epoch: JobEpoch, now: float) -> None:
         """A master has announced its job."""
         held = self._held.get(app_id)
         if held is not None and epoch >= held.replica.epoch:
@@ -221,9 +221,9 @@ class Succession:
         """The job is over."""
         self._held.pop(app_id, None)
 
-    def tick(self, now: float, in_office: Mapping[Id, object]) -> list[Inheritance]:
+    def tick(self, now: float, in_office: Mapping[Id, object]) -> list[Takeover]:
         """The jobs to take over now; `in_office` are those whose master is here already."""
-        inherited: list[Inheritance] = []
+        inherited: list[Takeover] = []
         if not self.takes_over:
             return inherited
         for app_id, held in list(self._held.items()):
@@ -254,8 +254,8 @@ class Succession:
             replica = msgspec.structs.replace(held.replica, results=held.log.to_give(FIRST_PANE))
             self._post.send(nearest, replica, now)
 
-    def _inherit(self, app_id: Id) -> Inheritance:
+    def _inherit(self, app_id: Id) -> Takeover:
         held = self._held.pop(app_id)
         known = self._announcements.get(app_id)
         last = max(known.epoch, held.replica.epoch) if known else held.replica.epoch
-        return Inheritance(held.replica, held.log, last.next(self._node.peer.node_id))
+        return Takeover(held.replica, held.log, last.next(self._node.peer.node_id))

@@ -13,34 +13,34 @@ from dataclasses import dataclass
 import msgspec
 
 from agent.programs.calls import Published
-from agent.runtime.function.result import Attendance, Result
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.function.result import Result, WindowMembership
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.failover import Replication
+from agent.runtime.master.failover import StateReplicator
 from agent.runtime.master.job_log import JobLog
 from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
-from agent.runtime.master.rollout import Changes
-from agent.runtime.master.state import Master
-from agent.runtime.master.straggler import Patience
-from agent.runtime.master.subscribers import Followers
+from agent.runtime.master.rollout import Rollout
+from agent.runtime.master.state import JobState
+from agent.runtime.master.straggler import HoldbackTimer
+from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import (
     Announce,
     Answer,
     Ask,
     Commit,
     Enrol,
-    Farewell,
     Follow,
+    Leave,
     NoJob,
     Ready,
     Replicated,
     Stopped,
     Update,
 )
-from agent.runtime.messages.programs import Broken, Line, Told, Unable
-from agent.runtime.messages.sender import FLEET_GROUP, Post
-from agent.runtime.messages.versions import Prepared
+from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.reduce.combiner import Span
@@ -55,7 +55,7 @@ class Announcing:
     """Of one master in office. A new job and a new version are told at once, everything again every few seconds."""
 
     def __init__(
-        self, master: Master, changes: Changes, followers: Followers, peer: Peer, name: str, now: float
+        self, master: JobState, changes: Rollout, followers: Subscribers, peer: Peer, name: str, now: float
     ) -> None:
         self._master = master
         self._changes = changes
@@ -132,11 +132,11 @@ class _Outcome:
     frontier: int
     results: tuple[tuple[int, Result], ...]
     json: tuple[tuple[int, bytes], ...]
-    attendance: Mapping[int, Attendance]
+    attendance: Mapping[int, WindowMembership]
     release_at: float
 
 
-class Mastership:
+class JobMaster:
     """`log` holds the last results, `replicas` is how many agents are to hold the master's descriptor.
 
     `on_result` is called with each result as it goes out, `record` with those of live jobs as lines of a log.
@@ -144,10 +144,10 @@ class Mastership:
 
     def __init__(
         self,
-        master: Master,
-        part: JobPart,
+        master: JobState,
+        part: LocalJob,
         log: ResultLog,
-        post: Post,
+        post: MessageSender,
         node: Node,
         name: str,
         programs: Programs,
@@ -161,15 +161,15 @@ class Mastership:
         self._record: Callable[[ResultRecord], None] | None = None
         self._records = ResultRecords(master)
         self.ended: Reason | None = None
-        self.followers = Followers(master, log, post, name)
+        self.followers = Subscribers(master, log, post, name)
         self.followers.frontier = master.out
-        self._replication = Replication(master, log, post, node, replicas)
+        self._replication = StateReplicator(master, log, post, node, replicas)
         self._post = post
         self._node = node
         self._name = name
         self._programs = programs
         self._app_id = master.job.app_id
-        self._patience = Patience(now, master.given_up, took_over=master.epoch.counter > 1)
+        self._patience = HoldbackTimer(now, master.given_up, took_over=master.epoch.counter > 1)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -177,7 +177,7 @@ class Mastership:
         self._attempts = 0
         self._silent_until = now
         self._resigns = False
-        self.changes = Changes(
+        self.changes = Rollout(
             master, post, self._give, self._replication.is_held, self.followers.acknowledge, REPLICATION_S
         )
         self.announcing = Announcing(master, self.changes, self.followers, node.peer, name, now)
@@ -211,7 +211,7 @@ class Mastership:
         else:
             self.changes.update(sender, message, now)
 
-    def prepared(self, sender: Peer, message: Prepared, now: float) -> bool:
+    def prepared(self, sender: Peer, message: VersionPrepared, now: float) -> bool:
         """Notes that an agent is ready for the version that is prepared."""
         if not self.master.knows(sender.node_id, message.number):
             return False
@@ -220,7 +220,7 @@ class Mastership:
 
     # What the job's code says.
 
-    def told(self, sender: Peer, message: Told) -> bool:
+    def told(self, sender: Peer, message: LogLines) -> bool:
         """Lines for the job's log."""
         if not self._runs_code(sender):
             return False
@@ -231,7 +231,7 @@ class Mastership:
         """Whether the job's code can run there: beside workers, and here."""
         return sender.node_id == self._node.peer.node_id or bool(self.master.roster.numbers_of(sender.node_id))
 
-    def unable(self, sender: Peer, message: Unable) -> bool:
+    def unable(self, sender: Peer, message: CannotRun) -> bool:
         """Notes that an agent cannot run the job's code: it is expected, and missing."""
         if not self.master.knows(sender.node_id, message.number):
             return False
@@ -243,7 +243,7 @@ class Mastership:
         self.master.given_up = self._patience.given_up
         return True
 
-    def broken(self, sender: Peer, message: Broken, now: float) -> bool:
+    def broken(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
         """The job's code has failed on an agent: that ends the job."""
         if not self._runs_code(sender):
             return False
@@ -264,7 +264,7 @@ class Mastership:
     def _give(self, now: float) -> int:
         return self._replication.publish((), now)
 
-    def dismiss(self, sender: Peer, message: Farewell, now: float) -> bool:
+    def dismiss(self, sender: Peer, message: Leave, now: float) -> bool:
         """Notes that an agent leaves."""
         if not self.master.knows(sender.node_id, message.number):
             return False
@@ -380,7 +380,7 @@ class Mastership:
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
         results: list[tuple[int, Result]] = []
-        attendance: dict[int, Attendance] = {}
+        attendance: dict[int, WindowMembership] = {}
         for run in runs:
             results += self.master.publish(run).items()
             attendance |= self.master.attendance or {}

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import query
-from agent.runtime.fleet.authorization import NotTheirsError
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.authorization import NotAuthorizedError
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.function.result import Result
-from agent.runtime.job.code import Code
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.code import CodeRegistry
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
-from agent.runtime.master.failover import Inheritance
+from agent.runtime.master.failover import Takeover
 from agent.runtime.master.job_log import JobLog
-from agent.runtime.master.job_master import Mastership
+from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.result_archive import ResultRecord
 from agent.runtime.master.result_log import ResultLog
-from agent.runtime.master.state import Master
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import (
     BULLETIN_MAX,
     Announce,
+    AnnouncementBatch,
     Ask,
-    Bulletin,
     Enrol,
-    Farewell,
     Follow,
+    Leave,
     NoJob,
     Ready,
     Replicated,
@@ -36,10 +36,10 @@ from agent.runtime.messages.jobs import (
     Update,
     Updated,
 )
-from agent.runtime.messages.programs import AskLog, Broken, Told, Unable
-from agent.runtime.messages.sender import FLEET_GROUP, Post
-from agent.runtime.messages.versions import Prepared
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.programs import CannotRun, LogLines, LogRequest, ProgramFailed
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
+from agent.runtime.messages.versions import VersionPrepared
+from agent.runtime.model.epoch import JobEpoch
 from overlay import Id, Node, Peer, Requested
 
 TOGETHER_S = 1.5
@@ -52,18 +52,18 @@ LOGS_MAX = 64
 FULL = "this agent cannot be master of another job: it has a part in too many"
 
 
-class Offices:
+class JobMasters:
     """`on_result` and `record` are given to every master; `replicas` is how many agents hold each one's descriptor."""
 
     def __init__(
         self,
         name: str,
         node: Node,
-        post: Post,
-        parts: Parts,
-        announcements: Announcements,
+        post: MessageSender,
+        parts: LocalJobs,
+        announcements: JobDirectory,
         programs: Programs,
-        code: Code,
+        code: CodeRegistry,
         replicas: int,
     ) -> None:
         self.on_result: Callable[[Result], None] | None = None
@@ -78,14 +78,14 @@ class Offices:
         self._code = code
         self._logs: dict[Id, tuple[str, JobLog]] = {}
         self._replicas = replicas
-        self._offices: dict[Id, Mastership] = {}
+        self._offices: dict[Id, JobMaster] = {}
 
     @property
-    def held(self) -> dict[Id, Mastership]:
+    def held(self) -> dict[Id, JobMaster]:
         """Those in office, and those whose job was over a short while ago."""
         return self._offices
 
-    def get(self, app_id: Id) -> Mastership | None:
+    def get(self, app_id: Id) -> JobMaster | None:
         return self._offices.get(app_id)
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
@@ -95,12 +95,12 @@ class Offices:
         refusal = self._refusal(job, submitter)
         if refusal is None and not self._is_running(job, submitter):
             born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
-            epoch = Epoch(born_ms, 1, self._node.peer.node_id)
+            epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
-                master = Master(job, epoch, submitter.node_id)
+                master = JobState(job, epoch, submitter.node_id)
                 master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
                 self._begin(master, ResultLog(), now)
-            except (query.PlanError, NotTheirsError) as error:
+            except (query.PlanError, NotAuthorizedError) as error:
                 refusal = str(error)
         self._post.send(submitter, Submitted(job.app_id, job.submitted_ms, refusal), now)
 
@@ -120,21 +120,21 @@ class Offices:
             return RUNNING.format(name=job.name)
         return None if self._parts.has_room else FULL
 
-    def inherit(self, inheritance: Inheritance, now: float) -> None:
+    def inherit(self, inheritance: Takeover, now: float) -> None:
         """Takes over from a master that is gone, or goes."""
         try:
-            master = Master.from_replica(inheritance.replica, inheritance.epoch)
+            master = JobState.from_replica(inheritance.replica, inheritance.epoch)
             bundles = [version.bundle for version in master.versions.all()]
             master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
-        except (query.PlanError, NotTheirsError):
+        except (query.PlanError, NotAuthorizedError):
             self.refused += 1
             return
         if self._parts.has_room or self._parts.get(master.job.app_id) is not None:
             self._begin(master, inheritance.log, now)
 
-    def _begin(self, master: Master, log: ResultLog, now: float) -> None:
+    def _begin(self, master: JobState, log: ResultLog, now: float) -> None:
         part = self._parts.lead(master, now)
-        office = Mastership(
+        office = JobMaster(
             master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
         )
         office.on_result = self.on_result
@@ -198,7 +198,7 @@ class Offices:
         if len(jobs) == 1:
             self._post.multicast(FLEET_GROUP, jobs[0], now)
         elif jobs:
-            self._post.multicast(FLEET_GROUP, Bulletin(FLEET_GROUP, jobs), now)
+            self._post.multicast(FLEET_GROUP, AnnouncementBatch(FLEET_GROUP, jobs), now)
 
     def tick(self, now: float) -> None:
         self._announce(now)
@@ -210,7 +210,7 @@ class Offices:
                 self._keep_log(office)
                 del self._offices[app_id]
 
-    def _keep_log(self, office: Mastership) -> None:
+    def _keep_log(self, office: JobMaster) -> None:
         """What a job has said can be read for a while after it is over."""
         self._logs[office.master.job.app_id] = (office.master.job.name, office.log)
         while len(self._logs) > LOGS_MAX:
@@ -218,7 +218,7 @@ class Offices:
 
     # What agents ask of masters.
 
-    def receive(self, message: Enrol | Ready | Prepared | Farewell | Replicated, sender: Peer, now: float) -> bool:
+    def receive(self, message: Enrol | Ready | VersionPrepared | Leave | Replicated, sender: Peer, now: float) -> bool:
         """A message for the master in office; False if it is not here, or does not know the sender."""
         office = self._offices.get(message.app_id)
         if office is None or office.master.epoch != message.epoch or office.ended is not None:
@@ -228,9 +228,9 @@ class Offices:
                 return office.enrol(sender, message, now)
             case Ready():
                 return office.acknowledge(sender, message, now)
-            case Prepared():
+            case VersionPrepared():
                 return office.prepared(sender, message, now)
-            case Farewell():
+            case Leave():
                 return office.dismiss(sender, message, now)
             case _:
                 office.replicated(sender, message, now)
@@ -253,7 +253,7 @@ class Offices:
         """Somebody asks for a job that has no master here."""
         self._post.respond(requested, NoJob(app_id), now)
 
-    def tell_log(self, message: AskLog, requested: Requested, now: float) -> None:
+    def tell_log(self, message: LogRequest, requested: Requested, now: float) -> None:
         """Somebody wants to read what a job's code has said."""
         office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
         if office is not None:
@@ -261,17 +261,17 @@ class Offices:
         answer = NoJob(message.app_id) if kept is None else kept[1].answer(message.app_id, kept[0], message.lines)
         self._post.respond(requested, answer, now)
 
-    def hear_code(self, message: Told | Unable | Broken, sender: Peer, now: float) -> bool:
+    def hear_code(self, message: LogLines | CannotRun | ProgramFailed, sender: Peer, now: float) -> bool:
         """What the code of a job says, or what is wrong with it; False if the master in office is not here."""
         office = self._offices.get(message.app_id)
         if office is None or office.master.epoch != message.epoch:
             return False
         match message:
-            case Told():
+            case LogLines():
                 return office.told(sender, message)
-            case Unable():
+            case CannotRun():
                 return office.unable(sender, message)
-            case Broken():
+            case ProgramFailed():
                 return office.broken(sender, message, now)
 
     def change(self, app_id: Id, name: str, now: float, wall_ms: int, *, reset: bool) -> str | None:
@@ -306,7 +306,7 @@ class Offices:
         try:
             before = office.master.versions.newest.version.bundle
             self._code.vet_next(message.app_id, office.master.job.name, before, message.bundle)
-        except NotTheirsError as error:
+        except NotAuthorizedError as error:
             self._post.send(sender, Updated(message.app_id, message.updated_ms, str(error)), now)
         else:
             office.update(sender, message, now)
@@ -321,6 +321,6 @@ class Offices:
         try:
             self._code.vet_stop(message.app_id, office.master.job.name, message.seal, owned=bool(office.master.creator))
             office.stop(now)
-        except NotTheirsError as error:
+        except NotAuthorizedError as error:
             refusal = str(error)
         self._post.send(sender, StopAnswer(message.app_id, True, refusal), now)

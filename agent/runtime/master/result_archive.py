@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.runtime.function.result import NAMES_MAX, Attendance, Result
-from agent.runtime.master.state import Master
+from agent.runtime.function.result import NAMES_MAX, Result, WindowMembership
+from agent.runtime.master.state import JobState
 from agent.runtime.messages.versions import Version
 from overlay import format_id
 
@@ -33,12 +33,12 @@ class ResultRecord(NamedTuple):
 class ResultRecords:
     """What one master in office publishes, as lines."""
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: JobState) -> None:
         self._master = master
         self._versions: dict[tuple[int, bool], bytes] = {}
         self._roster: tuple[tuple[str, ...], str, bytes] = ((), "", b"")
 
-    def record(self, result: Result, json: bytes, attendance: Attendance, *, maps: bool) -> ResultRecord:
+    def record(self, result: Result, json: bytes, attendance: WindowMembership, *, maps: bool) -> ResultRecord:
         """A result as it goes out. `maps`: whether the job's code makes other events of those that are read."""
         roster, names = self._roster_line(attendance.expected)
         head: dict[str, Any] = self._head() | {"roster": roster}

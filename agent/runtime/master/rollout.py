@@ -17,10 +17,17 @@ from enum import Enum, auto
 
 import query
 from agent.runtime.ingest.watermark import FUTURE_MS
-from agent.runtime.master.state import Master, window_of
+from agent.runtime.master.state import JobState, window_of
 from agent.runtime.messages.jobs import LAGGARDS_MAX, Update, Updated
-from agent.runtime.messages.sender import Post
-from agent.runtime.messages.versions import VERSIONS_MAX, Begin, Prepared, Propose, Version, Withdraw
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.messages.versions import (
+    VERSIONS_MAX,
+    AbortVersion,
+    ActivateVersion,
+    PrepareVersion,
+    Version,
+    VersionPrepared,
+)
 from agent.runtime.model.panes import FIRST_PANE, closed_ms
 from overlay import Id, Peer
 
@@ -66,14 +73,14 @@ class _Change:
 
 
 @dataclass(slots=True)
-class Changes:
+class Rollout:
     """Of one master in office, one at a time. `give` replicates the master, and `is_held` says whether that is done.
 
     `acknowledge` tells the followers.
     """
 
-    master: Master
-    post: Post
+    master: JobState
+    post: MessageSender
     give: Callable[[float], int]
     is_held: Callable[[int], bool]
     acknowledge: Callable[[float], None]
@@ -134,14 +141,14 @@ class Changes:
             raise query.PlanError(OTHER_TREES.format(trees=self.master.trees, other=other))
         return window_of(function)
 
-    def prepared(self, message: Prepared, now: float) -> None:
+    def prepared(self, message: VersionPrepared, now: float) -> None:
         """An agent of the roster is ready for the version, or cannot run it."""
         change = self._change
         if change is None or change.stage is not _Stage.PREPARING or message.version != change.number:
             return
         if message.refusal is not None:
             names = self.master.roster.names(1 << message.number)
-            self.post.multicast(self._app_id, Withdraw(self._app_id, self.master.epoch, change.number), now)
+            self.post.multicast(self._app_id, AbortVersion(self._app_id, self.master.epoch, change.number), now)
             self._close(now, f"{', '.join(names)} cannot run it: {message.refusal}")
             return
         change.prepared |= 1 << message.number
@@ -168,10 +175,10 @@ class Changes:
         epoch = self.master.epoch
         if change.stage is _Stage.PREPARING:
             update = change.update
-            propose = Propose(self._app_id, epoch, change.number, update.plan, update.text, update.bundle)
+            propose = PrepareVersion(self._app_id, epoch, change.number, update.plan, update.text, update.bundle)
             self.post.multicast(self._app_id, propose, now)
         elif change.stage is _Stage.BEGUN:
-            self.post.multicast(self._app_id, Begin(self._app_id, epoch, self.master.versions.all()), now)
+            self.post.multicast(self._app_id, ActivateVersion(self._app_id, epoch, self.master.versions.all()), now)
 
     def _awaited(self) -> int:
         """Who is to be ready, and is not."""

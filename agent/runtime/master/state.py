@@ -9,27 +9,27 @@ import polars as pl
 
 import query
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.function.result import NAMES_MAX, Attendance, Finished, OtherGroups, Result
+from agent.runtime.function.result import NAMES_MAX, OtherGroups, Result, WindowMembership, WindowRows
 from agent.runtime.function.versions import InForce, Versions, first_version
 from agent.runtime.master.roster import Roster
-from agent.runtime.master.windows import BYTES_MAX, MadeWindow, OpenWindows
+from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
 from agent.runtime.messages.versions import Version
 from agent.runtime.model import contributors
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END, FIRST_PANE, Counted, Counts, Run, total
 from overlay import Id
 
 TOO_LARGE = f"its open windows take more than {BYTES_MAX >> 30} GiB: choose shorter ones, or group by fewer columns"
 
 
-class Master:
+class JobState:
     """Lives on the agent whose id is closest to the appId; turns combined runs into results.
 
     `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
-    def __init__(self, job: Submit, epoch: Epoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
+    def __init__(self, job: Submit, epoch: JobEpoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
         self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
         self.job = msgspec.structs.replace(job, bundle=None)
         self.trees = query.Plan.from_wire(job.plan).trees
@@ -47,10 +47,10 @@ class Master:
         """Agents that no pane waits for."""
         self.failure: str | None = None
         """Why the job cannot go on beyond the frontier."""
-        self.attendance: dict[int, Attendance] | None = None
+        self.attendance: dict[int, WindowMembership] | None = None
         """Who is in the windows that `publish` gave last, by position; None where nobody asks for it."""
         self._ready = 0
-        self._open: OpenWindows | None = None
+        self._open: WindowAssembler | None = None
         self._out = FIRST_PANE
         """Up to here results were out when this master took over; it may begin before, for windows that go on."""
 
@@ -187,7 +187,7 @@ class Master:
         for pane in sorted(counted):
             expected = self.roster.expected(pane)
             present = expected & run.contributors
-            window = MadeWindow(pane, pane, pane, size_ms, counted[pane], expected, present, present & run.partial)
+            window = ClosedWindow(pane, pane, pane, size_ms, counted[pane], expected, present, present & run.partial)
             results[pane] = self._result(window, finished[pane], others.get(pane), version)
         return results
 
@@ -196,7 +196,7 @@ class Master:
         function = version.function
         if self._open is None or self._open.function is not function:
             # Windows of the version before that are open are neither its own any more nor those of this one.
-            self._open = OpenWindows(function, version.version.starts)
+            self._open = WindowAssembler(function, version.version.starts)
         results = {}
         for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
             if window.pane <= self._out:
@@ -217,7 +217,7 @@ class Master:
         return results
 
     @classmethod
-    def from_replica(cls, replica: Replica, epoch: Epoch) -> Master:
+    def from_replica(cls, replica: Replica, epoch: JobEpoch) -> JobState:
         """The next master, where the one before has come to. Raises `query.PlanError`."""
         master = cls(replica.job, epoch, replica.submitter, replica.versions)
         # Another job's results are read by the agent of the master alone, so by another one from now on.
@@ -230,8 +230,8 @@ class Master:
 
     def _result(
         self,
-        window: MadeWindow,
-        finished: Finished,
+        window: ClosedWindow,
+        finished: WindowRows,
         other: OtherGroups | None,
         version: InForce,
         *,
@@ -243,7 +243,7 @@ class Master:
             names = (
                 tuple(sorted(self.roster.names(numbers))) for numbers in (window.expected, missing, window.partial)
             )
-            self.attendance[window.position] = Attendance(version.version, *names)
+            self.attendance[window.position] = WindowMembership(version.version, *names)
         return Result(
             app=self.job.name,
             window_start=query.format_timestamp(start) if size else None,
@@ -279,10 +279,10 @@ class Master:
 
 
 def _with_more(
-    windows: Iterable[tuple[MadeWindow, pl.DataFrame]],
-) -> Iterator[tuple[MadeWindow, pl.DataFrame, bool]]:
+    windows: Iterable[tuple[ClosedWindow, pl.DataFrame]],
+) -> Iterator[tuple[ClosedWindow, pl.DataFrame, bool]]:
     """Windows with their states, and whether another one of the same pane follows."""
-    before: tuple[MadeWindow, pl.DataFrame] | None = None
+    before: tuple[ClosedWindow, pl.DataFrame] | None = None
     for window, state in windows:
         if before is not None:
             yield *before, window.pane == before[0].pane
@@ -291,7 +291,7 @@ def _with_more(
         yield *before, False
 
 
-def reads_app(master: Master | None) -> bool:
+def reads_app(master: JobState | None) -> bool:
     """Whether a job reads another one's results, and its master, which is to do so, is here."""
     return master is not None and master.app is not None
 

@@ -13,7 +13,7 @@ TAKE_OVER_PATIENCE_S = 4.0
 NEW_EPOCH_S = 10.0
 
 
-class Patience:
+class HoldbackTimer:
     """Of one master in one epoch. `given_up` are the agents that are not waited for."""
 
     def __init__(self, now: float, given_up: int, *, took_over: bool) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agent.runtime.master.result_log import ResultLog
-from agent.runtime.master.state import Master
-from agent.runtime.messages.jobs import Acknowledgement, Finished, Follow, Followed, Reader, Window
-from agent.runtime.messages.sender import Post
+from agent.runtime.master.state import JobState
+from agent.runtime.messages.jobs import Acknowledgement, Follow, Followed, JobEnded, Reader, WindowMessage
+from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import FIRST_PANE, closed_ms
 from overlay import Peer
@@ -27,10 +27,10 @@ class _Follower:
     sent: int
 
 
-class Followers:
+class Subscribers:
     """Of one job in one epoch. `log` holds what can still be sent to those who come back."""
 
-    def __init__(self, master: Master, log: ResultLog, post: Post, name: str) -> None:
+    def __init__(self, master: JobState, log: ResultLog, post: MessageSender, name: str) -> None:
         self.log = log
         self.refused = 0
         self.frontier = FIRST_PANE
@@ -98,7 +98,7 @@ class Followers:
         job, epoch = self._master.job, self._master.epoch
         for follower in self._followers.values():
             failure = self._master.failure or ""
-            finished = Finished(job.app_id, epoch, follower.sent, reason, failure, follower.reader)
+            finished = JobEnded(job.app_id, epoch, follower.sent, reason, failure, follower.reader)
             self._post.send(follower.peer, finished, now)
 
     def expire(self, now: float) -> None:
@@ -107,8 +107,8 @@ class Followers:
         for key in gone:
             del self._followers[key]
 
-    def _window(self, follower: _Follower, pane: int, json: bytes) -> Window:
-        return Window(self._master.job.app_id, self._master.epoch, follower.sent, pane, json, follower.reader)
+    def _window(self, follower: _Follower, pane: int, json: bytes) -> WindowMessage:
+        return WindowMessage(self._master.job.app_id, self._master.epoch, follower.sent, pane, json, follower.reader)
 
     def _counts(self) -> tuple[int, int, int]:
         master = self._master

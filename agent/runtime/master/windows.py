@@ -22,7 +22,7 @@ from cbt import Consolidator, OpenSessions, SessionLayout, Window, WindowSize
 Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
 
-class Grown(NamedTuple):
+class WindowUpdate(NamedTuple):
     """A window's state as of `pane`, the last that is in it so far; its rows have its start as their pane."""
 
     pane: int
@@ -32,7 +32,7 @@ class Grown(NamedTuple):
     is_final: bool
 
 
-class GrowingWindows:
+class ChangingWindows:
     """Holds the state of every window that is open. One combine for each pane and window with it."""
 
     def __init__(self, combine: Combine, sizes: Sequence[WindowSize], pane_ms: int) -> None:
@@ -42,7 +42,7 @@ class GrowingWindows:
         self._open: dict[tuple[int, int, int], pl.DataFrame] = {}
         """By end, size and start."""
 
-    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
         """The windows that are complete with this pane, by their ends, and then those that go on."""
         yield from self.advance(pane)
         changed = []
@@ -57,15 +57,15 @@ class GrowingWindows:
         for window in sorted(changed):
             if window in self._open:
                 _, size_ms, start = window
-                yield Grown(pane, start, size_ms, self._open[window], False)
+                yield WindowUpdate(pane, start, size_ms, self._open[window], False)
 
-    def advance(self, complete_ms: int) -> Iterator[Grown]:
+    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
         """The windows that are complete once all panes before a time are in."""
         for window in sorted(window for window in self._open if window[0] <= complete_ms):
             end, size_ms, start = window
-            yield Grown(end - self._pane_ms, start, size_ms, self._open.pop(window), True)
+            yield WindowUpdate(end - self._pane_ms, start, size_ms, self._open.pop(window), True)
 
-    def end(self) -> Iterator[Grown]:
+    def end(self) -> Iterator[WindowUpdate]:
         """The windows that have begun, at the end of the input."""
         return self.advance(max((end for end, _, _ in self._open), default=0))
 
@@ -96,7 +96,7 @@ class _Stretch:
     partial: int
 
 
-class PaneLedger:
+class PaneIndex:
     """Of panes that come in order. Sums are differences of running sums: O(log panes), however long windows are."""
 
     def __init__(self) -> None:
@@ -154,28 +154,28 @@ class SessionWindows:
         self._sessions = OpenSessions(layout)
         self._complete: int | None = None
 
-    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
         """Takes a pane's state, with the times of its first and last events."""
         yield from self.advance(pane)
         self._complete = pane + self._layout.pane_ms
         yield from self._over(self._sessions.add(self._layout.pieces(state), self._complete).frame)
 
-    def advance(self, complete_ms: int) -> Iterator[Grown]:
+    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
         """All panes before a time are in."""
         if self._complete is not None and complete_ms > self._complete and len(self._sessions):
             self._complete = complete_ms
             yield from self._over(self._sessions.add(self._layout.empty(), complete_ms).frame)
 
-    def end(self) -> Iterator[Grown]:
+    def end(self) -> Iterator[WindowUpdate]:
         """Those that are open, at the end of the input."""
         yield from self._over(self._sessions.end().frame)
 
-    def _over(self, sessions: pl.DataFrame) -> Iterator[Grown]:
+    def _over(self, sessions: pl.DataFrame) -> Iterator[WindowUpdate]:
         first = sessions[START].min()
         if isinstance(first, int) and self._complete is not None:
             pane_ms = self._layout.pane_ms
             start = first // pane_ms * pane_ms
-            yield Grown(self._complete - pane_ms, start, self._complete - start, sessions, True)
+            yield WindowUpdate(self._complete - pane_ms, start, self._complete - start, sessions, True)
 
     @property
     def memory_bytes(self) -> int:
@@ -189,7 +189,7 @@ LOOK_PANES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class MadeWindow:
+class ClosedWindow:
     """A window as it can be published. `pane`: the last in it so far. `position` grows from one to the next: the pane,
     and some ms more where several windows come with it. `expected`, `contributors`, `partial`: sets of agents.
     """
@@ -209,7 +209,7 @@ Expected = Callable[[int, int], int]
 """Who belongs to any of the panes from one to another."""
 
 
-class OpenWindows:
+class WindowAssembler:
     """Of one version of a job, whose windows begin at `starts` at the earliest."""
 
     def __init__(self, function: JobFunction, starts: int) -> None:
@@ -219,12 +219,12 @@ class OpenWindows:
         self.function = function
         self._pane_ms = windowing.pane_ms
         self._starts = starts
-        self._ledger = PaneLedger()
-        self._windows: GrowingWindows | SessionWindows | _Consolidated
+        self._ledger = PaneIndex()
+        self._windows: ChangingWindows | SessionWindows | _Consolidated
         if function.sessions is not None:
             self._windows = SessionWindows(function.sessions)
         elif windowing.changes:
-            self._windows = GrowingWindows(function.combine, sizes, self._pane_ms)
+            self._windows = ChangingWindows(function.combine, sizes, self._pane_ms)
         else:
             self._windows = _Consolidated(function, sizes, self._pane_ms)
         self._last = (0, 0)
@@ -232,7 +232,7 @@ class OpenWindows:
         self.is_too_large = False
         """Whether they take more memory than they may."""
 
-    def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[MadeWindow, pl.DataFrame]]:
+    def take(self, run: Run, counted: Counted, expected: Expected) -> Iterator[tuple[ClosedWindow, pl.DataFrame]]:
         """The windows that the next run completes or changes, in order, each with its state."""
         self._ledger.add(run, counted)
         for grown in self._grown(run, counted):
@@ -240,7 +240,7 @@ class OpenWindows:
                 yield self._made(grown, expected), grown.state
         self._ledger.forget(self.function.kept_after(run.upto) + 1)
 
-    def _grown(self, run: Run, panes: Iterable[int]) -> Iterator[Grown]:
+    def _grown(self, run: Run, panes: Iterable[int]) -> Iterator[WindowUpdate]:
         for pane in sorted(panes):
             yield from self._windows.add(pane, run.state.filter(pl.col("pane") == pane))
             self._taken += 1
@@ -251,14 +251,14 @@ class OpenWindows:
         else:
             yield from self._windows.advance(closed_ms(run.upto, self._pane_ms) + 1)
 
-    def _made(self, grown: Grown, expected: Expected) -> MadeWindow:
+    def _made(self, grown: WindowUpdate, expected: Expected) -> ClosedWindow:
         before, rank = self._last
         rank = rank + 1 if grown.pane == before else 0
         self._last = (grown.pane, rank)
         # Of a window that is open, panes to come are nobody's yet: who is in all so far is whole.
         members = self._ledger.members(grown.start_ms, grown.pane)
         belong = expected(grown.start_ms, grown.pane)
-        return MadeWindow(
+        return ClosedWindow(
             pane=grown.pane,
             position=grown.pane + rank,
             start_ms=grown.start_ms,
@@ -278,17 +278,17 @@ class _Consolidated:
         self._consolidator = Consolidator(_States(function), sizes)
         self._pane_ms = pane_ms
 
-    def add(self, pane: int, state: pl.DataFrame) -> Iterator[Grown]:
+    def add(self, pane: int, state: pl.DataFrame) -> Iterator[WindowUpdate]:
         return map(self._grown, self._consolidator.add(pane, state))
 
-    def advance(self, complete_ms: int) -> Iterator[Grown]:
+    def advance(self, complete_ms: int) -> Iterator[WindowUpdate]:
         return map(self._grown, self._consolidator.advance(complete_ms))
 
-    def end(self) -> Iterator[Grown]:
+    def end(self) -> Iterator[WindowUpdate]:
         return map(self._grown, self._consolidator.end())
 
-    def _grown(self, window: Window) -> Grown:
-        return Grown(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
+    def _grown(self, window: Window) -> WindowUpdate:
+        return WindowUpdate(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
 
     @property
     def memory_bytes(self) -> int:

@@ -16,7 +16,7 @@ ColumnType = Literal["any", "text", "number", "integer", "string", "boolean", "t
 Example = Annotated[str, msgspec.Meta(max_length=EXAMPLE_CHARACTERS_MAX)]
 
 
-class SeenColumn(msgspec.Struct, frozen=True):
+class DescribedColumn(msgspec.Struct, frozen=True):
     """A column of a stream on one agent. `example`: one of its values, "" where none was seen."""
 
     name: Name
@@ -24,7 +24,7 @@ class SeenColumn(msgspec.Struct, frozen=True):
     example: Example = ""
 
 
-class LookAt(Message, frozen=True, tag=True):
+class DescribeStream(Message, frozen=True, tag=True):
     """Agent → every agent, multicast to the group of all: tell the `asker` what is in your files of this stream."""
 
     asker: Peer
@@ -32,10 +32,10 @@ class LookAt(Message, frozen=True, tag=True):
     stream: Name
 
 
-class Seen(Message, frozen=True, tag=True):
+class StreamDescription(Message, frozen=True, tag=True):
     """Agent → asker: what it is. `has_stream`: else there is nothing. `open`: events may have other columns too."""
 
     question: Count
     has_stream: bool
-    columns: Annotated[list[SeenColumn], msgspec.Meta(max_length=COLUMNS_MAX)]
+    columns: Annotated[list[DescribedColumn], msgspec.Meta(max_length=COLUMNS_MAX)]
     open: bool

@@ -11,11 +11,20 @@ from typing import Annotated, Any
 import msgspec
 
 import query
-from agent.runtime.messages.descriptions import LookAt, Seen
-from agent.runtime.messages.programs import AskLog, Broken, Letter, LetterAnswer, Log, Told, Unable, Word
-from agent.runtime.messages.versions import Begin, Prepared, Propose, VersionList, Withdraw
-from agent.runtime.model.bundle import Bundle, Seal
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
+from agent.runtime.messages.programs import (
+    CannotRun,
+    JobRequest,
+    JobResponse,
+    Log,
+    LogLines,
+    LogRequest,
+    ProgramFailed,
+    ProgramMulticast,
+)
+from agent.runtime.messages.versions import AbortVersion, ActivateVersion, PrepareVersion, VersionList, VersionPrepared
+from agent.runtime.model.bundle import Bundle, Signature
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Bitmap, Count, Message, Name, Number, Reason, Text, Time
 from agent.runtime.model.panes import COUNTS_BYTES
 from overlay import Codec, Id, Peer
@@ -72,7 +81,7 @@ class Announce(Message, frozen=True, tag=True):
     `counter`th such. `part_of`: the job that it is a stage of, "" where it is none. `trees`: how many it has.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     master: Peer
     master_name: Name
     name: Name
@@ -91,7 +100,7 @@ class Announce(Message, frozen=True, tag=True):
     trees: Annotated[int, msgspec.Meta(ge=1, le=query.TREES_MAX)] = 1
 
 
-class Bulletin(Message, frozen=True, tag=True):
+class AnnouncementBatch(Message, frozen=True, tag=True):
     """Agent → every agent, multicast: the announcements of several masters that live on it. Its appId means nothing."""
 
     jobs: Annotated[list[Announce], msgspec.Meta(max_length=BULLETIN_MAX)]
@@ -103,7 +112,7 @@ class Enrol(Message, frozen=True, tag=True):
     `number`: what this worker has gone by so far. One that has left and comes back is another.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     agent: Name
     works: bool
     number: Number | None = None
@@ -115,7 +124,7 @@ class Enrolled(Message, frozen=True, tag=True):
     `begins`: before this pane the worker has nothing to contribute (again). `versions`: those that are in force.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     number: Number | None
     versions: VersionList
     frontier: Time
@@ -129,17 +138,17 @@ class Ready(Message, frozen=True, tag=True):
     `instead_of`: the first pane I said before, when a feed took longer to open than expected.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     number: Number
     version: Count
     first_pane: Time
     instead_of: Time | None = None
 
 
-class Farewell(Message, frozen=True, tag=True):
+class Leave(Message, frozen=True, tag=True):
     """Worker → master: I leave the fleet; after this pane nothing is to be expected of me."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     number: Number
     last_pane: Time
 
@@ -153,7 +162,7 @@ class Snapshot(Message, frozen=True, tag=True):
     the master.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     version: Count
     after: Time
     upto: Time
@@ -171,10 +180,10 @@ class Snapshot(Message, frozen=True, tag=True):
         return len(self.state) + COUNTS_BYTES * len(self.counted)
 
 
-class Received(Message, frozen=True, tag=True):
+class SnapshotAck(Message, frozen=True, tag=True):
     """Parent → child, master → root of a tree: your snapshot of these panes and contributors has come."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     after: Time
     upto: Time
     contributors: Bitmap
@@ -184,7 +193,7 @@ class Received(Message, frozen=True, tag=True):
 class Commit(Message, frozen=True, tag=True):
     """Master → all, multicast: every pane up to the frontier is out; free what you kept for it."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     frontier: Time
 
 
@@ -205,7 +214,7 @@ class Replica(Message, frozen=True, tag=True):
     `take_over`: the successor is you, if you are the root by now, as asked for the n-th time; `leaving`: in any case.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     revision: Count
     job: Submit
     submitter: Id
@@ -226,7 +235,7 @@ class Replicated(Message, frozen=True, tag=True):
     `declined`: the n-th time that I was asked to take over, I did not.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     revision: Count
     upto: Time
     declined: Count = 0
@@ -259,7 +268,7 @@ class Followed(Message, frozen=True, tag=True):
     `lost`: the newest pane whose result is not kept any more.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     request: Count
     after: Time
     name: Name
@@ -279,7 +288,7 @@ class Acknowledgement(Message, frozen=True, tag=True):
     window is out, also those without a result.
     """
 
-    epoch: Epoch
+    epoch: JobEpoch
     sent: Time
     agents: Count
     expected: Count
@@ -289,20 +298,20 @@ class Acknowledgement(Message, frozen=True, tag=True):
     reader: Reader = None
 
 
-class Window(Message, frozen=True, tag=True):
+class WindowMessage(Message, frozen=True, tag=True):
     """Master → follower: one result, as JSON. `previous`: the pane of the one sent before, so that a gap shows."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     previous: Time
     pane: Time
     json: bytes
     reader: Reader = None
 
 
-class Finished(Message, frozen=True, tag=True):
+class JobEnded(Message, frozen=True, tag=True):
     """Master → follower: that was the last window, of the pane `sent`. `failure`: what the reason "failed" is about."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     sent: Time
     reason: Reason
     failure: Text = ""
@@ -359,7 +368,7 @@ class Updated(Message, frozen=True, tag=True):
 class Stop(Message, frozen=True, tag=True):
     """Agent → master, also routed to the appId: end this job. `seal`: its creator's word for it, if it has one."""
 
-    seal: Seal | None = None
+    seal: Signature | None = None
 
 
 class StopAnswer(Message, frozen=True, tag=True):
@@ -372,14 +381,15 @@ class StopAnswer(Message, frozen=True, tag=True):
 class Stopped(Message, frozen=True, tag=True):
     """Master → every agent, multicast: this job is over, drop it."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     reason: Reason
 
 
 CODEC: Codec[Message] = Codec(
-    Submit | Submitted | Announce | Bulletin | Enrol | Enrolled | Ready | Farewell | Snapshot | Received | Commit
-    | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | Window | Finished
-    | Ask | Answer | AskLog | Log | Letter | LetterAnswer | Word | Told | Unable | Broken
-    | LookAt | Seen
-    | Update | Updated | Propose | Prepared | Begin | Withdraw | Stop | StopAnswer | Stopped
+    Submit | Submitted | Announce | AnnouncementBatch | Enrol | Enrolled | Ready | Leave | Snapshot | SnapshotAck
+    | Commit | Replica | Replicated | Follow | Unfollow | NoJob | Followed | Acknowledgement | WindowMessage | JobEnded
+    | Ask | Answer | LogRequest | Log | JobRequest | JobResponse
+    | ProgramMulticast | LogLines | CannotRun | ProgramFailed
+    | DescribeStream | StreamDescription
+    | Update | Updated | PrepareVersion | VersionPrepared | ActivateVersion | AbortVersion | Stop | StopAnswer | Stopped
 )  # fmt: skip

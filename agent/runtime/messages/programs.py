@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from agent.programs.calls import Text, Typed
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message, Name, Number, Time
 
 LINES_MAX = 256
@@ -24,54 +24,54 @@ class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     text: Text
 
 
-class Word(Message, frozen=True, tag=True):
+class ProgramMulticast(Message, frozen=True, tag=True):
     """Master → all, multicast: a message of the job's own, for on_multicast."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     message: Typed
 
 
-class Told(Message, frozen=True, tag=True):
+class LogLines(Message, frozen=True, tag=True):
     """Agent → master: lines of its program for the job's log."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     lines: Annotated[list[Line], msgspec.Meta(max_length=LINES_MAX)]
 
 
-class Unable(Message, frozen=True, tag=True):
+class CannotRun(Message, frozen=True, tag=True):
     """Worker → master: I cannot run the job's code, and why. From this pane on I am missing."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     agent: Name
     number: Number
     first_pane: Time
     reason: Text
 
 
-class Broken(Message, frozen=True, tag=True):
+class ProgramFailed(Message, frozen=True, tag=True):
     """Agent → master: the job's code has failed here. `text`: its traceback."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     agent: Name
     reason: Text
     text: Text
 
 
-class Letter(Message, frozen=True, tag=True):
+class JobRequest(Message, frozen=True, tag=True):
     """Agent → master, as a request to the appId: a message of another job, for deliver."""
 
     sender: Name
     message: Typed
 
 
-class LetterAnswer(Message, frozen=True, tag=True):
+class JobResponse(Message, frozen=True, tag=True):
     """Master → agent, in response to Letter: what deliver returned, or why there is nothing."""
 
     message: Typed | None
     refusal: Text | None = None
 
 
-class AskLog(Message, frozen=True, tag=True):
+class LogRequest(Message, frozen=True, tag=True):
     """Agent → master, as a request to the appId: the last lines of the job's log, up to so many."""
 
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)]

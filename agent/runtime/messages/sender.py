@@ -12,7 +12,7 @@ FLEET_GROUP = group_id("fleet")
 """The group of all agents: here masters announce their jobs."""
 
 
-class Post:
+class MessageSender:
     """Encodes and sends. `oversized` counts messages that were too large to be sent."""
 
     def __init__(self, node: Node) -> None:

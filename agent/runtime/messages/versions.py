@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from agent.runtime.model.bundle import Bundle
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Count, Message, Number, Text, Time
 
 VERSIONS_MAX = 8
@@ -31,35 +31,35 @@ class Version(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 VersionList = Annotated[list[Version], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
 
 
-class Propose(Message, frozen=True, tag=True):
+class PrepareVersion(Message, frozen=True, tag=True):
     """Master → all, multicast: be ready to compute this too, and say so."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     version: Count
     plan: dict[str, Any]
     text: Text = ""
     bundle: Bundle | None = None
 
 
-class Prepared(Message, frozen=True, tag=True):
+class VersionPrepared(Message, frozen=True, tag=True):
     """Worker → master: I have all events later than `opened` (epoch ms) for this version, or why I cannot run it."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     number: Number
     version: Count
     opened: Time
     refusal: Text | None = None
 
 
-class Begin(Message, frozen=True, tag=True):
+class ActivateVersion(Message, frozen=True, tag=True):
     """Master → all, multicast: these versions are in force. Who is not told asks: it enrols again."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     versions: VersionList
 
 
-class Withdraw(Message, frozen=True, tag=True):
+class AbortVersion(Message, frozen=True, tag=True):
     """Master → all, multicast: this version will not be."""
 
-    epoch: Epoch
+    epoch: JobEpoch
     version: Count

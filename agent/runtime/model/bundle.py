@@ -47,7 +47,7 @@ class Contents(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return any((function.plan, function.text) == (plan, text) for function in self.functions)
 
 
-class Seal(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Signature(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A creator's word: their certificate (DER), and the signature of a mandate with these fields."""
 
     certificate: Annotated[bytes, msgspec.Meta(min_length=1, max_length=4096)]
@@ -61,7 +61,7 @@ class Bundle(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """Contents and their creator's word for them."""
 
     contents: Contents
-    seal: Seal
+    seal: Signature
 
     @property
     def source(self) -> bytes:

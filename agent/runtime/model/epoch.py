@@ -11,7 +11,7 @@ from overlay import Id
 Counter = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Epoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
+class JobEpoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
     """One master's time in office.
 
     Of two jobs of one name the one born later counts (epoch ms), of two masters of a job the one with the higher
@@ -22,10 +22,10 @@ class Epoch(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unk
     counter: Counter
     master: Id
 
-    def is_same_job(self, other: Epoch) -> bool:
+    def is_same_job(self, other: JobEpoch) -> bool:
         """Whether both are of one submission, and not of two jobs that have one name."""
         return self.born_ms == other.born_ms
 
-    def next(self, master: Id) -> Epoch:
+    def next(self, master: Id) -> JobEpoch:
         """The epoch of the one who takes over."""
-        return Epoch(self.born_ms, self.counter + 1, master)
+        return JobEpoch(self.born_ms, self.counter + 1, master)

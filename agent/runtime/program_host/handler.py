@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
-from agent.runtime.ingest.mapped import MappedIntake
-from agent.runtime.ingest.self_paced import DrivenIntake, DrivenMappedIntake
-from agent.runtime.job.deployment import Installations
-from agent.runtime.job.local_job import JobPart
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.ingest.mapped import MappedPipeline
+from agent.runtime.ingest.self_paced import SelfPacedMappedPipeline, SelfPacedPipeline
+from agent.runtime.job.deployment import Deployments
+from agent.runtime.job.local_job import LocalJob
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import MULTICASTS_PER_S, Program, Programs
-from agent.runtime.master.job_masters import Offices
-from agent.runtime.messages.programs import Broken, LetterAnswer, Line, Told, Word
-from agent.runtime.messages.sender import Post
-from agent.runtime.program_host.rpc import Letters
-from agent.runtime.program_host.subscriptions import Subscriptions
-from agent.runtime.requests.notices import Notice, Shown
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages.programs import JobResponse, Line, LogLines, ProgramFailed, ProgramMulticast
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.program_host.rpc import JobRpc
+from agent.runtime.program_host.subscriptions import ProgramSubscriptions
+from agent.runtime.requests.notices import CoreEvent, Shown
 from overlay import Requested
 
 LETTERS_MAX = 64
@@ -24,20 +24,20 @@ TOO_MANY_MULTICASTS = f"multicast: more than {MULTICASTS_PER_S:.0f} a second; so
 NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = True"
 
 
-class Acts:
+class ProgramHost:
     """Of all programs of one agent."""
 
     def __init__(
         self,
         name: str,
-        post: Post,
+        post: MessageSender,
         programs: Programs,
-        parts: Parts,
-        installations: Installations,
-        offices: Offices,
-        letters: Letters,
-        notices: list[Notice],
-        subscriptions: Subscriptions,
+        parts: LocalJobs,
+        installations: Deployments,
+        offices: JobMasters,
+        letters: JobRpc,
+        notices: list[CoreEvent],
+        subscriptions: ProgramSubscriptions,
     ) -> None:
         self.refused = 0
         self._name = name
@@ -73,7 +73,7 @@ class Acts:
         if (program := self._programs.get(key)) is not None:
             self._break(program, f"its process {reason}", stderr[-TEXT_CHARACTERS_MAX:], now)
 
-    def _carry_out(self, program: Program, part: JobPart, act: calls.FromProgram, now: float, wall_ms: int) -> None:
+    def _carry_out(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         match act:
             case calls.Loaded(about=about):
                 self._programs.loaded(program, about, now)
@@ -103,7 +103,7 @@ class Acts:
     def _as_master(
         self,
         program: Program,
-        part: JobPart,
+        part: LocalJob,
         act: calls.Multicast | calls.Subscribe | calls.Change,
         now: float,
         wall_ms: int,
@@ -114,7 +114,7 @@ class Acts:
         match act:
             case calls.Multicast(message=message):
                 if program.multicasts.take(now):
-                    self._post.multicast(part.app_id, Word(part.app_id, part.epoch, message), now)
+                    self._post.multicast(part.app_id, ProgramMulticast(part.app_id, part.epoch, message), now)
                     program.multicasts.refused = 0
                 elif program.multicasts.refused == 1:
                     self.log(program, part, TOO_MANY_MULTICASTS, now)
@@ -127,7 +127,7 @@ class Acts:
                 if refusal is not None:
                     self.log(program, part, refusal, now)
 
-    def _with_events(self, program: Program, part: JobPart, act: calls.FromProgram, now: float, wall_ms: int) -> None:
+    def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
         intake = part.intake
         if intake is None:
@@ -137,17 +137,17 @@ class Acts:
             case calls.Insert(columns=columns):
                 if len(set(map(len, columns.values()))) == 1:
                     intake.put(columns, wall_ms)
-            case calls.Mapped() if isinstance(intake, MappedIntake | DrivenMappedIntake):
+            case calls.Mapped() if isinstance(intake, MappedPipeline | SelfPacedMappedPipeline):
                 fault = intake.mapped(program.digest, act.batch, act.origins, act.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
-            case calls.Flush(token=token) if isinstance(intake, DrivenIntake):
+            case calls.Flush(token=token) if isinstance(intake, SelfPacedPipeline):
                 intake.flush(token)
-            case calls.Empty() if isinstance(intake, DrivenIntake):
+            case calls.Empty() if isinstance(intake, SelfPacedPipeline):
                 intake.empty()
-            case calls.Returned() if isinstance(intake, DrivenIntake):
+            case calls.Returned() if isinstance(intake, SelfPacedPipeline):
                 intake.gather_waiting()
-            case calls.SendTo(token=token, pane=pane) if isinstance(intake, DrivenIntake):
+            case calls.SendTo(token=token, pane=pane) if isinstance(intake, SelfPacedPipeline):
                 wrong = intake.send(token, pane, wall_ms)
                 self._parts.sent(part, now)
             case _:
@@ -164,17 +164,17 @@ class Acts:
             return
         if not was_ready and self._installations.code_refused(part, program, now):
             return
-        broken = Broken(part.app_id, part.epoch, self._name, reason, text)
+        broken = ProgramFailed(part.app_id, part.epoch, self._name, reason, text)
         self._post.send(part.master_peer, broken, now)
 
-    def log(self, program: Program, part: JobPart, text: str, now: float) -> None:
+    def log(self, program: Program, part: LocalJob, text: str, now: float) -> None:
         """A line for the job's log, which its master keeps; of too many, some are left out."""
         if part.epoch is None or part.master_peer is None or not program.lines.take(now):
             return
         lines = [Line(self._programs.wall_ms, self._name, text)]
         if refused := program.lines.take_refused():
             lines.insert(0, Line(self._programs.wall_ms, self._name, f"({refused} lines more than may be said)"))
-        self._post.send(part.master_peer, Told(part.app_id, part.epoch, lines), now)
+        self._post.send(part.master_peer, LogLines(part.app_id, part.epoch, lines), now)
 
     # What other jobs ask of a program.
 
@@ -192,7 +192,7 @@ class Acts:
         elif len(self._delivered) >= LETTERS_MAX:
             refusal = f"has {LETTERS_MAX} messages to answer already"
         if refusal is not None or program is None:
-            self._post.respond(requested, LetterAnswer(requested.key, None, refusal), now)
+            self._post.respond(requested, JobResponse(requested.key, None, refusal), now)
             return
         self._tickets += 1
         self._delivered[program.key, self._tickets] = requested
@@ -201,7 +201,7 @@ class Acts:
     def _reply(self, program: Program, reply: calls.Reply, now: float) -> None:
         requested = self._delivered.pop((program.key, reply.ticket), None)
         if requested is not None:
-            self._post.respond(requested, LetterAnswer(requested.key, reply.message, reply.refusal), now)
+            self._post.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)
 
     def _forget_the_dead(self) -> None:
         """Messages to programs that are over have no answer."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.programs import calls
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import AmbiguousNameError, app_of, no_job, stage_app
 from agent.runtime.job.program_table import Program, Programs
 from agent.runtime.messages.jobs import CODEC, Answer, Ask, NoJob
-from agent.runtime.messages.programs import Letter, LetterAnswer
-from agent.runtime.messages.sender import Post
+from agent.runtime.messages.programs import JobRequest, JobResponse
+from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.fields import Message
 from overlay import PAYLOAD_BYTES_MAX, Id, Responded, WireError
 
@@ -19,10 +19,10 @@ NO_ANSWER = "{app} has not answered in time"
 TOO_MANY = f"this agent waits for {OPEN_MAX} answers of other jobs already"
 
 
-class Letters:
+class JobRpc:
     """Each is a request over the overlay to the other job's appId; its answer goes to the program that waits."""
 
-    def __init__(self, post: Post, announcements: Announcements, programs: Programs) -> None:
+    def __init__(self, post: MessageSender, announcements: JobDirectory, programs: Programs) -> None:
         self.refused = 0
         self._post = post
         self._announcements = announcements
@@ -31,7 +31,7 @@ class Letters:
 
     def send(self, program: Program, route: calls.Route, now: float) -> None:
         """A message to another job's master."""
-        self._request(program, route, lambda app_id: Letter(app_id, program.app, route.message), now)
+        self._request(program, route, lambda app_id: JobRequest(app_id, program.app, route.message), now)
 
     def ask(self, program: Program, ask: calls.Ask, now: float) -> None:
         """Another job's last windows."""
@@ -69,7 +69,7 @@ class Letters:
         except WireError:
             answer = None
         match answer:
-            case LetterAnswer(message=message, refusal=refusal):
+            case JobResponse(message=message, refusal=refusal):
                 refusal = None if refusal is None else f"{app} {refusal}"
                 self._programs.answer(key, calls.Answered(ticket, refusal, message))
             case Answer(results=results):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named, stage_app
-from agent.runtime.master.job_master import Mastership
-from agent.runtime.master.job_masters import Offices
-from agent.runtime.model.epoch import Epoch
-from agent.runtime.program_host.subscriptions import Subscriptions
+from agent.runtime.master.job_master import JobMaster
+from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.program_host.subscriptions import ProgramSubscriptions
 from overlay import Id
 
 LOOK_S = 1.0
@@ -28,17 +28,17 @@ class _Bond:
     """
 
     known_at: float
-    other: tuple[Id, Epoch] | None = None
+    other: tuple[Id, JobEpoch] | None = None
     trouble: str = ""
 
 
-_Bonds = dict[tuple[Id, Epoch, str], _Bond]
+_Bonds = dict[tuple[Id, JobEpoch, str], _Bond]
 
 
 class Stages:
     """Of the masters on one agent."""
 
-    def __init__(self, offices: Offices, announcements: Announcements, subscriptions: Subscriptions) -> None:
+    def __init__(self, offices: JobMasters, announcements: JobDirectory, subscriptions: ProgramSubscriptions) -> None:
         self._offices = offices
         self._announcements = announcements
         self._subscriptions = subscriptions
@@ -56,7 +56,7 @@ class Stages:
                 self._follow_stages(office, before, now)
                 self._end_with_job(office, before, now)
 
-    def _bond(self, office: Mastership, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
+    def _bond(self, office: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
         """That with another job of the same creator, and this one's id, if it is known to run."""
         key = (office.master.job.app_id, office.master.epoch, name)
         bond = self._bonds[key] = before.get(key) or _Bond(now)
@@ -65,7 +65,7 @@ class Stages:
             bond.known_at, bond.other = now, (other, announced.epoch)
         return bond, other
 
-    def _follow_stages(self, office: Mastership, before: _Bonds, now: float) -> None:
+    def _follow_stages(self, office: JobMaster, before: _Bonds, now: float) -> None:
         program = office.part.program
         if program is None:
             return
@@ -80,7 +80,7 @@ class Stages:
                 office.note(f"stage {stage}: {trouble or 'runs again'}")
             bond.trouble = trouble
 
-    def _end_with_job(self, office: Mastership, before: _Bonds, now: float) -> None:
+    def _end_with_job(self, office: JobMaster, before: _Bonds, now: float) -> None:
         """It is over when its job is, and also where nobody can tell any more."""
         if not office.master.part_of:
             return

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agent.programs.calls import Published as PublishedCall
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import AmbiguousNameError, app_of, stage_app
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
-from agent.runtime.requests.following import Followings
-from agent.runtime.requests.notices import Accepted, Ended, Notice, Published
+from agent.runtime.requests.following import JobSubscriptions
+from agent.runtime.requests.notices import Accepted, CoreEvent, Ended, Published
 from overlay import Id
 
 SUBSCRIPTIONS_MAX = 256
@@ -27,10 +27,12 @@ class _Subscription:
     last_pane: int | None = None
 
 
-class Subscriptions:
+class ProgramSubscriptions:
     """Of all programs of one agent, as followers of jobs among its clients."""
 
-    def __init__(self, followings: Followings, announcements: Announcements, programs: Programs, parts: Parts) -> None:
+    def __init__(
+        self, followings: JobSubscriptions, announcements: JobDirectory, programs: Programs, parts: LocalJobs
+    ) -> None:
         self._followings = followings
         self._announcements = announcements
         self._programs = programs
@@ -71,7 +73,7 @@ class Subscriptions:
             self._followings.follow(app_id, None, now, submitting=False)
         return self._subscriptions[app_id]
 
-    def hear(self, notices: Iterable[Notice], now: float) -> None:
+    def hear(self, notices: Iterable[CoreEvent], now: float) -> None:
         """Gives programs what they have subscribed to, among what the agent has to tell."""
         for notice in notices if self._subscriptions else ():
             match notice:

@@ -26,7 +26,7 @@ FORGET_S = 5.0
 BYTES_PER_S = 8 << 20
 
 
-class Pace:
+class AckLatency:
     """How long an agent's parents take to confirm. With many jobs whose panes end together that may be seconds; to send
     everything again meanwhile would make it longer still."""
 
@@ -56,10 +56,10 @@ class _Kept:
     is_confirmed: bool = False
 
 
-class Uplink:
+class RetransmitBuffer:
     """Snapshots of one epoch in the order they were made, in one of so many trees."""
 
-    def __init__(self, pace: Pace, trees: int = 1) -> None:
+    def __init__(self, pace: AckLatency, trees: int = 1) -> None:
         self.given_up = 0
         self._trees = trees
         self._pace = pace

@@ -9,7 +9,7 @@ import cbt
 from agent.runtime.function.versions import Versions
 from agent.runtime.messages.jobs import Snapshot
 from agent.runtime.model import contributors
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import Counts, Run
 from overlay import Id
 
@@ -17,7 +17,7 @@ HELD_MAX = 1024
 HELD_BYTES_MAX = 128 << 20
 
 
-class HeldSnapshots:
+class EarlySnapshots:
     """Of one job, with the children they are from. What is too much is not held: the child sends it again."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ SNAPSHOT_BYTES_MAX = 60 << 20
 """Largest run that fits a message; what is larger goes without its content, and its contributors as missing."""
 
 
-def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again: bool) -> Snapshot:
     """A run as a message."""
     message = _encoded(run, versions, app_id, epoch, again=again)
     if message.size > SNAPSHOT_BYTES_MAX:
@@ -57,7 +57,7 @@ def snapshot_of(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again
     return message
 
 
-def _encoded(run: Run, versions: Versions, app_id: Id, epoch: Epoch, *, again: bool) -> Snapshot:
+def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again: bool) -> Snapshot:
     in_force = versions.at(run.upto)
     return Snapshot(
         app_id,

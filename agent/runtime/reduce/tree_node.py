@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.runtime.messages.jobs import Received, Snapshot
+from agent.runtime.messages.jobs import Snapshot, SnapshotAck
 from agent.runtime.model.panes import Run
 from agent.runtime.reduce.combiner import Combine, Combiner, Span
-from agent.runtime.reduce.resend import Pace, Uplink
+from agent.runtime.reduce.resend import AckLatency, RetransmitBuffer
 
 
 class RootOf(NamedTuple):
@@ -22,10 +22,10 @@ class RootOf(NamedTuple):
     tree: int
 
 
-class Branch:
+class TreeNode:
     """Of one tree, in one epoch. Its `combiner` is there once the function is installed."""
 
-    def __init__(self, uplink: Uplink, children: Iterable[int] = ()) -> None:
+    def __init__(self, uplink: RetransmitBuffer, children: Iterable[int] = ()) -> None:
         self.children = dict.fromkeys(children)
         self.combiner: Combiner | None = None
         self.uplink = uplink
@@ -37,15 +37,15 @@ class Branch:
             combiner.add_source(child)
 
 
-class Branches:
+class TreeNodes:
     """Those of one part. `worker` stands for the agent's own among the sources."""
 
-    def __init__(self, worker: int, pace: Pace) -> None:
+    def __init__(self, worker: int, pace: AckLatency) -> None:
         self._worker = worker
         self._pace = pace
-        self._branches = [Branch(Uplink(pace))]
+        self._branches = [TreeNode(RetransmitBuffer(pace))]
 
-    def __iter__(self) -> Iterator[Branch]:
+    def __iter__(self) -> Iterator[TreeNode]:
         return iter(self._branches)
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Branches:
         """Begins from nothing but the children; of trees that are new, none are known."""
         before = [branch.children for branch in self._branches[:trees]]
         children = [*before, *({} for _ in range(trees - len(before)))]
-        self._branches = [Branch(Uplink(self._pace, trees), known) for known in children]
+        self._branches = [TreeNode(RetransmitBuffer(self._pace, trees), known) for known in children]
 
     def install(self, combine: Combine, frontier: int, *, at_master: bool) -> None:
         """Begins to combine, at a frontier."""
@@ -157,7 +157,7 @@ class Branches:
         """The next `unsent` is for another parent."""
         self._branches[tree].uplink.parent_changed()
 
-    def confirmed(self, message: Received, now: float) -> None:
+    def confirmed(self, message: SnapshotAck, now: float) -> None:
         """The parent has a snapshot."""
         uplink = self._branches[message.tree].uplink
         uplink.confirmed(message.after, message.upto, message.contributors, now)

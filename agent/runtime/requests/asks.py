@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.messages.jobs import CODEC, Answer, Ask, NoJob
-from agent.runtime.messages.programs import AskLog, Log
-from agent.runtime.messages.sender import Post
-from agent.runtime.requests.notices import Answered, AskRefused, LogAnswered, Notice
+from agent.runtime.messages.programs import Log, LogRequest
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.requests.notices import Answered, AskRefused, CoreEvent, LogAnswered
 from overlay import PAYLOAD_BYTES_MAX, Responded, WireError
 
 OPEN_MAX = 256
@@ -22,16 +22,16 @@ class _Open:
     """`ticket`: of the request that is on its way; None while it waits for `again_at`."""
 
     question: int
-    message: Ask | AskLog
+    message: Ask | LogRequest
     deadline: float
     ticket: int | None = None
     again_at: float = 0.0
 
 
-class Questions:
+class PendingRequests:
     """Each is a request over the overlay (Pastry's route and deliver) to the appId; what comes of it is a notice."""
 
-    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
+    def __init__(self, post: MessageSender, announcements: JobDirectory, notices: list[CoreEvent]) -> None:
         self.refused = 0
         self._post = post
         self._announcements = announcements
@@ -42,7 +42,7 @@ class Questions:
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, question: int, message: Ask | AskLog, now: float) -> None:
+    def ask(self, question: int, message: Ask | LogRequest, now: float) -> None:
         """Asks a job; `question` is the asker's own number for it."""
         if len(self._open) >= OPEN_MAX:
             self._notices.append(AskRefused(question, unavailable=True))

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 import msgspec
 
 import query
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import unreadable
 from agent.runtime.messages.jobs import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
-from agent.runtime.messages.sender import Post
-from agent.runtime.model.bundle import Seal
-from agent.runtime.requests.notices import Accepted, Notice, StopAnswered, SubmitRefused, UpdateAnswered, UpdateRefused
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.bundle import Signature
+from agent.runtime.requests.notices import (
+    Accepted,
+    CoreEvent,
+    StopAnswered,
+    SubmitRefused,
+    UpdateAnswered,
+    UpdateRefused,
+)
 from overlay import Id
 
 OPEN_MAX = 256
@@ -32,10 +39,10 @@ class _Open:
     begun_at: float
 
 
-class Requests:
+class JobCommands:
     """Submissions, updates and stops, repeated until they are answered or have waited for too long."""
 
-    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice]) -> None:
+    def __init__(self, post: MessageSender, announcements: JobDirectory, notices: list[CoreEvent]) -> None:
         self._post = post
         self._announcements = announcements
         self._notices = notices
@@ -83,7 +90,7 @@ class Requests:
         self._updating[update.app_id] = _Open(update, (), now, now)
         self._send(update, now)
 
-    def stop(self, app_id: Id, seal: Seal | None, now: float) -> None:
+    def stop(self, app_id: Id, seal: Signature | None, now: float) -> None:
         """Asks for a job to be stopped; the seal is its creator's word for that."""
         if len(self._stopping) >= OPEN_MAX:
             self._notices.append(StopAnswered(app_id, found=False))

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.runtime.fleet.job_directory import Announcements
-from agent.runtime.messages.jobs import Acknowledgement, Finished, Follow, Followed, NoJob, Reader, Unfollow, Window
-from agent.runtime.messages.sender import Post
-from agent.runtime.model.epoch import Epoch
-from agent.runtime.requests.notices import Accepted, Acknowledged, Ended, Notice, Published
+from agent.runtime.fleet.job_directory import JobDirectory
+from agent.runtime.messages.jobs import (
+    Acknowledgement,
+    Follow,
+    Followed,
+    JobEnded,
+    NoJob,
+    Reader,
+    Unfollow,
+    WindowMessage,
+)
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.requests.notices import Accepted, Acknowledged, CoreEvent, Ended, Published
 from overlay import Id
 
 FOLLOWED_MAX = 256
@@ -40,16 +49,18 @@ class _Following:
     heard_at: float
     settled: bool = False
     accepted: bool = False
-    epoch: Epoch | None = None
+    epoch: JobEpoch | None = None
     acknowledged: Acknowledged | None = None
     closed_ms: int | None = None
     gap: tuple[int, int] | None = None
 
 
-class Followings:
+class JobSubscriptions:
     """`notices` is where what comes of it goes. `reader`: the job that follows, if it is not this agent's clients."""
 
-    def __init__(self, post: Post, announcements: Announcements, notices: list[Notice], reader: Reader = None) -> None:
+    def __init__(
+        self, post: MessageSender, announcements: JobDirectory, notices: list[CoreEvent], reader: Reader = None
+    ) -> None:
         self.refused = 0
         self._reader = reader
         self._post = post
@@ -98,7 +109,7 @@ class Followings:
         for following in self._followed.values():
             following.heard_at += seconds
 
-    def announced(self, app_id: Id, epoch: Epoch, now: float) -> None:
+    def announced(self, app_id: Id, epoch: JobEpoch, now: float) -> None:
         """A master has announced a job: if it is a new one, it has to be asked at once."""
         following = self._followed.get(app_id)
         if following is not None and following.epoch is not None and epoch > following.epoch:
@@ -193,7 +204,7 @@ class Followings:
                 following.acknowledged = told
                 self._notices.append(told)
 
-    def window(self, message: Window, now: float) -> None:
+    def window(self, message: WindowMessage, now: float) -> None:
         """A result comes; only newer ones than the last one are passed on."""
         following = self._settled(message.app_id, message.epoch, now)
         if following is None or not self._is_complete(message.app_id, following, message.previous, now):
@@ -202,7 +213,7 @@ class Followings:
             following.after = message.pane
             self._notices.append(Published(message.app_id, message.pane, message.json))
 
-    def finished(self, message: Finished, now: float) -> None:
+    def finished(self, message: JobEnded, now: float) -> None:
         """A master says that there will be no further window."""
         following = self._settled(message.app_id, message.epoch, now)
         if following is not None and self._is_complete(message.app_id, following, message.sent, now):
@@ -217,7 +228,7 @@ class Followings:
         if heard_at is None or now - heard_at > NEWS_S:
             self._end(message.app_id, Ended(message.app_id, "unknown"))
 
-    def _settled(self, app_id: Id, epoch: Epoch, now: float) -> _Following | None:
+    def _settled(self, app_id: Id, epoch: JobEpoch, now: float) -> _Following | None:
         following = self._followed.get(app_id)
         if following is None or not following.settled or epoch != following.epoch:
             self.refused += 1

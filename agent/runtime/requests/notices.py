@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.runtime.messages.descriptions import Seen
+from agent.runtime.messages.descriptions import StreamDescription
 from agent.runtime.messages.programs import Line
 from overlay import Peer
 
@@ -154,11 +154,11 @@ class StreamSurveyed:
     """What agents have answered to a question about a stream; so many `silent` ones have not."""
 
     question: int
-    answers: tuple[Seen, ...]
+    answers: tuple[StreamDescription, ...]
     silent: int
 
 
-Notice = (
+CoreEvent = (
     Accepted
     | SubmitRefused
     | Acknowledged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.topology import groups_of
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import FIRST_PANE
@@ -93,7 +93,7 @@ def listing(announce: Announce) -> JobListing:
     )
 
 
-def part_status(part: JobPart, announce: Announce | None, node: Node) -> PartStatus:
+def part_status(part: LocalJob, announce: Announce | None, node: Node) -> PartStatus:
     """What an agent has to do with one job."""
     groups = groups_of(part.app_id, len(part.branches))
     combines = part.branches.has_children

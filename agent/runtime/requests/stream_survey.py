@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agent.runtime.messages.descriptions import LookAt, Seen
-from agent.runtime.messages.sender import FLEET_GROUP, Post
+from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
+from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.fields import Message
-from agent.runtime.requests.notices import Notice, StreamAsked, StreamSurveyed
+from agent.runtime.requests.notices import CoreEvent, StreamAsked, StreamSurveyed
 from overlay import Id, MulticastAcknowledged, Peer
 
 DEADLINE_S = 3.0
@@ -25,15 +25,15 @@ class _Open:
 
     deadline: float
     message_id: int
-    answers: dict[Id, Seen] = field(default_factory=dict)
+    answers: dict[Id, StreamDescription] = field(default_factory=dict)
     received: frozenset[Id] | None = None
     missing: frozenset[Id] = frozenset()
 
 
-class Surveys:
+class StreamDiscovery:
     """Of one agent: its own questions, and those of others."""
 
-    def __init__(self, own: Peer, post: Post, notices: list[Notice]) -> None:
+    def __init__(self, own: Peer, post: MessageSender, notices: list[CoreEvent]) -> None:
         self._own = own
         self._post = post
         self._notices = notices
@@ -48,21 +48,21 @@ class Surveys:
         if len(self._open) >= OPEN_MAX:
             self._notices.append(StreamSurveyed(question, (), 0))
             return
-        message = LookAt(FLEET_GROUP, self._own, question, stream)
+        message = DescribeStream(FLEET_GROUP, self._own, question, stream)
         message_id = self._post.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
         self._open[question] = _Open(now + DEADLINE_S, message_id)
 
-    def tell(self, asked: StreamAsked, seen: Seen, now: float) -> None:
+    def tell(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
         """Answers another agent's question, or an own one."""
         self._post.send(asked.asker, seen, now)
 
     def hear(self, message: Message, sender: Peer | None) -> bool:
         """A question of anybody, or an answer; False for an answer that nobody waits for."""
         match message:
-            case LookAt(asker=asker, question=question, stream=stream):
+            case DescribeStream(asker=asker, question=question, stream=stream):
                 self._notices.append(StreamAsked(asker, question, stream))
                 return True
-            case Seen(question=question) if sender is not None:
+            case StreamDescription(question=question) if sender is not None:
                 asked = self._open.get(question)
                 if asked is None or len(asked.answers) >= ANSWERS_MAX:
                     return False

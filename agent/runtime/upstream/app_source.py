@@ -10,59 +10,59 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from agent.parsing import Parsed
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
 from agent.runtime.function.upstream_rows import ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
-from agent.runtime.ingest.pipeline import Intake
-from agent.runtime.job.local_jobs import Parts
+from agent.runtime.ingest.pipeline import Pipeline
+from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.messages.jobs import NoJob
-from agent.runtime.messages.sender import Post
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.requests.following import LOST_S, Followings
-from agent.runtime.requests.notices import Accepted, Ended, Notice, Published
+from agent.runtime.requests.following import LOST_S, JobSubscriptions
+from agent.runtime.requests.notices import Accepted, CoreEvent, Ended, Published
 from overlay import Id
 
 
 @dataclass(slots=True)
-class _Reading:
+class _UpstreamJob:
     """Of one job. `app` is the name of the job it reads, `app_id` that job, while it is followed.
 
     `begins_after`: the last instant that is out already; None: that of what it reads. `after`: the pane of the last
     window that has come. `closed_ms`: up to this instant, all have. `sought_at`: since when no such job is known.
     """
 
-    intake: Intake
+    intake: Pipeline
     key: FeedKey
     app: str
     begins_after: int | None
     after: int | None
     sought_at: float
-    followings: Followings
-    notices: list[Notice] = field(default_factory=list)
+    followings: JobSubscriptions
+    notices: list[CoreEvent] = field(default_factory=list)
     app_id: Id | None = None
     closed_ms: int = FIRST_PANE
     ends_with_app: bool = False
     is_over: bool = False
 
 
-class AppReadings:
+class UpstreamJobs:
     """Of one agent."""
 
-    def __init__(self, post: Post, announcements: Announcements, parts: Parts) -> None:
+    def __init__(self, post: MessageSender, announcements: JobDirectory, parts: LocalJobs) -> None:
         self.refused = 0
         self._post = post
         self._announcements = announcements
         self._parts = parts
-        self._readings: dict[Id, _Reading] = {}
+        self._readings: dict[Id, _UpstreamJob] = {}
 
-    def of(self, reader: Id) -> Followings | None:
+    def of(self, reader: Id) -> JobSubscriptions | None:
         """How a job follows the one it reads."""
         reading = self._readings.get(reader)
         return reading.followings if reading is not None else None
 
-    def announced(self, app_id: Id, epoch: Epoch, now: float) -> None:
+    def announced(self, app_id: Id, epoch: JobEpoch, now: float) -> None:
         """A master has announced its job."""
         for reading in self._readings.values():
             reading.followings.announced(app_id, epoch, now)
@@ -81,7 +81,7 @@ class AppReadings:
     def tick(self, now: float, wall_ms: int) -> None:
         """Begins and ends to read, and asks again where it is time."""
         parts = [part for part in self._parts if part.reads_rows]
-        intakes = {part.app_id: part.intake for part in parts if isinstance(part.intake, Intake)}
+        intakes = {part.app_id: part.intake for part in parts if isinstance(part.intake, Pipeline)}
         wanted = {app_id: intake for app_id, intake in intakes.items() if intake.app_feed is not None}
         for reader, reading in list(self._readings.items()):
             if wanted.get(reader) is not reading.intake:
@@ -95,16 +95,16 @@ class AppReadings:
             reading.followings.tick(now)
         self.take(now, wall_ms)
 
-    def _reading(self, reader: Id, intake: Intake, now: float) -> _Reading:
+    def _reading(self, reader: Id, intake: Pipeline, now: float) -> _UpstreamJob:
         feed = intake.app_feed
         assert feed is not None
         assert feed.app is not None
         after: int | None = intake.worker.closed_ms
         if after == FIRST_PANE and not feed.bounded:
             after = None
-        notices: list[Notice] = []
-        followings = Followings(self._post, self._announcements, notices, reader)
-        return _Reading(intake, feed.key, feed.app, after, after, now, followings, notices)
+        notices: list[CoreEvent] = []
+        followings = JobSubscriptions(self._post, self._announcements, notices, reader)
+        return _UpstreamJob(intake, feed.key, feed.app, after, after, now, followings, notices)
 
     def _end(self, reader: Id, now: float) -> None:
         reading = self._readings.pop(reader)
@@ -112,7 +112,7 @@ class AppReadings:
         if reading.app_id is not None:
             reading.followings.unfollow(reading.app_id, now)
 
-    def _seek(self, reading: _Reading, now: float, wall_ms: int) -> None:
+    def _seek(self, reading: _UpstreamJob, now: float, wall_ms: int) -> None:
         """The job may not have been heard of yet; one that is not heard of for long is no more."""
         reading.app_id = app_named(reading.app, self._announcements.all())
         if reading.app_id is not None:
@@ -136,7 +136,7 @@ class AppReadings:
             if closed_ms is not None and not reading.is_over:
                 self._closed(reading, closed_ms, now, wall_ms)
 
-    def _take(self, reading: _Reading, notice: Notice, now: float, wall_ms: int) -> None:
+    def _take(self, reading: _UpstreamJob, notice: CoreEvent, now: float, wall_ms: int) -> None:
         match notice:
             case Accepted(bounded=bounded):
                 reading.ends_with_app = bounded
@@ -151,14 +151,14 @@ class AppReadings:
             case Ended(reason=reason):
                 self._is_over(reading, now, wall_ms, is_whole=reason == "finished")
 
-    def _open(self, reading: _Reading, closed_ms: int, now: float) -> None:
+    def _open(self, reading: _UpstreamJob, closed_ms: int, now: float) -> None:
         """The first that comes tells from where on there is everything; of a job over what logs hold, all is."""
         if reading.begins_after is not None:
             closed_ms = reading.begins_after
         if closed_ms != FIRST_PANE or reading.ends_with_app:
             self._parts.open_app(reading.key, FIRST_PANE if reading.ends_with_app else closed_ms, now)
 
-    def _events(self, reading: _Reading, pane: int, json: bytes) -> Parsed:
+    def _events(self, reading: _UpstreamJob, pane: int, json: bytes) -> Parsed:
         columns = reading.intake.feeds[reading.key].columns
         try:
             result = read_result(json)
@@ -173,7 +173,7 @@ class AppReadings:
         closed_ms = pane + 1 if result.more else result.closed_ms()
         return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
-    def _closed(self, reading: _Reading, closed_ms: int, now: float, wall_ms: int) -> None:
+    def _closed(self, reading: _UpstreamJob, closed_ms: int, now: float, wall_ms: int) -> None:
         """The other job is out so far, whether it had anything to tell or not."""
         self._open(reading, closed_ms, now)
         if reading.intake.feeds[reading.key].bounded and not reading.ends_with_app:
@@ -182,7 +182,7 @@ class AppReadings:
             reading.closed_ms = closed_ms
             self._parts.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
 
-    def _is_over(self, reading: _Reading, now: float, wall_ms: int, *, is_whole: bool) -> None:
+    def _is_over(self, reading: _UpstreamJob, now: float, wall_ms: int, *, is_whole: bool) -> None:
         """Nothing more will come. Of a job that did not come to its end by itself, the window under way is missing."""
         reading.is_over = True
         if not is_whole:

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agent.runtime.fleet.job_directory import Announcements
+from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
-from agent.runtime.function.join import Lookup
+from agent.runtime.function.join import JoinTable
 from agent.runtime.function.upstream_rows import RESULT_BYTES_MAX, ResultError
-from agent.runtime.ingest.pipeline import Intake
-from agent.runtime.job.local_job import JobPart
+from agent.runtime.ingest.pipeline import Pipeline
+from agent.runtime.job.local_job import LocalJob
 from agent.runtime.messages.jobs import Ask
-from agent.runtime.messages.sender import Post
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.messages.sender import MessageSender
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END
-from agent.runtime.requests.asks import Questions
-from agent.runtime.requests.notices import Answered, AskRefused, Notice
-from agent.runtime.upstream.tables import Tables
+from agent.runtime.requests.asks import PendingRequests
+from agent.runtime.requests.notices import Answered, AskRefused, CoreEvent
+from agent.runtime.upstream.tables import FileTables
 from overlay import Id, Responded
 
 SPREAD_S = 0.5
@@ -35,12 +35,12 @@ STALE_S = 15.0
 """What is older than the latest result by so much is not the latest any more."""
 
 
-_Progress = tuple[Epoch | None, int]
+_Progress = tuple[JobEpoch | None, int]
 """How far a job is out; without an epoch, it is over."""
 
 
 @dataclass(slots=True)
-class _Table:
+class _CachedResult:
     """Of one job. `asked` is how far it was out when it was asked last; `revision` counts the answers.
 
     `behind_since`: since when there may be a newer result than this one; None: it is the newest.
@@ -57,7 +57,7 @@ class _Table:
     revision: int = 0
 
 
-class Lookups:
+class JoinCache:
     """Of one agent, which has these `tables`. `node_id` gives it its moment; `warn` is told when a job cannot be joined
     any more, and why.
     """
@@ -65,28 +65,28 @@ class Lookups:
     def __init__(
         self,
         node_id: int,
-        post: Post,
-        announcements: Announcements,
-        tables: Tables,
+        post: MessageSender,
+        announcements: JobDirectory,
+        tables: FileTables,
         warn: Callable[[str, str], None],
     ) -> None:
         self._node_id = node_id
         self._announcements = announcements
         self._tables_here = tables
         self._warn = warn
-        self._notices: list[Notice] = []
-        self._questions = Questions(post, announcements, self._notices)
-        self._tables: dict[str, _Table] = {}
-        self._lookups: dict[Lookup, str] = {}
+        self._notices: list[CoreEvent] = []
+        self._questions = PendingRequests(post, announcements, self._notices)
+        self._tables: dict[str, _CachedResult] = {}
+        self._lookups: dict[JoinTable, str] = {}
         self._numbers = 0
 
     @property
     def refused(self) -> int:
         return self._questions.refused
 
-    def tick(self, parts: Iterable[JobPart], now: float) -> None:
+    def tick(self, parts: Iterable[LocalJob], now: float) -> None:
         """Asks what is to be asked for the workers of these, and gives them what has come."""
-        intakes = [part.intake for part in parts if part.reads_rows and isinstance(part.intake, Intake)]
+        intakes = [part.intake for part in parts if part.reads_rows and isinstance(part.intake, Pipeline)]
         functions = [function for intake in intakes for function in intake.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
         self._tables_here.give(every)
@@ -111,7 +111,7 @@ class Lookups:
     def _look_after(self, name: str, now: float) -> None:
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = _Table(now)
+            table = self._tables[name] = _CachedResult(now)
         table.app_id = app_named(name, self._announcements.all()) or table.app_id
         if table.app_id is None or table.question is not None:
             return
@@ -150,7 +150,7 @@ class Lookups:
             if app in self._tables:
                 self._give(lookup, app, self._tables[app], now)
 
-    def _give(self, lookup: Lookup, app: str, table: _Table, now: float) -> None:
+    def _give(self, lookup: JoinTable, app: str, table: _CachedResult, now: float) -> None:
         if lookup.revision < table.revision:
             lookup.revision = table.revision
             lookup.is_settled, was_refused = True, lookup.is_refused

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from agent.parsing import TIME, Format, SourceColumn, parser
-from agent.runtime.function.join import Lookup
+from agent.runtime.function.join import JoinTable
 from agent.sources import Block
 from query import TableError
 
@@ -20,7 +20,7 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FileTable:
     """The rows of one file, as it was read."""
 
     form: Format
@@ -54,19 +54,19 @@ class Table:
 class _Held:
     """`revision` counts what was read; `is_broken`: the file as it is now cannot be used, the rows are older."""
 
-    table: Table | None = None
+    table: FileTable | None = None
     revision: int = 0
     is_broken: bool = False
 
 
-class Tables:
+class FileTables:
     """Of one agent. `names` are those it is told to have; `warn` is told which cannot be joined with, and why."""
 
     def __init__(self, names: Iterable[str], warn: Callable[[str, str], None]) -> None:
         self._held = {name: _Held() for name in names}
         self._warn = warn
 
-    def hold(self, name: str, table: Table | None) -> None:
+    def hold(self, name: str, table: FileTable | None) -> None:
         """The rows of a table from now on; None: its file cannot be used."""
         held = self._held.setdefault(name, _Held())
         held.revision += 1
@@ -74,13 +74,13 @@ class Tables:
         if table is not None:
             held.table = table
 
-    def give(self, lookups: Iterable[Lookup]) -> None:
+    def give(self, lookups: Iterable[JoinTable]) -> None:
         """Gives those that join with tables what is there now."""
         for lookup in lookups:
             if lookup.table is not None:
                 self._give(lookup, lookup.table)
 
-    def _give(self, lookup: Lookup, name: str) -> None:
+    def _give(self, lookup: JoinTable, name: str) -> None:
         held = self._held.get(name)
         if held is None:
             lookup.is_settled = True

@@ -14,12 +14,12 @@ from agent.sources.errors import SourceError
 from agent.sources.faults import Faults
 from agent.sources.file.files import OpenedFile
 from agent.sources.file.finding import FILES_MAX, find_files, words_of
-from agent.sources.file.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
+from agent.sources.file.pieces import F, FileBlock, LogFile, ReaderStatistics, Recognise
 
 POLL_BYTES = 4 << 20
 
 
-class Backlog(Generic[F]):
+class BoundedReader(Generic[F]):
     """The lines of all files that match, as they are at the first poll: see `StreamReader`.
 
     Files are read one after the other in the order of their names, up to the size they have at the start; a last line
@@ -57,9 +57,9 @@ class Backlog(Generic[F]):
         """The one that is being read; the others have not begun."""
         return [] if self._log is None or self._ended else [self._log]
 
-    def poll(self, now: float) -> list[Piece[F]]:  # noqa: ARG002 (nothing here takes time)
+    def poll(self, now: float) -> list[FileBlock[F]]:  # noqa: ARG002 (nothing here takes time)
         """The next blocks, from about `poll_bytes` of content."""
-        pieces: list[Piece[F]] = []
+        pieces: list[FileBlock[F]] = []
         budget = self._poll_bytes
         while budget > 0 and not self._ended:
             step = next(self._steps, None)
@@ -84,7 +84,7 @@ class Backlog(Generic[F]):
         self._steps.close()
         self._ended = True
 
-    def _read_all(self) -> Generator[tuple[int, list[Piece[F]]], None, None]:
+    def _read_all(self) -> Generator[tuple[int, list[FileBlock[F]]], None, None]:
         """Bytes of content and the blocks they completed, in small steps."""
         try:
             self._open_all()
@@ -121,7 +121,7 @@ class Backlog(Generic[F]):
         self._statistics = replace(self._statistics, files=len(self._waiting))
         self._faults.update(self._standing)
 
-    def _read(self, file: OpenedFile) -> Iterator[tuple[int, list[Piece[F]]]]:
+    def _read(self, file: OpenedFile) -> Iterator[tuple[int, list[FileBlock[F]]]]:
         try:
             form = self._recognise(file.head(), file.file)
         except SourceError as error:
@@ -134,9 +134,9 @@ class Backlog(Generic[F]):
         try:
             for content in file.content():
                 self._statistics = replace(self._statistics, bytes_read=before + file.progress.bytes_read)
-                yield len(content), [Piece(log, block, form) for block in cutter.feed(content)]
+                yield len(content), [FileBlock(log, block, form) for block in cutter.feed(content)]
         except SourceError as error:
             damaged = True
             self._faults.tell(file.file, error.what)
             self._statistics = replace(self._statistics, broken=self._statistics.broken + 1)
-        yield 0, [Piece(log, block, form) for block in cutter.finish(damaged=damaged)]
+        yield 0, [FileBlock(log, block, form) for block in cutter.finish(damaged=damaged)]

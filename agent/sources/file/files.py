@@ -35,7 +35,7 @@ class Progress:
     bytes_read: int = 0
 
 
-class Source:
+class SourceFile:
     """One file, named pipe or, as `-`, the binary standard input that is given. Reads when asked, and only
     then.
 
@@ -112,7 +112,7 @@ class Source:
                 return
 
 
-class OpenedFile(Source):
+class OpenedFile(SourceFile):
     """The first `size` bytes of an open file, which may be growing and nameless by now. Its owner closes it."""
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
@@ -152,8 +152,8 @@ def read_blocks(
     line_bytes_max: int = LINE_BYTES_MAX,
     csv_quotes: bool = False,
 ) -> Iterator[Block]:
-    """The blocks of one file, or of `stdin` for `-`; see `Source`. Raises SourceError."""
-    source = Source(path, stdin=stdin)
+    """The blocks of one file, or of `stdin` for `-`; see `SourceFile`. Raises SourceError."""
+    source = SourceFile(path, stdin=stdin)
     return source.blocks(block_bytes=block_bytes, line_bytes_max=line_bytes_max, csv_quotes=csv_quotes)
 
 

@@ -13,7 +13,7 @@ from typing import Generic
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
 from agent.sources.file.finding import FoundFile, Identity, identity_of
-from agent.sources.file.format_probe import GrowingHead
+from agent.sources.file.format_probe import FormatProbe
 from agent.sources.file.pieces import F, LogFile, Recognise
 
 OPEN_RECORD_S = 2.0
@@ -212,7 +212,7 @@ class FollowedFile(LogFile, Generic[F]):
     def _begin(self, offset: int, content_start: int = 0) -> None:
         self.began_at = offset
         self._cutter = BlockCutter(self.path, self._block_bytes, self._line_bytes_max, offset=offset)
-        self._head = GrowingHead(self.path, self._descriptor, self._recognise, content_start)
+        self._head = FormatProbe(self.path, self._descriptor, self._recognise, content_start)
         self._read_upto = offset
         self._fingerprint = b""
         self._held_since = None

@@ -16,7 +16,7 @@ _PIECES_MAX = 16  # read in search of a first line, past overlong ones
 _BLANKS = b"\0 \t\r\n"
 
 
-class GrowingHead(Generic[F]):
+class FormatProbe(Generic[F]):
     """The format of an open file, looked for again while its beginning grows.
 
     `form` is None until it is told; from then on its kind may only become clearer: a time field may show up, or a

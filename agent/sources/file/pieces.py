@@ -34,7 +34,7 @@ class LogFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece(Generic[F]):
+class FileBlock(Generic[F]):
     """A block, whose it is, and how it is to be parsed."""
 
     file: LogFile
@@ -70,7 +70,7 @@ class StreamReader(Protocol[F]):
         """The files that hold more."""
         ...
 
-    def poll(self, now: float) -> list[Piece[F]]:
+    def poll(self, now: float) -> list[FileBlock[F]]:
         """The next pieces, if there are any. `now`: seconds, monotonic."""
         ...
 

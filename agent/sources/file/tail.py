@@ -19,7 +19,7 @@ from agent.sources.faults import Faults
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.file.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import F, LogFile, Piece, ReaderStatistics, Recognise
+from agent.sources.file.pieces import F, FileBlock, LogFile, ReaderStatistics, Recognise
 from agent.sources.file.renamed import renamed_files
 
 LOOK_S = 1.0
@@ -34,7 +34,7 @@ _COMPRESSED_SUFFIXES = (".gz", ".zst")
 _EARLIEST = float("-inf")
 
 
-class Tail(Generic[F]):
+class TailReader(Generic[F]):
     """The lines of all files that match, as they are written: see `StreamReader`.
 
     Files that are there at the first poll are read from their end or beginning, later ones from their beginning.
@@ -96,9 +96,9 @@ class Tail(Generic[F]):
             self._forget(file)
         return lines, size
 
-    def poll(self, now: float) -> list[Piece[F]]:
+    def poll(self, now: float) -> list[FileBlock[F]]:
         """What has been written since the last time, about `poll_bytes` of it."""
-        pieces: list[Piece[F]] = []
+        pieces: list[FileBlock[F]] = []
         self.look(now)
         budget = self._poll_bytes
         for file in sorted((file for file in self._files.values() if file.is_due(now)), key=_lag):
@@ -264,9 +264,9 @@ class Tail(Generic[F]):
         self._files[identity] = file
         return True
 
-    def _close_gone(self, now: float) -> list[Piece[F]]:
+    def _close_gone(self, now: float) -> list[FileBlock[F]]:
         """Lets go of files without a name to which nothing was written for a while."""
-        pieces: list[Piece[F]] = []
+        pieces: list[FileBlock[F]] = []
         for file in list(self._files.values()):
             since = file.gone_since
             if since is None or file.is_behind or now < max(since, file.changed_at) + GONE_S:
@@ -282,11 +282,11 @@ class Tail(Generic[F]):
         file.close()
 
 
-def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[Piece[F]]:
+def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[FileBlock[F]]:
     if not blocks:
         return []
     assert file.form is not None, "lines are handed out in a format"
-    return [Piece(file, block, file.form) for block in blocks]
+    return [FileBlock(file, block, file.form) for block in blocks]
 
 
 def _lag(file: FollowedFile[F]) -> tuple[float, int]:

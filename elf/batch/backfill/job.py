@@ -42,7 +42,7 @@ class Past(Protocol):
         """The lines of the windows before a seam."""
 
 
-class SeamedJob:
+class BackfilledJob:
     """Looks like the job itself; a thread takes what the fleet says meanwhile. `tell` gets what people should know."""
 
     def __init__(self, job: SeenJob, past: Past, tell: Callable[[str], None]) -> None:

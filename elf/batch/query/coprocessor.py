@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
-from agent import SpillRoom
+from agent import SpillArea
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
-from agent.runtime.function.job_function import JobFunction, PaneStore
-from agent.runtime.ingest.event_batch import Batches, count_batch
+from agent.runtime.function.job_function import JobFunction, TreeOrRows
+from agent.runtime.ingest.event_batch import EventBatches, count_batch
 from agent.runtime.ingest.operator import ROWS_PER_BATCH
 from agent.runtime.model.panes import END, Counted, Counts, count_in
-from agent.runtime.upstream.tables import Table as LookupTable
+from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.partial_states import DDL, Combining, decode, encoded
 from elf.batch.query.raw_events import COLUMNS, RawEvents
 from elf.batch.table.table import Range, Table
@@ -76,7 +76,7 @@ class RegionJob:
 
 
 @dataclass(frozen=True, slots=True)
-class InRegions:
+class CoprocessorPlan:
     """A plan over the rows of a range, where these are."""
 
     job: RegionJob
@@ -114,12 +114,12 @@ class InRegions:
 class _Fold:
     """Events of one region into a store."""
 
-    def __init__(self, function: JobFunction, store: PaneStore) -> None:
+    def __init__(self, function: JobFunction, store: TreeOrRows) -> None:
         self.counted: Counted = {}
         self._function = function
         self._store = store
         self._events = RawEvents(function.columns_of)
-        self._batches = Batches()
+        self._batches = EventBatches()
         self._waiting: list[pl.DataFrame] = []
         self._waiting_rows = 0
 
@@ -143,6 +143,6 @@ class _Fold:
 
 
 @contextmanager
-def _new_store(function: JobFunction) -> Iterator[PaneStore]:
+def _new_store(function: JobFunction) -> Iterator[TreeOrRows]:
     with TemporaryDirectory(prefix="elf-batch-") as directory:
-        yield function.new_store(SpillRoom(memory_bytes(JOB_MEMORY), Path(directory)))
+        yield function.new_store(SpillArea(memory_bytes(JOB_MEMORY), Path(directory)))

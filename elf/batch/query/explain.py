@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 import query
-from elf.batch.query.native import AsColumns
+from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchRun
 from elf.batch.table.scanning import ScanPlan, explained
 
@@ -40,8 +40,8 @@ class RunPlan(msgspec.Struct, frozen=True):
 def explained_run(text: str, run: BatchRun) -> RunPlan:
     """What would become of a query over its archive."""
     steps, way = query.explain(run.plan), run.way
-    by_spark = isinstance(way, AsColumns)
-    frame = way.groups if isinstance(way, AsColumns) else way.pieces
+    by_spark = isinstance(way, NativePlan)
+    frame = way.groups if isinstance(way, NativePlan) else way.pieces
     return RunPlan(
         query=query.format_query(query.parse(text)),
         computed=AS_COLUMNS if by_spark else IN_REGIONS,

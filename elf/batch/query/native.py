@@ -33,7 +33,7 @@ _SLICE_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class AsColumns:
+class NativePlan:
     """`groups`: what Spark computes, by pane, `keys` and the arguments of sets and sketches. `counts_events`: that says
     how many events there are, since all of them are grouped.
     """
@@ -65,7 +65,7 @@ class AsColumns:
         return combining
 
 
-def as_columns(plan: query.Plan, table: Table, wanted: Range) -> AsColumns:
+def as_columns(plan: query.Plan, table: Table, wanted: Range) -> NativePlan:
     """Raises NotExactError for a plan that is not to be computed so, and says why."""
     _check_shape(plan)
     segments = [one.segment for one in table.segments(wanted)]
@@ -89,7 +89,7 @@ def as_columns(plan: query.Plan, table: Table, wanted: Range) -> AsColumns:
     groups = read.groupBy(*panes, *(column.alias(name) for name, column in keys.items()))
     counts_events = plan.where is None
     seen = [F.count(F.lit(1)).alias(_SEEN)] if counts_events or not computed else []
-    return AsColumns(function, table, wanted, groups.agg(*computed, *seen), list(keys), states, counts_events)
+    return NativePlan(function, table, wanted, groups.agg(*computed, *seen), list(keys), states, counts_events)
 
 
 def layout_of(function: JobFunction) -> cbt.Layout:

@@ -9,13 +9,13 @@ from functools import cached_property
 import query
 from agent import Result, Submit
 from agent.feeding.table_files import table_schema
-from agent.runtime.master.state import Master
-from agent.runtime.model.epoch import Epoch
+from agent.runtime.master.state import JobState
+from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END, FIRST_PANE, Run
-from agent.runtime.upstream.tables import Table as LookupTable
+from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.column_states import InexactError
-from elf.batch.query.coprocessor import InRegions, RegionJob
-from elf.batch.query.native import AsColumns, as_columns
+from elf.batch.query.coprocessor import CoprocessorPlan, RegionJob
+from elf.batch.query.native import NativePlan, as_columns
 from elf.batch.query.partial_states import Combining
 from elf.batch.table.catalog import OWN_STREAMS, catalog_of
 from elf.batch.table.table import Range, Table
@@ -80,7 +80,7 @@ class BatchRun:
         Raises ElfError after the last window before one with too many groups, where that is an error.
         """
         way = self.way
-        if isinstance(way, AsColumns):
+        if isinstance(way, NativePlan):
             try:
                 return self.finished(way.combined())
             except InexactError:
@@ -97,7 +97,7 @@ class BatchRun:
             raise ElfError(master.failure)
 
     @cached_property
-    def way(self) -> AsColumns | InRegions:
+    def way(self) -> NativePlan | CoprocessorPlan:
         """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
         try:
             return as_columns(self.plan, self.table, self.wanted)
@@ -106,13 +106,13 @@ class BatchRun:
             return self.in_regions
 
     @property
-    def in_regions(self) -> InRegions:
+    def in_regions(self) -> CoprocessorPlan:
         """By agents' code, whatever Spark could do."""
         options = self._options
         job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
-        return InRegions(job, self.table, self.wanted)
+        return CoprocessorPlan(job, self.table, self.wanted)
 
-    def _master(self) -> Master:
+    def _master(self) -> JobState:
         job = Submit(
             app_id=app_id(APP, b""),
             name=APP,
@@ -122,7 +122,7 @@ class BatchRun:
             until_ms=self._options.until_ms,
         )
         node = group_id(APP)
-        return Master(job, Epoch(0, 1, node), node)
+        return JobState(job, JobEpoch(0, 1, node), node)
 
     @property
     def wanted(self) -> Range:
@@ -135,7 +135,7 @@ def _streams_of_agents(table: Table) -> list[str]:
     return [stream for stream in table.streams() if not stream.startswith(OWN_STREAMS)]
 
 
-def _enrol(master: Master, agents: Sequence[str]) -> int:
+def _enrol(master: JobState, agents: Sequence[str]) -> int:
     """Puts the agents on the roster; their numbers, as a bitmap."""
     numbers = 0
     for name in agents:

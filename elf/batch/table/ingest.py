@@ -15,7 +15,7 @@ import msgspec
 from agent.archive.format.rows import FileOrigin
 from agent.archive.format.segments import Segment
 from agent.parsing import Format, sniff
-from agent.sources import Source, SourceError
+from agent.sources import SourceError, SourceFile
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPABLE_MAGICS
 from elf.batch.table.files import local_path
 from elf.batch.table.loading import LOADED_COLUMNS, Loading, Piece
@@ -126,7 +126,7 @@ def covered_to(store: Store, stream: str, number: int) -> int:
 
 def _described(path: str, load: Load) -> _LogFile:
     try:
-        file = Source(path)
+        file = SourceFile(path)
         head = file.head()
         form = sniff(head, path, load.source_format, load.time_field)
         with Path(path).open("rb") as raw:

@@ -11,7 +11,7 @@ import msgspec
 
 from agent.archive.format.rows import FileOrigin, RowReader, Rows
 from agent.archive.format.segments import Segment, encode_segment, write_segment
-from agent.sources import BLOCK_BYTES, Block, Source, SourceError
+from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 from agent.sources.blocks import BlockCutter, cut_blocks
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _later_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
     """The blocks of a file that can only be read from its beginning, without what lies before the piece."""
     csv_quotes = piece.origin.format.kind == "csv"
     skipped: Block | None = None
-    for block in Source(piece.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
+    for block in SourceFile(piece.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
         cut = piece.begin - block.origin.offset
         if cut >= len(block.data):
             skipped = block

@@ -100,9 +100,9 @@ def _print(filling: Backfill, output: str) -> None:
 
 
 def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
-    from elf.batch.backfill.job import SeamedJob
+    from elf.batch.backfill.job import BackfilledJob
     from elf.statements.session import show_followed
 
     with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
-        whole = SeamedJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
+        whole = BackfilledJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
         return show_followed(whole, view, Limits(windows, deadline), socket)

@@ -13,11 +13,11 @@ import msgspec
 from overlay.events import Delivered
 from overlay.outbox import Outbox
 from overlay.pastry.detection.watch import Watch
-from overlay.pastry.forwarding.held import Held
+from overlay.pastry.forwarding.held import HeldMessages
 from overlay.pastry.forwarding.in_flight import TRIES_MAX, InFlight, Routed, Sent, payload_bytes
 from overlay.pastry.forwarding.requests import Requests
 from overlay.pastry.membership.membership import Membership
-from overlay.pastry.membership.table_maintenance import Survey
+from overlay.pastry.membership.table_maintenance import TableMaintenance
 from overlay.pastry.tables.tables import Tables
 from overlay.recent import RecentIds
 from overlay.scribe.multicast import Multicast
@@ -37,7 +37,7 @@ class Forwarding:
         self,
         tables: Tables,
         membership: Membership,
-        survey: Survey,
+        survey: TableMaintenance,
         requests: Requests,
         watch: Watch,
         multicast: Multicast,
@@ -53,7 +53,7 @@ class Forwarding:
         self._multicast = multicast
         self._outbox = outbox
         self._recent = RecentIds()
-        self._held = Held(outbox)
+        self._held = HeldMessages(outbox)
         self._in_flight = InFlight(outbox)
 
     def handle_join_request(self, sender: Peer, message: JoinRequest, now: float) -> None:

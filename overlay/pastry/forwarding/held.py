@@ -11,7 +11,7 @@ HELD_BYTES_MAX = WIRE_BYTES_MAX
 Routed = JoinRequest | Route | Publish
 
 
-class Held:
+class HeldMessages:
     """Keeps messages in the order they came, one request of each joiner; what finds no room is counted and gone."""
 
     def __init__(self, outbox: Outbox) -> None:

@@ -39,7 +39,7 @@ class _Owed:
     sent_at: float
 
 
-class Survey:
+class TableMaintenance:
     """One node's measurements, and its questions for rows."""
 
     def __init__(
