@@ -1,8 +1,8 @@
 """The pump: carries everything between the transport, the agent's core and the clients, and keeps the timers.
 
-All calls are synchronous and end with the core at rest: events processed, messages handed to the transport, notices to
-whom they concern. A call that comes while another is at work (a transport may report a peer in the middle of `send`)
-waits for its end. The core is one piece: if it raises, nothing it holds can be trusted any more, and the agent ends.
+All calls are synchronous and end with the core at rest: events processed, messages handed to the transport. A call
+that comes while another is at work (a transport may report a peer in the middle of `send`) waits for its end. The core
+is one piece: if it raises, nothing it holds can be trusted any more, and the agent ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import trio
 
 from agent import log
 from agent.programs.orders import Order
-from agent.runtime.requests.notices import CoreEvent
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
@@ -39,15 +38,13 @@ class Core(Protocol):
     def work(self, now: float, wall_ms: int) -> bool: ...
     @property
     def has_work(self) -> bool: ...
-    def notices(self) -> list[CoreEvent]: ...
     def orders(self) -> list[Order]: ...
     def next_timer(self) -> float | None: ...
     def handle_timer(self, now: float, wall_ms: int) -> None: ...
 
 
 class CoreDriver:
-    """One agent's. `send` is the transport's, `order` that of programs; `notice` gets what the core tells clients,
-    `settled` follows each step.
+    """One agent's. `send` is the transport's, `order` that of programs; `settled` follows each step.
     While `is_idle`, timers may come late by `IDLE_GRID_S`.
 
     It is the transport's `Receiver`.
@@ -60,7 +57,6 @@ class CoreDriver:
         *,
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
-        notice: Callable[[CoreEvent], None],
         order: Callable[[Order], None],
         is_idle: Callable[[], bool] = lambda: False,
         settled: Callable[[], None] = lambda: None,
@@ -71,7 +67,6 @@ class CoreDriver:
         self.failed = trio.Event()
         self._wall_ms = wall_ms
         self._send = send
-        self._notice = notice
         self._order = order
         self._is_idle = is_idle
         self._settled = settled
@@ -163,8 +158,6 @@ class CoreDriver:
             self._send(peer, data)
         for order in self.core.orders():
             self._order(order)
-        for notice in self.core.notices():
-            self._notice(notice)
 
     # Tasks.
 

@@ -1,86 +1,71 @@
-"""What clients ask of an agent over the control socket, and who is told what comes of it."""
+"""Serves the requests of clients over the control socket."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
-import trio
 
 import query
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.control.audiences import Client, ClientSubscriptions
 from agent.control.described import described_job
-from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
+from agent.control.expectations import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.server import Connection
 from agent.control.submissions import QueryService
 from agent.control.surveying import surveyed
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
 from agent.runtime.fleet.job_names import AmbiguousNameError, no_job
+from agent.runtime.messages.client_events import JobEvent
+from agent.runtime.messages.jobs import Answer, Ask, StopAnswer, Updated
+from agent.runtime.messages.programs import Log, LogRequest
 from agent.runtime.model.bundle import Signature
 from agent.runtime.requests.commands import UPDATING
-from agent.runtime.requests.notices import (
-    Accepted,
-    Acknowledged,
-    Answered,
-    AskRefused,
-    CoreEvent,
-    Ended,
-    LogAnswered,
-    Published,
-    StopAnswered,
-    StreamSurveyed,
-    SubmitRefused,
-    UpdateAnswered,
-    UpdateRefused,
-)
-from overlay import parse_id
+from agent.runtime.requests.events import AskRefused, AskReply, StopReply, StreamSurveyed, UpdateRefused, UpdateReply
+from overlay import Id, parse_id
 
-_SEAL: msgspec.msgpack.Decoder[Signature] = msgspec.msgpack.Decoder(Signature)
+_SIGNATURE: msgspec.msgpack.Decoder[Signature] = msgspec.msgpack.Decoder(Signature)
 
 
-class _Core:
+class _CoreFollowing:
     """The agent's core for `ClientSubscriptions`."""
 
-    def __init__(self, pump: CoreDriver, agent: Agent) -> None:
-        self._pump = pump
+    def __init__(self, driver: CoreDriver, agent: Agent) -> None:
+        self._driver = driver
         self._agent = agent
 
-    def follow(self, app_id: int, after: int | None) -> None:
-        self._pump.do(lambda now: self._agent.follow(app_id, after, now))
+    def follow(self, app_id: int, after: int | None, sink: Callable[[JobEvent], None]) -> None:
+        self._driver.do(lambda now: self._agent.following.follow(Id(app_id), after, sink, now))
 
-    def unfollow(self, app_id: int) -> None:
-        self._pump.do(lambda now: self._agent.unfollow(app_id, now))
+    def unfollow(self, app_id: int, sink: Callable[[JobEvent], None]) -> None:
+        self._driver.do(lambda now: self._agent.following.unfollow(Id(app_id), sink, now))
 
 
 class ControlService:
-    """Answers requests; `notice` takes what the core tells. `status` describes the agent."""
+    """Answers requests. `status` describes the agent."""
 
     def __init__(
         self,
         config: Config,
-        pump: CoreDriver,
+        driver: CoreDriver,
         agent: Agent,
         *,
         wall_ms: Callable[[], int],
         status: Callable[[], control.Status],
     ) -> None:
-        self._pump = pump
+        self._driver = driver
         self._agent = agent
         self._wall_ms = wall_ms
         self._status = status
-        self._audiences = ClientSubscriptions(_Core(pump, agent))
-        self._submissions = QueryService(config.streams, config.tables, pump, agent, self._audiences, wall_ms)
-        self._updates: dict[int, PendingReply] = {}
-        self._stops: dict[int, list[PendingReply]] = {}
-        self._numbers = itertools.count()
-        self._questions: dict[int, PendingReply] = {}
+        self._audiences = ClientSubscriptions(_CoreFollowing(driver, agent))
+        self._submissions = QueryService(config.streams, config.tables, driver, agent, self._audiences, wall_ms)
+        self._updates: set[int] = set()
 
     async def answer(self, request: control.Request, connection: Connection) -> None:
-        """Answers one request until there is no more to say."""
+        """Answers one request until there is nothing more to answer."""
         try:
             await self._answer(request, connection)
         except AmbiguousNameError as error:
@@ -88,88 +73,61 @@ class ControlService:
 
     async def _answer(self, request: control.Request, connection: Connection) -> None:
         match request:
-            case control.Query():
+            case control.QueryRequest():
                 await self._submissions.query(request, connection)
-            case control.Submit():
+            case control.SubmitRequest():
                 await self._submissions.bundle(request, connection)
-            case control.Analyse():
+            case control.AnalyseRequest():
                 connection.send(await self._submissions.analyse(request))
-            case control.Follow():
+            case control.FollowRequest():
                 await self._follow(request, connection)
             case control.UpdateJob() | control.UpdateBundle():
                 connection.send(await self._update(request))
-            case control.Stop():
+            case control.StopRequest():
                 connection.send(await self._stop(request))
-            case control.Ask():
+            case control.AskRequest():
                 connection.send(await self._ask(request))
             case control.GetLog():
                 connection.send(await self._log(request))
-            case control.Describe():
+            case control.DescribeRequest():
                 connection.send(await self._submissions.describe(request.stream))
-            case control.Survey():
+            case control.SurveyRequest():
                 connection.send(await self._survey(request))
             case control.GetJobs():
-                connection.send(control.Jobs([described_job(listing) for listing in self._agent.jobs()]))
+                connection.send(control.Jobs([described_job(announce) for announce in self._agent.directory.all()]))
             case control.GetStatus():
                 connection.send(self._status())
 
-    def notice(self, notice: CoreEvent) -> None:
-        """What the core has to say, for whoever waits for it."""
-        match notice:
-            case Accepted():
-                self._submissions.submitted(notice.app_id, notice)
-                self._audiences.accepted(notice)
-            case SubmitRefused():
-                self._submissions.submitted(notice.app_id, notice)
-            case Acknowledged():
-                self._audiences.acknowledged(notice)
-            case Published():
-                self._audiences.published(notice)
-            case Ended():
-                self._audiences.ended(notice)
-            case UpdateAnswered() | UpdateRefused():
-                if (updated := self._updates.get(notice.app_id)) is not None:
-                    updated.resolve(notice)
-            case StopAnswered():
-                for expected in self._stops.get(notice.app_id, ()):
-                    expected.resolve(notice)
-            case Answered() | AskRefused() | LogAnswered() | StreamSurveyed():
-                if (asked := self._questions.get(notice.question)) is not None:
-                    asked.resolve(notice)
-
-    # Jobs that are there.
-
-    async def _follow(self, request: control.Follow, connection: Connection) -> None:
-        app_id = self._agent.app_of(request.app)
+    async def _follow(self, request: control.FollowRequest, connection: Connection) -> None:
+        app_id = self._agent.directory.app_of(request.app)
         end = JobEnd()
-        client = Client(connection, request.after, end.say)
+        client = Client(connection, request.after, end.set)
         self._audiences.attach(app_id, client)
         try:
-            await end.said.wait()
+            await end.has_come.wait()
         finally:
             self._audiences.detach(app_id, client)
         connection.send(end.answer() or control.Refused("unknown", no_job(request.app)))
 
-    async def _update(self, request: control.UpdateJob | control.UpdateBundle) -> control.Updated | control.Refused:
+    async def _update(self, request: control.UpdateJob | control.UpdateBundle) -> control.JobUpdated | control.Refused:
         update = await self._submissions.update(request)
         if isinstance(update, control.Refused):
             return update
         app_id = update.app_id
         if app_id in self._updates:
             return control.Refused("unavailable", UPDATING)
-        expected = self._updates[app_id] = PendingReply()
+        pending: PendingReply[UpdateReply] = PendingReply()
+        self._updates.add(app_id)
         try:
-            self._pump.do(lambda now: self._agent.update(update, now, self._wall_ms()))
-            with trio.move_on_after(ANSWER_TIMEOUT_S):
-                await expected.came.wait()
+            self._driver.do(lambda now: self._agent.commands.update(update, pending.resolve, now, self._wall_ms()))
+            reply = await pending.wait()
         finally:
-            del self._updates[app_id]
-        match expected.notice:
-            case UpdateAnswered() as told:
-                starts = query.format_timestamp(told.starts) or str(told.starts)
-                return control.Updated(
-                    request.app, update.text, told.version, starts, told.agents, told.expected, list(told.laggards)
-                )
+            self._updates.remove(app_id)
+        match reply:
+            case Updated() as updated:
+                starts = query.format_timestamp(updated.starts) or str(updated.starts)
+                counts = (updated.agents, updated.expected, updated.laggards)
+                return control.JobUpdated(request.app, update.text, updated.version, starts, *counts)
             case UpdateRefused(kind="unknown"):
                 return control.Refused("unknown", no_job(request.app))
             case UpdateRefused(reason=reason, kind=kind):
@@ -177,75 +135,61 @@ class ControlService:
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _stop(self, request: control.Stop) -> control.Stopped | control.Refused:
+    async def _stop(self, request: control.StopRequest) -> control.JobStopped | control.Refused:
         name = request.app
-        app_id = self._agent.app_of(name) if request.app_id is None else parse_id(request.app_id)
+        app_id = self._agent.directory.app_of(name) if request.app_id is None else parse_id(request.app_id)
         try:
-            seal = None if request.seal is None else _SEAL.decode(request.seal)
+            signature = None if request.seal is None else _SIGNATURE.decode(request.seal)
         except (msgspec.DecodeError, RecursionError) as error:
             return control.Refused("usage", f"this is no creator's word: {error}")
-        expected = PendingReply()
-        waiting = self._stops.setdefault(app_id, [])
-        waiting.append(expected)
-        self._pump.do(lambda now: self._agent.stop(app_id, now, seal))
-        with trio.move_on_after(ANSWER_TIMEOUT_S):
-            await expected.came.wait()
-        waiting.remove(expected)
-        if not waiting:
-            self._stops.pop(app_id, None)
-        match expected.notice:
-            case StopAnswered(found=True, refusal=None):
-                return control.Stopped(name)
-            case StopAnswered(found=True, refusal=refusal):
+        pending: PendingReply[StopReply] = PendingReply()
+        self._driver.do(lambda now: self._agent.commands.stop(app_id, pending.resolve, now, signature))
+        match await pending.wait():
+            case StopAnswer(found=True, refusal=None):
+                return control.JobStopped(name)
+            case StopAnswer(found=True, refusal=refusal):
                 return control.Refused("owned", f"{name} is not stopped: {refusal}")
-            case StopAnswered():
+            case StopAnswer():
                 return control.Refused("unknown", no_job(name))
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _log(self, request: control.GetLog) -> control.Log | control.Refused:
-        app_id = self._agent.app_of(request.app)
-        match await self._asked(lambda number, now: self._agent.ask_log(number, app_id, request.lines, now)):
-            case LogAnswered(name=name, lines=lines, dropped=dropped):
-                told = [
+    async def _log(self, request: control.GetLog) -> control.LogExcerpt | control.Refused:
+        app_id = self._agent.directory.app_of(request.app)
+        match await self._asked(LogRequest(app_id, request.lines)):
+            case Log(name=name, lines=lines, dropped=dropped):
+                shown = [
                     control.LogLine(query.format_timestamp(line.at_ms) or str(line.at_ms), line.agent, line.text)
                     for line in lines
                 ]
-                return control.Log(name, told, dropped)
+                return control.LogExcerpt(name, shown, dropped)
             case AskRefused(unavailable=False):
                 return control.Refused("unknown", no_job(request.app))
             case _:
                 return control.Refused("unavailable", NO_ANSWER)
 
-    async def _asked(self, ask: Callable[[int, float], None]) -> CoreEvent | None:
-        """What the fleet answers to a question that is asked under a number of its own; None if it does not."""
-        question = next(self._numbers)
-        expected = self._questions[question] = PendingReply()
-        try:
-            self._pump.do(lambda now: ask(question, now))
-            with trio.move_on_after(ANSWER_TIMEOUT_S):
-                await expected.came.wait()
-        finally:
-            del self._questions[question]
-        return expected.notice
+    async def _asked(self, message: Ask | LogRequest) -> AskReply | None:
+        """The fleet's answer to a question; None if it does not come."""
+        pending: PendingReply[AskReply] = PendingReply()
+        self._driver.do(partial(self._agent.questions.ask, message, pending.resolve))
+        return await pending.wait()
 
-    async def _survey(self, request: control.Survey) -> control.Surveyed | control.Refused:
-        if not self._pump.node.is_active:
+    async def _survey(self, request: control.SurveyRequest) -> control.Surveyed | control.Refused:
+        if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
-        match await self._asked(lambda number, now: self._agent.surveys.ask(number, request.stream, now)):
-            case StreamSurveyed() as found:
-                return surveyed(request.stream, found)
-            case _:
-                return control.Refused("unavailable", NO_ANSWER)
+        pending: PendingReply[StreamSurveyed] = PendingReply()
+        self._driver.do(partial(self._agent.discovery.ask, request.stream, pending.resolve))
+        found = await pending.wait()
+        return control.Refused("unavailable", NO_ANSWER) if found is None else surveyed(request.stream, found)
 
-    async def _ask(self, request: control.Ask) -> control.Answered | control.Refused:
-        if not self._pump.node.is_active:
+    async def _ask(self, request: control.AskRequest) -> control.AskAnswer | control.Refused:
+        if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
-        app_id = self._agent.app_of(request.app)
-        match await self._asked(lambda number, now: self._agent.ask(number, app_id, request.windows, now)):
-            case Answered(name=name, text=text, columns=columns, results=results):
-                windows = [control.Window(pane, msgspec.Raw(json)) for pane, json in results]
-                return control.Answered(name, text, list(columns), windows)
+        app_id = self._agent.directory.app_of(request.app)
+        match await self._asked(Ask(app_id, request.windows)):
+            case Answer(name=name, text=text, columns=columns, results=results):
+                windows = [control.PublishedWindow(pane, msgspec.Raw(json)) for pane, json in results]
+                return control.AskAnswer(name, text, columns, windows)
             case AskRefused(unavailable=False):
                 return control.Refused("unknown", no_job(request.app))
             case _:

@@ -1,4 +1,4 @@
-"""An agent and its jobs as clients are shown them."""
+"""Describes an agent and its jobs for clients."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from agent.archive.format.status import ArchiveStatus
 from agent.configuration.config import Config
 from agent.control import messages as control
 from agent.feeding.statistics import StreamStatistics
+from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import END, FIRST_PANE
-from agent.runtime.requests.status import AgentStatus, JobListing, PartStatus
+from agent.runtime.requests.status import AgentStatus, PartStatus
 from overlay import Node, Peer, TransportStatistics, Trust, format_id
 
 _STATM = Path("/proc/self/statm")
@@ -27,23 +28,23 @@ def memory_bytes() -> int:
         return 0
 
 
-def described_job(listing: JobListing) -> control.Job:
-    return control.Job(
-        app=listing.name,
-        app_id=format_id(listing.app_id),
-        stream=listing.stream,
-        query=listing.text,
-        master=listing.master_name,
-        epoch=listing.epoch,
-        version=listing.version,
-        agents=listing.agents,
-        expected=listing.expected,
-        bounded=listing.bounded,
-        frontier=_moment(listing.frontier),
-        creator=listing.creator,
-        counter=listing.counter,
-        mandate=listing.mandate.hex(),
-        part_of=listing.part_of,
+def described_job(announce: Announce) -> control.JobEntry:
+    return control.JobEntry(
+        app=announce.name,
+        app_id=format_id(announce.app_id),
+        stream=announce.stream,
+        query=announce.text,
+        master=announce.master_name,
+        epoch=announce.epoch.counter,
+        version=announce.version,
+        agents=announce.agents,
+        expected=announce.expected,
+        bounded=announce.bounded,
+        frontier=_moment(announce.frontier),
+        creator=announce.creator,
+        counter=announce.counter,
+        mandate=announce.mandate.hex(),
+        part_of=announce.part_of,
     )
 
 

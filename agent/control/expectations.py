@@ -1,46 +1,53 @@
-"""Answers of the fleet that requests of clients wait for."""
+"""Waits for answers of the fleet on behalf of clients."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import trio
 
 from agent.control import messages as control
-from agent.runtime.requests.notices import CoreEvent, Ended
 
 ANSWER_TIMEOUT_S = 10.0
 NOT_JOINED = "this agent has not joined its fleet yet: try again when its log says ready"
 NO_ANSWER = "the fleet did not answer in time: is this agent cut off?"
 
 
+Reply = TypeVar("Reply")
+
+
 @dataclass(eq=False, slots=True)
-class PendingReply:
-    """An answer of the fleet that somebody waits for. `is_abandoned`: nobody any more."""
+class PendingReply(Generic[Reply]):
+    """An answer of the fleet that a client waits for; None until it has come."""
 
     came: trio.Event = field(default_factory=trio.Event)
-    notice: CoreEvent | None = None
-    is_abandoned: bool = False
+    reply: Reply | None = None
 
-    def resolve(self, notice: CoreEvent) -> None:
-        self.notice = notice
+    def resolve(self, reply: Reply) -> None:
+        self.reply = reply
         self.came.set()
+
+    async def wait(self) -> Reply | None:
+        """Returns the answer, or None after ANSWER_TIMEOUT_S."""
+        with trio.move_on_after(ANSWER_TIMEOUT_S):
+            await self.came.wait()
+        return self.reply
 
 
 class JobEnd:
     """Why a job ended, once it has."""
 
     def __init__(self) -> None:
-        self.said = trio.Event()
-        self.notice: Ended | None = None
+        self.has_come = trio.Event()
+        self._ended: control.Ended | None = None
 
-    def say(self, notice: Ended) -> None:
-        self.notice = notice
-        self.said.set()
+    def set(self, ended: control.Ended) -> None:
+        self._ended = ended
+        self.has_come.set()
 
     def answer(self) -> control.Ended | None:
-        """What clients are told; None if there was no such job."""
-        if self.notice is None:
+        """The last line for clients; None if there was no such job."""
+        if self._ended is None:
             return control.Ended("lost")
-        reason = self.notice.reason
-        return None if reason == "unknown" else control.Ended(reason, self.notice.failure)
+        return None if self._ended.reason == "unknown" else self._ended

@@ -1,7 +1,8 @@
-"""What a client and an agent say to each other over the control socket: one JSON object a line.
+"""Messages between a client and an agent over the control socket: one JSON object a line.
 
-A client sends one request and reads answers until it closes. `Query` and `Follow` are answered by `Accepted`, then by
-`Acknowledged` and `Window` as they come, and `Ended`; every request may be answered by `Refused`.
+A client sends one request and reads answers until it closes. `QueryRequest` and `FollowRequest` are answered
+by `Accepted`, then by `Acknowledged` and `PublishedWindow` as they come, and `Ended`; every request may be answered by
+`Refused`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from agent.archive.format.status import ArchiveStatus
+from agent.runtime.messages.client_events import Accepted as Accepted
+from agent.runtime.messages.client_events import Acknowledged as Acknowledged
+from agent.runtime.messages.client_events import Ended as Ended
+from agent.runtime.messages.client_events import PublishedWindow as PublishedWindow
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 AppId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
@@ -25,7 +30,7 @@ LOG_LINES_MAX = 1000
 BeyondGroups = Literal["other", "error"]
 
 
-class Query(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
+class QueryRequest(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True):
     """Run a query. `once`: over what the logs hold now; `detach`: go on when this connection closes.
 
     A window keeps `max_groups` groups; all others are one group, or end the job.
@@ -39,14 +44,14 @@ class Query(msgspec.Struct, frozen=True, tag="query", forbid_unknown_fields=True
     beyond_groups: BeyondGroups = "other"
 
 
-class Follow(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=True):
+class FollowRequest(msgspec.Struct, frozen=True, tag="follow", forbid_unknown_fields=True):
     """Attach to a running job; `after`: the pane of the last window seen, in epoch milliseconds."""
 
     app: Name
     after: int | None = None
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
+class StopRequest(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
     """Stop a job. Where it is somebody's, `seal` is its creator's word for that, as msgpack, and `app_id` its id."""
 
     app: Name
@@ -54,7 +59,7 @@ class Stop(msgspec.Struct, frozen=True, tag="stop", forbid_unknown_fields=True):
     seal: bytes | None = None
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
+class AskRequest(msgspec.Struct, frozen=True, tag="ask", forbid_unknown_fields=True):
     """Tell the last windows of a running job, up to so many."""
 
     app: Name
@@ -74,7 +79,7 @@ class UpdateJob(msgspec.Struct, frozen=True, tag="update", forbid_unknown_fields
     beyond_groups: BeyondGroups = "other"
 
 
-class Analyse(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
+class AnalyseRequest(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=True):
     """Tell the plan of a query, for its creator to sign. `mapped`: its columns are what the job's code makes.
 
     `apps`: jobs that the query calls by other names than the fleet, by the name it has for them.
@@ -87,7 +92,7 @@ class Analyse(msgspec.Struct, frozen=True, tag="analyse", forbid_unknown_fields=
     beyond_groups: BeyondGroups = "other"
 
 
-class Submit(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fields=True):
+class SubmitRequest(msgspec.Struct, frozen=True, tag="submit", forbid_unknown_fields=True):
     """Run what a creator has signed: a bundle, as msgpack. `app_id` is that of the name and their key, in hex."""
 
     app: Name
@@ -111,13 +116,13 @@ class GetLog(msgspec.Struct, frozen=True, tag="log", forbid_unknown_fields=True)
     lines: Annotated[int, msgspec.Meta(ge=1, le=LOG_LINES_MAX)] = 100
 
 
-class Describe(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
+class DescribeRequest(msgspec.Struct, frozen=True, tag="describe", forbid_unknown_fields=True):
     """Tell the columns that this agent has seen in a stream of its own."""
 
     stream: Name
 
 
-class Survey(msgspec.Struct, frozen=True, tag="survey", forbid_unknown_fields=True):
+class SurveyRequest(msgspec.Struct, frozen=True, tag="survey", forbid_unknown_fields=True):
     """Tell the columns that all agents have seen in a stream; in several, see FROM."""
 
     stream: Name
@@ -132,39 +137,12 @@ class GetStatus(msgspec.Struct, frozen=True, tag="status", forbid_unknown_fields
 
 
 Request = (
-    Query | Follow | Analyse | Submit | UpdateJob | UpdateBundle | Stop | Ask | Describe | Survey | GetLog
-    | GetJobs | GetStatus
+    QueryRequest | FollowRequest | AnalyseRequest | SubmitRequest | UpdateJob | UpdateBundle | StopRequest | AskRequest
+    | DescribeRequest | SurveyRequest | GetLog | GetJobs | GetStatus
 )  # fmt: skip
 
 
-class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
-    """The job is there: its name, its query as ELF reads it, the columns of its rows, the version that is in force."""
-
-    app: str
-    query: str
-    columns: list[str]
-    bounded: bool
-    version: int = 1
-
-
-class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):
-    """So many agents run the job, of so many on its roster."""
-
-    agents: int
-    expected: int
-    version: int
-    epoch: int
-    master: str
-
-
-class Window(msgspec.Struct, frozen=True, tag="window"):
-    """One result (DESIGN 5); `pane` says where to go on after it."""
-
-    pane: int
-    result: msgspec.Raw
-
-
-class Updated(msgspec.Struct, frozen=True, tag="updated"):
+class JobUpdated(msgspec.Struct, frozen=True, tag="updated"):
     """The job runs this version of its function in windows that start at `starts` (RFC 3339) or later.
 
     So many agents have acknowledged it, of so many on its roster; `laggards` names at most 20 that have not yet.
@@ -179,13 +157,13 @@ class Updated(msgspec.Struct, frozen=True, tag="updated"):
     laggards: list[str]
 
 
-class Answered(msgspec.Struct, frozen=True, tag="answered"):
+class AskAnswer(msgspec.Struct, frozen=True, tag="answered"):
     """A job's last windows, in order; none when none is out yet."""
 
     app: str
     query: str
     columns: list[str]
-    windows: list[Window]
+    windows: list[PublishedWindow]
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
@@ -234,19 +212,12 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
-class Log(msgspec.Struct, frozen=True, tag="log"):
+class LogExcerpt(msgspec.Struct, frozen=True, tag="log"):
     """The last lines of a job's log. `dropped`: earlier ones that are not among them."""
 
     app: str
     lines: list[LogLine]
     dropped: int
-
-
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """There will be no further window. `failure`: what the reason "failed" is about, for people."""
-
-    reason: Literal["finished", "stopped", "nobody", "lost", "failed"]
-    failure: str = ""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
@@ -258,13 +229,13 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     message: str
 
 
-class Stopped(msgspec.Struct, frozen=True, tag="stopped"):
+class JobStopped(msgspec.Struct, frozen=True, tag="stopped"):
     """The job has been told to stop."""
 
     app: str
 
 
-class Job(msgspec.Struct, frozen=True):
+class JobEntry(msgspec.Struct, frozen=True):
     """One of the fleet's jobs. `mandate` is the digest of what its creator has signed last, the `counter`th such.
 
     `part_of`: the job that it is a stage of, "" where it is none.
@@ -290,7 +261,7 @@ class Job(msgspec.Struct, frozen=True):
 class Jobs(msgspec.Struct, frozen=True, tag="jobs"):
     """The jobs this agent has heard of."""
 
-    jobs: list[Job]
+    jobs: list[JobEntry]
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
@@ -360,6 +331,6 @@ class Status(msgspec.Struct, frozen=True, tag="status"):
 
 
 Answer = (
-    Accepted | Acknowledged | Window | Ended | Refused | Analysed | Described | Surveyed | Updated | Stopped | Answered
-    | Log | Jobs | Status
+    Accepted | Acknowledged | PublishedWindow | Ended | Refused | Analysed | Described | Surveyed | JobUpdated
+    | JobStopped | AskAnswer | LogExcerpt | Jobs | Status
 )  # fmt: skip

@@ -15,7 +15,16 @@ import msgspec
 import trio
 
 from agent import log
-from agent.control.messages import LINE_BYTES_MAX, REQUEST_BYTES_MAX, Answer, Follow, Query, Refused, Request, Submit
+from agent.control.messages import (
+    LINE_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    Answer,
+    FollowRequest,
+    QueryRequest,
+    Refused,
+    Request,
+    SubmitRequest,
+)
 from agent.control.socket_file import bind_control_socket, no_longer_there
 
 CLIENTS_MAX = 64
@@ -188,7 +197,7 @@ class ControlServer:
         if request is None:
             return
         self.counters[type(request).__name__] += 1
-        if not isinstance(request, Query | Submit | Follow):
+        if not isinstance(request, QueryRequest | SubmitRequest | FollowRequest):
             await self._answered(request, connection)
             return
         # Answers come for as long as the client is there.

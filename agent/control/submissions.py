@@ -1,9 +1,11 @@
-"""What clients want to have computed: queries and bundles, made jobs of."""
+"""Makes jobs of the queries and bundles of clients."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import trio
@@ -12,22 +14,30 @@ import query as ql
 from agent.configuration.config import StreamConfig, TableConfig
 from agent.control import messages as control
 from agent.control.audiences import Client, ClientSubscriptions
-from agent.control.expectations import ANSWER_TIMEOUT_S, NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
+from agent.control.expectations import NO_ANSWER, NOT_JOINED, JobEnd, PendingReply
 from agent.control.known_here import ANYTHING, schema_of_stream, streams_known, tables_known
 from agent.control.server import Connection
 from agent.driver import CoreDriver
 from agent.runtime.agent import Agent
+from agent.runtime.messages.client_events import Accepted
 from agent.runtime.messages.jobs import Submit, Update
 from agent.runtime.model.bundle import Bundle
-from agent.runtime.requests.notices import Accepted, SubmitRefused
+from agent.runtime.requests.events import SubmitRefused, SubmitReply
+from overlay import Id, parse_id
 from overlay import app_id as id_of_app
-from overlay import parse_id
 
 NOBODY = b""
 """The creator of jobs that are nobody's: whoever may use the socket may change or stop them."""
 EVERYTHING = -(2**63)
 """Before every pane: a job's creator gets all of its windows."""
 _BUNDLE: msgspec.msgpack.Decoder[Bundle] = msgspec.msgpack.Decoder(Bundle)
+
+
+@dataclass(eq=False, slots=True)
+class _Submission(PendingReply[SubmitReply]):
+    """A job that a client has submitted. `is_abandoned`: the client waits no more."""
+
+    is_abandoned: bool = False
 
 
 class QueryService:
@@ -37,26 +47,26 @@ class QueryService:
         self,
         streams: tuple[StreamConfig, ...],
         tables: tuple[TableConfig, ...],
-        pump: CoreDriver,
+        driver: CoreDriver,
         agent: Agent,
         audiences: ClientSubscriptions,
         wall_ms: Callable[[], int],
     ) -> None:
         self._streams = streams
         self._tables = tables
-        self._pump = pump
+        self._driver = driver
         self._agent = agent
         self._audiences = audiences
         self._wall_ms = wall_ms
-        self._submissions: dict[int, PendingReply] = {}
+        self._submissions: set[int] = set()
 
-    async def query(self, request: control.Query, connection: Connection) -> None:
+    async def query(self, request: control.QueryRequest, connection: Connection) -> None:
         """Runs a query, and tells its client all that comes of it."""
         job = await self._job(request, connection)
         if job is not None:
             await self._run(job, connection, detach=request.detach)
 
-    async def bundle(self, request: control.Submit, connection: Connection) -> None:
+    async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
         """The same for what a creator has signed; such a job goes on when its client has gone."""
         bundle = _bundle(request.bundle)
         if isinstance(bundle, control.Refused):
@@ -77,7 +87,7 @@ class QueryService:
 
     async def _run(self, job: Submit, connection: Connection, *, detach: bool) -> None:
         end = JobEnd()
-        client = Client(connection, None, end.say)
+        client = Client(connection, None, end.set)
         try:
             refusal = await self._submit(job, client)
             if refusal is not None:
@@ -91,13 +101,13 @@ class QueryService:
     async def _until_ended(self, job: Submit, end: JobEnd, connection: Connection, *, detach: bool) -> None:
         """Waits for the job's end, or brings it about when the client it belongs to has gone."""
         try:
-            await end.said.wait()
+            await end.has_come.wait()
         except trio.Cancelled:
             if connection.client_gone and not detach:
-                self._pump.do(lambda now: self._agent.stop(job.app_id, now))
+                self._driver.do(lambda now: self._agent.commands.stop(job.app_id, _nobody_waits, now))
             raise
 
-    async def _job(self, request: control.Query, connection: Connection) -> Submit | None:
+    async def _job(self, request: control.QueryRequest, connection: Connection) -> Submit | None:
         """The job a query asks for; None, and the client told why, if there can be none."""
         name = request.app or f"query-{secrets.token_hex(4)}"
         analysed = await self._analysed(request)
@@ -116,7 +126,7 @@ class QueryService:
             submitted_ms=self._wall_ms(),
         )
 
-    async def analyse(self, request: control.Analyse) -> control.Analysed | control.Refused:
+    async def analyse(self, request: control.AnalyseRequest) -> control.Analysed | control.Refused:
         """A query's plan, for its creator to sign."""
         analysed = await self._analysed(request)
         if isinstance(analysed, control.Refused):
@@ -145,27 +155,29 @@ class QueryService:
         if isinstance(analysed, control.Refused):
             return analysed
         parsed, plan = analysed
-        app_id = self._agent.app_of(request.app)
+        app_id = self._agent.directory.app_of(request.app)
         return Update(app_id, plan.to_wire(), ql.format_query(parsed), request.reset, 0)
 
     async def _analysed(
-        self, request: control.Query | control.UpdateJob | control.Analyse
+        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest
     ) -> tuple[ql.Query, ql.Plan] | control.Refused:
-        if not self._pump.node.is_active:
+        if not self._driver.node.is_active:
             return control.Refused("unavailable", NOT_JOINED)
         try:
             return await trio.to_thread.run_sync(self._analyse, request, abandon_on_cancel=True)
         except ql.QueryError as error:
             return control.Refused("usage", str(error))
 
-    def _analyse(self, request: control.Query | control.UpdateJob | control.Analyse) -> tuple[ql.Query, ql.Plan]:
-        """In a thread, since it looks into files. A stream that this agent does not have may be elsewhere."""
+    def _analyse(
+        self, request: control.QueryRequest | control.UpdateJob | control.AnalyseRequest
+    ) -> tuple[ql.Query, ql.Plan]:
+        """Analyses a query; in a thread, since it looks into files. A stream that this agent lacks may be elsewhere."""
         parsed = ql.parse(request.text)
         catalog = streams_known(parsed, self._streams)
-        if isinstance(request, control.Analyse) and request.mapped:
+        if isinstance(request, control.AnalyseRequest) and request.mapped:
             catalog = dict.fromkeys(catalog, ANYTHING)
         tables = tables_known(parsed, self._tables, {stream.name: catalog[stream.name] for stream in self._streams})
-        if isinstance(request, control.Analyse):
+        if isinstance(request, control.AnalyseRequest):
             parsed = ql.with_apps(parsed, request.apps)
         plan = ql.analyze(parsed, catalog, tables, max_groups=request.max_groups, beyond_groups=request.beyond_groups)
         return parsed, plan
@@ -175,20 +187,23 @@ class QueryService:
         app_id = job.app_id
         if app_id in self._submissions:
             return control.Refused("unavailable", f"a job {job.name} is being started at this moment")
-        expected = self._submissions[app_id] = PendingReply()
-        self._pump.do(lambda now: self._agent.submit(job, now, self._wall_ms()))
-        # Following at once saves a round; but where others follow a job of that name, this one is not it. A master
+        self._submissions.add(app_id)
+        submission = _Submission()
+        self._driver.do(
+            lambda now: self._agent.commands.submit(
+                job, partial(self._submitted, app_id, submission), now, self._wall_ms()
+            )
+        )
+        # Following at once saves a round; but where others follow a job of that name, it is not this one. A master
         # that lives here has answered by now, to nobody yet.
-        follows = app_id not in self._audiences and expected.notice is None
+        follows = app_id not in self._audiences and submission.reply is None
         if follows:
             self._audiences.attach(app_id, client)
         try:
-            with trio.move_on_after(ANSWER_TIMEOUT_S):
-                await expected.came.wait()
+            reply = await submission.wait()
         finally:
-            # Should it be accepted after all, nobody would end it.
-            expected.is_abandoned = expected.notice is None
-        match expected.notice:
+            submission.is_abandoned = submission.reply is None
+        match reply:
             case SubmitRefused(reason=reason, unavailable=unavailable):
                 return control.Refused("unavailable" if unavailable else "usage", reason)
             case None:
@@ -198,13 +213,17 @@ class QueryService:
             self._audiences.attach(app_id, client)
         return None
 
-    def submitted(self, app_id: int, notice: Accepted | SubmitRefused) -> None:
-        expected = self._submissions.pop(app_id, None)
-        if expected is None:
-            return
-        expected.resolve(notice)
-        if expected.is_abandoned and isinstance(notice, Accepted):
-            self._pump.do(lambda now: self._agent.stop(app_id, now))
+    def _submitted(self, app_id: Id, submission: _Submission, reply: SubmitReply) -> None:
+        self._submissions.discard(app_id)
+        submission.resolve(reply)
+        if isinstance(reply, Accepted):
+            self._audiences.accepted(app_id, reply)
+            if submission.is_abandoned:  # nobody else would end it
+                self._driver.do(lambda now: self._agent.commands.stop(app_id, _nobody_waits, now))
+
+
+def _nobody_waits(_reply: object) -> None:
+    """The client has gone."""
 
 
 def _bundle(data: bytes) -> Bundle | control.Refused:

@@ -1,4 +1,4 @@
-"""Columns of a stream all over the fleet: what this agent answers others, and what it makes of their answers."""
+"""Describes streams all over the fleet: answers other agents' questions, and merges their answers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from agent.feeding.stream_sample import by_name, merged, sample, united
 from agent.runtime.agent import Agent
 from agent.runtime.messages.descriptions import StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
-from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
+from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 
 WAITING_MAX = 16
-"""Questions that wait until those before them are answered; more are left without an answer."""
+"""Upper bound on questions that wait for earlier ones to be answered; more are left without an answer."""
 
 
 class StreamSampler:
-    """Tells those who ask what this agent's files show."""
+    """Answers other agents with what this agent's files show of a stream."""
 
-    def __init__(self, streams: Iterable[StreamConfig], pump: CoreDriver, agent: Agent) -> None:
+    def __init__(self, streams: Iterable[StreamConfig], driver: CoreDriver, agent: Agent) -> None:
         self._streams = tuple(streams)
-        self._pump = pump
+        self._driver = driver
         self._agent = agent
         self._asked, self._questions = trio.open_memory_channel[StreamAsked](WAITING_MAX)
 
     def ask(self, asked: StreamAsked) -> None:
-        """Somebody wants to know; too many at once get no answer."""
+        """Queues a question; too many at once get no answer."""
         try:
             self._asked.send_nowait(asked)
         except trio.WouldBlock:
@@ -41,7 +41,7 @@ class StreamSampler:
         """Answers one after the other until it is cancelled."""
         async for asked in self._questions:
             seen = await trio.to_thread.run_sync(self._seen, asked, abandon_on_cancel=True)
-            self._pump.do(partial(self._agent.surveys.tell, asked, seen))
+            self._driver.do(partial(self._agent.discovery.tell, asked, seen))
 
     def _seen(self, asked: StreamAsked) -> StreamDescription:
         streams = [stream for stream in self._streams if query.selects(asked.stream, stream.name)]
@@ -52,7 +52,7 @@ class StreamSampler:
 
 
 def surveyed(stream: str, found: StreamSurveyed) -> control.Surveyed | control.Refused:
-    """What all have answered, for people."""
+    """The answers of all agents, merged for people."""
     having = [answer for answer in found.answers if answer.has_stream]
     asked = len(found.answers) + found.silent
     if not having:

@@ -43,7 +43,7 @@ from agent.programs.processes import ProgramSupervisor
 from agent.runtime.agent import Agent
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
-from agent.runtime.requests.notices import CoreEvent, Shown, StreamAsked
+from agent.runtime.requests.events import AgentObserver, Shown, StreamAsked
 from overlay import (
     CreatorTrust,
     EpochTaken,
@@ -105,7 +105,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Daemon:
+class Daemon(AgentObserver):
     """One running agent."""
 
     def __init__(
@@ -132,23 +132,19 @@ class Daemon:
         self._warnings = DiskWarnings(trio.current_time)
         self._room = SpillArea(config.job_memory_bytes, spill_directory, self._warnings.warn)
         self._agent = agent = Agent(
-            config.name, node, options, room=self._room, tables=[table.name for table in config.tables]
+            config.name, node, options, room=self._room, tables=[table.name for table in config.tables], observer=self
         )
-        self._shown = shown
+        self._shown_files = shown
         self._programs = ProgramSupervisor(program, ProgramLimits(), self._told)
         self._pump = CoreDriver(
             node,
             agent,
             wall_ms=wall_ms,
             send=self._send,
-            notice=self._notice,
             order=self._programs.order,
             is_idle=self._is_idle,
             settled=self._settled,
         )
-        agent.on_peer_gone = self._say_gone
-        agent.on_epochs = self._note_epochs
-        agent.on_unjoinable = lambda app, why: log.warn("not joined with", rows=app, why=why)
         self._transport = Transport(
             identity,
             config.listen,
@@ -158,12 +154,14 @@ class Daemon:
             limits=TransportLimits(sweep_s=SWEEP_S),
             revocations=revocations,
         )
-        agent.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
+        agent.code.creators = FleetCreators(CreatorTrust(self._transport.admission.trust), identity.fleet)
         self._identity_watch = IdentityWatch(config, self._transport)
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
+        self._feeds = Feeds(
+            agent.jobs, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle
+        )
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
         self._archiving = Archiving(config)
         self._results = self._result_files()
@@ -201,7 +199,7 @@ class Daemon:
         """Where the results of masters here go, if there is an archive for them."""
         files = ResultFiles(results_directory(self._config.data_directory), wall_ms, self._warnings.warn)
         if self._config.archive is not None:
-            self._agent.offices.record = files.add
+            self._agent.masters.record = files.add
         return files
 
     async def _necessary(self, name: str, part: Callable[[], Awaitable[object]]) -> None:
@@ -224,28 +222,26 @@ class Daemon:
     def _send(self, peer: Peer, data: bytes) -> None:
         self._transport.send(peer, data, in_order=keeps_order(data))
 
-    def _notice(self, notice: CoreEvent) -> None:
-        if isinstance(notice, Shown):
-            self._show(notice)
-        elif isinstance(notice, StreamAsked):
-            self._witness.ask(notice)
-        else:
-            self._requests.notice(notice)
+    def stream_asked(self, asked: StreamAsked) -> None:
+        self._witness.ask(asked)
 
-    def _show(self, shown: Shown) -> None:
+    def rows_unjoinable(self, rows: str, why: str) -> None:
+        log.warn("not joined with", rows=rows, why=why)
+
+    def shown(self, shown: Shown) -> None:
         try:
-            self._shown.show(shown.app, shown.json)
+            self._shown_files.show(shown.app, shown.json)
         except OSError as error:
             self._warnings.warn(f"what {shown.app} shows is not written", error.strerror or str(error))
 
     def _told(self, told: ProgramSaid | ProgramEnded) -> None:
-        self._pump.do(lambda now: self._agent.program_told(told, now, wall_ms()))
+        self._pump.do(lambda now: self._agent.program_host.hear(told, now, wall_ms()))
 
-    def _say_gone(self, event: PeerFailed | PeerLeft) -> None:
+    def peer_gone(self, event: PeerFailed | PeerLeft) -> None:
         say, what = (log.warn, "peer failed") if isinstance(event, PeerFailed) else (log.info, "peer left")
         say(what, peer=event.peer.address, node_id=format_id(event.peer.node_id))
 
-    def _note_epochs(self, epochs: list[EpochTaken]) -> None:
+    def epochs_taken(self, epochs: list[EpochTaken]) -> None:
         """Before any message is sent that names them. Without a disk, others' word for them has to do."""
         try:
             self._epochs.note(epochs)
@@ -254,7 +250,7 @@ class Daemon:
 
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""
-        return self._pump.node.is_active and not self._agent.feeds() and not self._agent.jobs()
+        return self._pump.node.is_active and not self._agent.jobs.feeds() and not self._agent.directory.all()
 
     def _settled(self) -> None:
         self._feeds.reconcile()
@@ -293,9 +289,9 @@ class Daemon:
     async def _leave(self, everything: trio.CancelScope) -> None:
         """Hands over what others rely on, says goodbye, and ends everything."""
         agent, pump = self._agent, self._pump
-        pump.do(lambda now: agent.leave(now, wall_ms()))
+        pump.do(agent.drain.begin)
         with trio.move_on_after(LEAVE_TIMEOUT_S) as patience:
-            await pump.until(lambda: agent.has_left)
+            await pump.until(lambda: agent.drain.is_complete)
         if patience.cancelled_caught:
             log.warn("left before everything was handed over", after_s=LEAVE_TIMEOUT_S)
         pump.do(pump.node.leave)

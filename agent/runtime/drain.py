@@ -1,10 +1,12 @@
-"""How an agent leaves the fleet without a loss: masters hand over, workers hand in what they have and say farewell.
+"""Drains an agent that leaves the fleet: masters hand over, workers hand in what they have and say farewell.
 
 The panes that a worker leaves in the middle hold what it had until then; it is expected up to them and no further. Of a
 bounded job it has read a part that means nothing: there it stays expected, and is missing.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
@@ -15,41 +17,46 @@ from agent.runtime.messages.sender import MessageSender
 
 
 class Drain:
-    """Of one agent; `begin` once, then `step` until it `is_complete`."""
+    """The leaving of one agent: `begin` once, then `step` until it `is_complete`."""
 
-    def __init__(self, parts: LocalJobs, offices: JobMasters, succession: Failover, post: MessageSender) -> None:
+    name = "drain"
+
+    def __init__(self, jobs: LocalJobs, masters: JobMasters, failover: Failover, sender: MessageSender) -> None:
         self.has_begun = False
-        self._parts = parts
-        self._offices = offices
-        self._succession = succession
-        self._post = post
+        self._jobs = jobs
+        self._masters = masters
+        self._failover = failover
+        self._sender = sender
 
     def begin(self, now: float) -> None:
-        """From now on nothing new is taken on."""
+        """Takes on nothing new from now on."""
         self.has_begun = True
-        self._parts.takes_work = self._succession.takes_over = False
-        self._offices.resign(now)
+        self._jobs.takes_work = self._failover.takes_over = False
+        self._masters.resign(now)
         self.step(now)
 
     def step(self, now: float) -> None:
         """Goes on as far as possible: sealing takes time, and so do new masters."""
         if not self.has_begun:
             return
-        for part in self._parts:
-            if part.intake is not None:
-                part.intake.finish_early()
-            if part.master is None and part.hand_in():
-                self._say_farewell(part, now)
-                self._parts.send_up(part, now)
+        for job in self._jobs:
+            if job.intake is not None:
+                job.intake.finish_early()
+            if job.master is None and job.hand_in():
+                self._say_farewell(job, now)
+                self._jobs.send_up(job, now)
 
-    def _say_farewell(self, part: LocalJob, now: float) -> None:
-        last_pane = part.intake.last_pane if part.intake else None
-        if last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
-            self._post.send(part.master_peer, Leave(part.app_id, part.epoch, part.number, last_pane), now)
+    def _say_farewell(self, job: LocalJob, now: float) -> None:
+        last_pane = job.intake.last_pane if job.intake else None
+        if last_pane is not None and job.number is not None and job.epoch is not None and job.master_peer:
+            self._sender.send(job.master_peer, Leave(job.app_id, job.epoch, job.number, last_pane), now)
 
     @property
     def is_complete(self) -> bool:
         """Whether the node can leave the overlay without a loss."""
-        if not self.has_begun or not self._offices.is_vacant:
+        if not self.has_begun or not self._masters.is_vacant:
             return False
-        return all(part.has_handed_in for part in self._parts if part.master is None)
+        return all(job.has_handed_in for job in self._jobs if job.master is None)
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"leaving": int(self.has_begun)}

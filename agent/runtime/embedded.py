@@ -1,4 +1,4 @@
-"""A whole fleet in one process: real agents over the in-memory network, for bounded input.
+"""Runs a whole fleet in one process: real agents over the in-memory network, for bounded input.
 
 The same cores as in production; only the network is a queue and the clock stands still between timers.
 """
@@ -20,7 +20,7 @@ from agent.runtime.upstream.tables import FileTable
 from overlay import Id, MemoryNetwork, Node, Peer, RandomSource, group_id
 
 TIMERS_MAX = 10_000
-"""Timer rounds a fleet may take to join before that counts as a failure."""
+"""Upper bound on the timer rounds that a fleet takes to join; more count as a failure."""
 NO_TABLES: Mapping[str, FileTable] = MappingProxyType({})
 WALL_MS = 0
 """Bounded jobs do not look at the wall clock."""
@@ -50,7 +50,7 @@ class EmbeddedFleet:
             self._network.add(node)
             # One process lives or dies as a whole: nobody could succeed a master here.
             agent = Agent(name, node, options, replicas=0, room=room)
-            agent.on_result(self._results.append)
+            agent.masters.on_result = self._results.append
             for table, rows in tables.items():
                 agent.tables.hold(table, rows)
             self._agents.append(agent)
@@ -69,24 +69,24 @@ class EmbeddedFleet:
     def submit(self, job: Submit) -> JobState:
         """Runs a job on every agent; returns its master once all have acknowledged it ("n of n")."""
         self._app_id = job.app_id
-        self._agents[0].submit(job, self._network.now, WALL_MS)
+        self._agents[0].commands.submit(job, _nobody_waits, self._network.now, WALL_MS)
         self._settle()
         master = self._find_master(job.app_id)
         assert len(master.roster) == len(self), "every embedded agent has every stream"
         assert master.everyone_runs()
         for agent in self._agents:
-            agent.look_up(self._network.now)
+            agent.joins.tick(self._network.now)
         # Who is here is here: the master need not wait for others to enrol.
         self._network.deliver_all(self._network.now + SETTLE_S)
         return master
 
     def needs(self, stream: str) -> Sequence[SourceColumn]:
         """The columns of a stream that the job needs decoded."""
-        return next((feed.columns for feed in self._agents[0].feeds() if feed.stream == stream), ())
+        return next((feed.columns for feed in self._agents[0].jobs.feeds() if feed.stream == stream), ())
 
     def insert(self, number: int, stream: str, parsed: Parsed) -> None:
         """Gives a parsed block to agent `number`."""
-        self._agents[number].insert(self._key(stream), parsed, self._network.now, WALL_MS)
+        self._agents[number].jobs.insert(self._key(stream), parsed, self._network.now, WALL_MS)
 
     def end_of_input(self) -> Iterator[Result]:
         """Seals everything and yields the windows in order.
@@ -94,10 +94,10 @@ class EmbeddedFleet:
         The agent furthest behind always goes next, so that combiners hold little.
         """
         for agent in self._agents:
-            for feed in agent.feeds():
-                agent.end_of_feed(feed.key, self._network.now, WALL_MS)
-        while behind := [agent for agent in self._agents if agent.sealed_upto() is not None]:
-            min(behind, key=lambda agent: agent.sealed_upto() or 0).work(self._network.now, WALL_MS)
+            for feed in agent.jobs.feeds():
+                agent.jobs.end_of_feed(feed.key, self._network.now, WALL_MS)
+        while behind := [agent for agent in self._agents if agent.jobs.sealed_upto() is not None]:
+            min(behind, key=lambda agent: agent.jobs.sealed_upto() or 0).work(self._network.now, WALL_MS)
             self._settle()
             yield from self._results
             self._results.clear()
@@ -122,4 +122,8 @@ class EmbeddedFleet:
             busy = sum(agent.process_events(self._network.now, WALL_MS) for agent in self._agents) > 0
 
     def _find_master(self, app_id: Id) -> JobState:
-        return next(master for agent in self._agents if (master := agent.master(app_id)) is not None)
+        return next(master for agent in self._agents if (master := agent.masters.state(app_id)) is not None)
+
+
+def _nobody_waits(_reply: object) -> None:
+    """Whether the job runs shows in its master."""

@@ -9,7 +9,7 @@ from benchmarks.overlay.lines import quantile
 from benchmarks.overlay.population import progress
 from benchmarks.replay import Replay
 from benchmarks.report import Comparison
-from elf.client import Updated
+from elf.client import JobUpdated
 from elf.demo.agents.agents import AgentFleet
 
 from .fleets import GROUPS, SELECT, program, running_program, running_query
@@ -37,7 +37,7 @@ def run(agents: int, changes: int) -> list[Comparison]:
         return report + _lines(CODE, agents, _codes(fleet, changes))
 
 
-def _lines(label: str, agents: int, changes: list[tuple[Updated, float]]) -> list[Comparison]:
+def _lines(label: str, agents: int, changes: list[tuple[JobUpdated, float]]) -> list[Comparison]:
     """Of changes with what was answered; the time of those counts that all agents have acknowledged."""
     took_ms = [took for updated, took in changes if updated.agents == updated.expected == agents]
     share = at_least(f"{label}, of all changes: {agents} agents", 100 * len(took_ms) / len(changes), "%", 100.0)
@@ -60,7 +60,7 @@ def _notices(fleet: AgentFleet, count: int) -> list[float]:
     return [1000 * max(times[number] for times in said.values()) for number in heard_by_all]
 
 
-def _filters(fleet: AgentFleet, count: int) -> list[tuple[Updated, float]]:
+def _filters(fleet: AgentFleet, count: int) -> list[tuple[JobUpdated, float]]:
     app, changes = "clicks", []
     with (
         running_query(fleet, app, f"{SELECT} {GROUPS}"),
@@ -74,7 +74,7 @@ def _filters(fleet: AgentFleet, count: int) -> list[tuple[Updated, float]]:
     return changes
 
 
-def _codes(fleet: AgentFleet, count: int) -> list[tuple[Updated, float]]:
+def _codes(fleet: AgentFleet, count: int) -> list[tuple[JobUpdated, float]]:
     changes, code = [], program("notices", COUNT=1_000_000)
     with running_program(fleet, "coded", code) as job:
         for number in range(count):

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from agent import UpdateAnswered
+from agent import Updated
 from benchmarks.overlay.lines import quantile, size
 from benchmarks.overlay.population import progress
 from benchmarks.race import BenchmarkError
@@ -72,13 +72,13 @@ def _change_filter(fleet: SimulatedAgents, key: Id, number: int) -> tuple[float,
 
 def change(fleet: SimulatedAgents, key: Id, version: int, ask: Callable[[], None]) -> tuple[float, float]:
     """Seconds until all agents run a version that is asked for, and until whoever asked for that knows it."""
-    fleet.take_notices()
+    fleet.take_replies()
     ask()
     ran_s = fleet.run_until_all(lambda agent: runs(agent, key, version), "not all run the change")
-    answers: list[UpdateAnswered] = []
+    answers: list[Updated] = []
 
     def answered() -> bool:
-        answers.extend(one for one in fleet.take_notices() if isinstance(one, UpdateAnswered))
+        answers.extend(one for one in fleet.take_replies() if isinstance(one, Updated))
         return bool(answers)
 
     told_s = ran_s + fleet.run_until(answered, "nobody is told of the change")

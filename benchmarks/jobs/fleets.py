@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 import elf
-from agent.control.messages import Updated
+from agent.control.messages import JobUpdated
 from agent.runtime.model.bundle import Bundle
 from benchmarks.agents import LIVE, until_all_run
 from benchmarks.race import BenchmarkError
@@ -61,7 +61,7 @@ class RunningProgram:
         with self.client.submit(self.app, app_id, bundle) as job:
             until_all_run(job, len(self.fleet.names), START_TIMEOUT_S)
 
-    def update(self, code: bytes) -> tuple[Updated, float]:
+    def update(self, code: bytes) -> tuple[JobUpdated, float]:
         """Lets all agents run other code; with the milliseconds from the signed bundle to the answer."""
         app_id, bundle = self._signed(code)
         began = time.monotonic()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import query
-from agent import Agent, CoreEvent, Feed, Result, StreamOptions, Submit, Update
+from agent import Agent, Feed, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
 from agent.programs.orders import ProgramSaid
 from agent.runtime.model.bundle import Bundle
@@ -64,6 +64,7 @@ class SimulatedAgents:
         self._awaited: tuple[set[int], Callable[[Agent], bool]] = (set(), lambda _agent: True)
         self._slept_from: dict[str, float] = {}
         self._waiting = 0
+        self._replies: list[object] = []
         self._working: set[str] = set()
         self._population = Population(seed, latency=UniformLatency(source, LINK_S, LINK_S))
         self._population.grow(size)
@@ -72,9 +73,9 @@ class SimulatedAgents:
         for number, node in enumerate(self._population.live.values()):
             agent = Agent(f"agent-{number}", node, {STREAM: StreamOptions()})
             if programs is not None:
-                agent.creators = programs.new_creators()
+                agent.code.creators = programs.new_creators()
             self.spent_s[agent.name] = 0.0
-            agent.on_result(lambda result: self.results.append((self._moment, result)))
+            agent.masters.on_result = lambda result: self.results.append((self._moment, result))
             self._agents[node.peer.node_id] = agent
             agent.start(self.now)
             self._tick_at(self.now + TICK_S * source.random(), agent)
@@ -132,7 +133,7 @@ class SimulatedAgents:
         assert self.programs is not None
 
         def tell(said: ProgramSaid) -> None:
-            self._give(agent, lambda agent: agent.program_told(said, self.now, self.wall_ms))
+            self._give(agent, lambda agent: agent.program_host.hear(said, self.now, self.wall_ms))
 
         for order in agent.orders():
             self.programs.carry_out(self._simulator, node, order, at, tell)
@@ -165,8 +166,8 @@ class SimulatedAgents:
             self._read_on(agent)
 
     def _read_on(self, agent: Agent) -> None:
-        for feed in agent.feeds():
-            agent.caught_up(feed.key, self.now, self.wall_ms)
+        for feed in agent.jobs.feeds():
+            agent.jobs.caught_up(feed.key, self.now, self.wall_ms)
 
     # Time.
 
@@ -201,23 +202,27 @@ class SimulatedAgents:
         job = Submit(
             key, name, plan.stream, plan.to_wire(), sql, bounded=False, grace_ms=int(1000 * GRACE_S), bundle=bundle
         )
-        self._give(self._asked, lambda agent: agent.submit(job, self.now, self.wall_ms))
+        self._give(self._asked, lambda agent: agent.commands.submit(job, self._replies.append, self.now, self.wall_ms))
         self.run_until_all(lambda agent: runs(agent, key, 1), "not all agents run the job")
         self.run(SETTLED_S)
         return key
 
     def stop_job(self, key: Id) -> None:
-        self._give(self._asked, lambda agent: agent.stop(key, self.now))
-        self.run_until_all(lambda agent: agent._parts.get(key) is None, "not all agents have stopped the job")
+        self._give(self._asked, lambda agent: agent.commands.stop(key, self._replies.append, self.now))
+        self.run_until_all(lambda agent: agent.jobs.get(key) is None, "not all agents have stopped the job")
 
     def update(self, key: Id, sql: str, bundle: Bundle | None = None) -> None:
-        """Asks for another function, from now on; what comes of that, `take_notices` tells."""
+        """Asks for another function, from now on; what comes of that, `take_replies` tells."""
         update = Update(key, plan_of(sql).to_wire(), sql, True, 0, bundle)
-        self._give(self._asked, lambda agent: agent.update(update, self.now, self.wall_ms))
+        self._give(
+            self._asked, lambda agent: agent.commands.update(update, self._replies.append, self.now, self.wall_ms)
+        )
 
-    def take_notices(self) -> list[CoreEvent]:
-        """What the agent that was asked has to tell."""
-        return self._asked.notices()
+    def take_replies(self) -> list[object]:
+        """The replies of the agent that was asked, since this was called last."""
+        replies = list(self._replies)
+        self._replies.clear()
+        return replies
 
     # Events.
 
@@ -232,8 +237,8 @@ class SimulatedAgents:
 
     def _inserting(self, number: int, read: Callable[[int, Feed], Parsed]) -> Action:
         def insert(agent: Agent) -> None:
-            for feed in agent.feeds():
-                agent.insert(feed.key, read(number, feed), self.now, self.wall_ms)
+            for feed in agent.jobs.feeds():
+                agent.jobs.insert(feed.key, read(number, feed), self.now, self.wall_ms)
 
         return insert
 
@@ -246,7 +251,7 @@ class SimulatedAgents:
 
 def runs(agent: Agent, key: Id, version: int) -> bool:
     """Whether an agent contributes to a job by this version or a later one."""
-    part = agent._parts.get(key)
+    part = agent.jobs.get(key)
     return part is not None and part.number is not None and part.version >= version
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.control.messages import Acknowledged, Ended, Job, Status, Updated
+    from agent.control.messages import Acknowledged, Ended, JobEntry, JobUpdated, Status
     from elf.client.async_client import AsyncClient, AsyncJob, connect
     from elf.client.attachment import Disconnected, Reconnected, Update
     from elf.client.errors import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     # Loaded when first used: who asks from threads needs no trio.
     _HOMES = {
-        "agent.control.messages": ("Acknowledged", "Ended", "Job", "Status", "Updated"),
+        "agent.control.messages": ("Acknowledged", "Ended", "JobEntry", "Status", "JobUpdated"),
         "elf.client.async_client": ("AsyncClient", "AsyncJob", "connect"),
         "elf.client.attachment": ("Disconnected", "Reconnected", "Update"),
         "elf.client.errors": (
@@ -56,8 +56,9 @@ __all__ = [
     "ConnectionLostError",
     "Disconnected",
     "Ended",
-    "Job",
     "JobEndedError",
+    "JobEntry",
+    "JobUpdated",
     "LastWindows",
     "OwnedJobError",
     "ProtocolError",
@@ -70,7 +71,6 @@ __all__ = [
     "SyncJob",
     "UnknownJobError",
     "Update",
-    "Updated",
     "connect",
     "connect_sync",
 ]

@@ -10,32 +10,32 @@ import trio
 
 from agent.control.messages import (
     GROUPS_DEFAULT,
-    Analyse,
     Analysed,
+    AnalyseRequest,
     Answer,
-    Answered,
-    Ask,
+    AskAnswer,
+    AskRequest,
     BeyondGroups,
-    Describe,
     Described,
+    DescribeRequest,
     Ended,
-    Follow,
+    FollowRequest,
     GetJobs,
     GetLog,
     GetStatus,
-    Job,
+    JobEntry,
     Jobs,
-    Log,
-    Query,
+    JobUpdated,
+    LogExcerpt,
+    QueryRequest,
     Refused,
     Request,
     Status,
-    Stop,
-    Submit,
-    Survey,
+    StopRequest,
+    SubmitRequest,
     Surveyed,
+    SurveyRequest,
     UpdateBundle,
-    Updated,
     UpdateJob,
 )
 from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
@@ -86,32 +86,32 @@ class AsyncClient:
         has rows for `max_groups` groups (by default a million); what is `beyond_groups` is in its result's `other`, or
         an "error" that ends the job.
         """
-        return self._job(Query(text, app, once, detach, max_groups, beyond_groups), None)
+        return self._job(QueryRequest(text, app, once, detach, max_groups, beyond_groups), None)
 
     def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> AsyncJob:
         """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
 
         `reconnect`: when the agent is gone, try again for ever, and go on after the last window.
         """
-        return self._job(Follow(app, after), Backoff(random.random) if reconnect else None)
+        return self._job(FollowRequest(app, after), Backoff(random.random) if reconnect else None)
 
     def submit(self, app: str, app_id: str, bundle: bytes) -> AsyncJob:
         """A job of a creator, submitted by entering its `async with` statement; it goes on when that is left.
 
         `elf.signing.submission` makes what is submitted.
         """
-        return self._job(Submit(app, app_id, bundle), None)
+        return self._job(SubmitRequest(app, app_id, bundle), None)
 
     async def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError."""
-        answer = await self._ask(Analyse(text, mapped, dict(apps or {})))
+        answer = await self._ask(AnalyseRequest(text, mapped, dict(apps or {})))
         assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
         return answer
 
-    async def log(self, app: str, *, lines: int = 100) -> Log:
+    async def log(self, app: str, *, lines: int = 100) -> LogExcerpt:
         """The last lines, at most 1000, of what a job's code has said; UnknownJobError without such a job."""
         answer = await self._ask(GetLog(app, lines))
-        assert isinstance(answer, Log), "the protocol lets nothing else pass"
+        assert isinstance(answer, LogExcerpt), "the protocol lets nothing else pass"
         return answer
 
     async def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
@@ -119,7 +119,7 @@ class AsyncClient:
 
         One that is somebody's is stopped by its creator's `seal` (`elf.signing.creator.stopping`) alone.
         """
-        await self._ask(Stop(app, app_id, seal))
+        await self._ask(StopRequest(app, app_id, seal))
 
     async def update(
         self,
@@ -129,41 +129,41 @@ class AsyncClient:
         reset: bool = False,
         max_groups: int = GROUPS_DEFAULT,
         beyond_groups: BeyondGroups = "other",
-    ) -> Updated:
+    ) -> JobUpdated:
         """Lets a running job compute another query; the answer comes when its agents have acknowledged it.
 
         Windows under way end on the query they began with, unless `reset` gives them up. Raises QueryRefusedError
         where an agent cannot run it, UnknownJobError where there is no job of that name.
         """
         answer = await self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups))
-        assert isinstance(answer, Updated), "the protocol lets nothing else pass"
+        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
         return answer
 
-    async def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> Updated:
+    async def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> JobUpdated:
         """The same for a job of a creator, and what they have signed next; `elf.signing.submission` makes it."""
         answer = await self._ask(UpdateBundle(app, app_id, bundle, reset))
-        assert isinstance(answer, Updated), "the protocol lets nothing else pass"
+        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
         return answer
 
     async def ask(self, app: str, *, windows: int = 1) -> LastWindows:
         """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""
-        answer = await self._ask(Ask(app, windows))
-        assert isinstance(answer, Answered), "the protocol lets nothing else pass"
+        answer = await self._ask(AskRequest(app, windows))
+        assert isinstance(answer, AskAnswer), "the protocol lets nothing else pass"
         return read_answer(answer)
 
     async def describe(self, stream: str) -> Described:
         """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
-        answer = await self._ask(Describe(stream))
+        answer = await self._ask(DescribeRequest(stream))
         assert isinstance(answer, Described), "the protocol lets nothing else pass"
         return answer
 
     async def survey(self, stream: str) -> Surveyed:
         """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
-        answer = await self._ask(Survey(stream))
+        answer = await self._ask(SurveyRequest(stream))
         assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
         return answer
 
-    async def jobs(self) -> list[Job]:
+    async def jobs(self) -> list[JobEntry]:
         """The fleet's jobs, as far as the agent has heard."""
         answer = await self._ask(GetJobs())
         assert isinstance(answer, Jobs), "the protocol lets nothing else pass"
@@ -175,7 +175,7 @@ class AsyncClient:
         assert isinstance(answer, Status), "the protocol lets nothing else pass"
         return answer
 
-    def _job(self, request: Query | Submit | Follow, backoff: Backoff | None) -> AsyncJob:
+    def _job(self, request: QueryRequest | SubmitRequest | FollowRequest, backoff: Backoff | None) -> AsyncJob:
         return AsyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
 
     async def _ask(self, request: Request) -> Answer:

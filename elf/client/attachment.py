@@ -14,7 +14,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Submit, Window
+from agent.control.messages import (
+    Accepted,
+    Acknowledged,
+    Answer,
+    Ended,
+    FollowRequest,
+    PublishedWindow,
+    QueryRequest,
+    Refused,
+    SubmitRequest,
+)
 from elf.client.errors import (
     AnswerTimeoutError,
     ClientError,
@@ -81,12 +91,16 @@ class Attachment:
     """
 
     def __init__(
-        self, request: Query | Submit | Follow, where: str, answer_timeout_s: float, backoff: Backoff | None = None
+        self,
+        request: QueryRequest | SubmitRequest | FollowRequest,
+        where: str,
+        answer_timeout_s: float,
+        backoff: Backoff | None = None,
     ) -> None:
         self.accepted: Accepted | None = None
         self.acknowledged: Acknowledged | None = None
         self.ended: Ended | None = None
-        self.last_pane = request.after if isinstance(request, Follow) else None
+        self.last_pane = request.after if isinstance(request, FollowRequest) else None
         self.dial_at = -NEVER
         self._request = request
         self._where = where
@@ -105,9 +119,9 @@ class Attachment:
 
     def connected(self, now: float) -> bytes:
         """There is a connection: the bytes to send over it."""
-        request: Query | Submit | Follow = self._request
+        request: QueryRequest | SubmitRequest | FollowRequest = self._request
         if self.accepted is not None:
-            request = Follow(self.accepted.app, self.last_pane)
+            request = FollowRequest(self.accepted.app, self.last_pane)
         self._connection = ControlConnection(self._where)
         self._since, self._answer_due = now, now + self._answer_timeout_s
         return self._connection.send(request)
@@ -159,7 +173,7 @@ class Attachment:
             case Acknowledged():
                 self.acknowledged = answer
                 self._updates.append(answer)
-            case Window():
+            case PublishedWindow():
                 self._handle_window(answer)
             case Ended():
                 self.ended = answer
@@ -179,7 +193,7 @@ class Attachment:
         self.accepted = accepted
         self._updates.append(Reconnected())
 
-    def _handle_window(self, window: Window) -> None:
+    def _handle_window(self, window: PublishedWindow) -> None:
         assert self.accepted is not None, "windows follow on Accepted"
         if self.last_pane is None or window.pane > self.last_pane:
             self._updates.append(read_result(window, self.accepted.columns, self.accepted.version))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent.control.messages import Answered, Window
+from agent.control.messages import AskAnswer, PublishedWindow
 from agent.runtime.function.result import OtherGroups
 from elf.client.errors import ProtocolError
 
@@ -67,7 +67,7 @@ class LastWindows(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Result)
 
 
-def read_result(window: Window, columns: list[str], version: int | None = None) -> Result:
+def read_result(window: PublishedWindow, columns: list[str], version: int | None = None) -> Result:
     """The result in an agent's answer; raises ProtocolError for anything else.
 
     `columns` are those of the rows that this version of the job has; those of others are only alike.
@@ -87,7 +87,7 @@ def read_result(window: Window, columns: list[str], version: int | None = None) 
     return result
 
 
-def read_answer(answer: Answered) -> LastWindows:
+def read_answer(answer: AskAnswer) -> LastWindows:
     """The last windows in an agent's answer; raises ProtocolError for anything else."""
     windows = [read_result(window, answer.columns) for window in answer.windows]
     return LastWindows(answer.app, answer.query, answer.columns, windows)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent.control.messages import Stopped
+from agent.control.messages import JobStopped
 from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
@@ -43,4 +43,4 @@ def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None
         stages = stages_of(client, owned)
         client.stop(owned.app, app_id=owned.app_id, seal=word_to_stop(owned, creator_folder))
         stop_stages(client, list(stages.values()), creator_folder)
-    click.echo(msgspec.json.encode(Stopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")
+    click.echo(msgspec.json.encode(JobStopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from agent.control.messages import BeyondGroups, Job, Updated
+from agent.control.messages import BeyondGroups, JobEntry, JobUpdated
 from agent.runtime.model.bundle import Contents
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
@@ -79,7 +79,7 @@ def update(
         tell(f"{printable(app)}: still to come: {names}; without them until they have caught up")
 
 
-def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, *, reset: bool) -> Updated:
+def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, *, reset: bool) -> JobUpdated:
     """Signs a job's new file as what follows the one that runs. Stages that are new begin before it, others change or
     end after it, so that nothing has changed where it is refused.
     """
@@ -104,6 +104,6 @@ def _update_code(client: SyncClient, app: str, file: Path, folder: Path | None, 
     return updated
 
 
-def _following(creator: Creator, running: Job, contents: Contents) -> tuple[str, bytes]:
+def _following(creator: Creator, running: JobEntry, contents: Contents) -> tuple[str, bytes]:
     """The app id and the bundle that follows what a job runs."""
     return signed(creator, running.app, contents, (running.counter, bytes.fromhex(running.mandate)))

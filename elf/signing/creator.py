@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from agent.control.messages import Job
+from agent.control.messages import JobEntry
 from agent.runtime.fleet.authorization import STOP
 from agent.runtime.model.bundle import Bundle, Contents, Signature
 from agent.runtime.model.mandate import Mandate, signed_bytes
@@ -38,7 +38,7 @@ def creator_in(folder: Path | None) -> Creator:
     return load_creator(folder)
 
 
-def owned_job(client: SyncClient, app: str) -> Job | None:
+def owned_job(client: SyncClient, app: str) -> JobEntry | None:
     """The job that people mean by NAME or NAME@CREATOR, if it is somebody's. Raises UsageError where it is unclear."""
     named = [job for job in client.jobs() if app in (job.app, f"{job.app}@{job.creator}")]
     if len(named) > 1:
@@ -47,7 +47,7 @@ def owned_job(client: SyncClient, app: str) -> Job | None:
     return next((job for job in named if job.creator), None)
 
 
-def creator_of(job: Job, folder: Path | None) -> Creator:
+def creator_of(job: JobEntry, folder: Path | None) -> Creator:
     """The creator of a job, whose key is here. Raises ElfError."""
     from overlay import app_id, format_id
 
@@ -57,7 +57,7 @@ def creator_of(job: Job, folder: Path | None) -> Creator:
     return creator
 
 
-def word_to_stop(job: Job, folder: Path | None) -> bytes:
+def word_to_stop(job: JobEntry, folder: Path | None) -> bytes:
     """What a job's creator signs to stop it, as it is sent. Raises ElfError."""
 
     _, seal = stopping(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.control.messages import Job
+from agent.control.messages import JobEntry
 from agent.runtime.fleet.job_names import stage_app
 from agent.runtime.master.job_masters import RUNNING
 from agent.runtime.model.bundle import Contents
@@ -27,7 +27,7 @@ KNOWN_S, ENDED_S = 10.0, 2.0
 LOOK_S = 0.05
 
 
-def stages_of(client: SyncClient, job: Job) -> dict[str, Job]:
+def stages_of(client: SyncClient, job: JobEntry) -> dict[str, JobEntry]:
     """The stages of a job that run, by their names in the fleet."""
     return {
         one.app: one
@@ -75,7 +75,7 @@ def _comes_true(client: SyncClient, condition: Callable[[set[str]], bool], secon
     return is_true
 
 
-def stop_stages(client: SyncClient, stages: list[Job], folder: Path | None) -> None:
+def stop_stages(client: SyncClient, stages: list[JobEntry], folder: Path | None) -> None:
     """Stops stages that are not needed any more; they may be over already."""
     for job in stages:
         with suppress(UnknownJobError):

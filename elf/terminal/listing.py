@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from agent.control.messages import Job
+from agent.control.messages import JobEntry
 from elf.terminal.terminal import printable, tell
 
 Cell = str | int | float | None
@@ -75,7 +75,7 @@ def print_listing(listing: Listing, output: str) -> None:
 TITLES = ("APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "OWNER", "QUERY")
 
 
-def listed_jobs(found: list[Job]) -> Listing:
+def listed_jobs(found: list[JobEntry]) -> Listing:
     """Stages come after their job."""
     rows = [
         [
@@ -93,7 +93,7 @@ def listed_jobs(found: list[Job]) -> Listing:
     return Listing(TITLES, rows, "the fleet runs no jobs, as far as this agent has heard")
 
 
-def _with_stages(found: list[Job]) -> list[Job]:
+def _with_stages(found: list[JobEntry]) -> list[JobEntry]:
     """In the order in which they were heard of, but for stages, which come after their job."""
     places: dict[tuple[str, str], int] = {}
     for job in found:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from recording_client import client_of
 from simulated_fleet import SQL, Server, SimulatedFleet, key_of
 from window_checks import check_followers, check_windows
 
@@ -64,7 +65,7 @@ def begin(seed: int, size: int, bystanders: int = 0, *, loss: float = 0.0, trees
     fleet.simulator.loss = loss
     follower = fleet.random.choice(fleet.workers())
     fleet.submit(JOB, follower, sql if trees == 1 else f"{sql} TREES {trees}")
-    follower.agent.follow(key_of(JOB), None, fleet.now)
+    client_of(follower.agent).follow(key_of(JOB), None, fleet.now)
     fleet.run(fleet.now + fleet.random.uniform(5, 8))
     return Life(fleet, follower, fleet.now, trees)
 
@@ -78,9 +79,9 @@ def begin_some(seed: int, source: random.Random, *, loss: float = 0.0, trees: in
 def follow_elsewhere(life: Life) -> None:
     """Where the follower is the master, another one follows, so that something may happen to the master."""
     fleet = life.fleet
-    if life.follower.agent.master(key_of(JOB)) is not None:
+    if life.follower.agent.masters.state(key_of(JOB)) is not None:
         life.follower = life.alive()[0]
-        life.follower.agent.follow(key_of(JOB), FIRST_PANE, fleet.now)
+        client_of(life.follower.agent).follow(key_of(JOB), FIRST_PANE, fleet.now)
         fleet.run(fleet.now + 1.0)
 
 

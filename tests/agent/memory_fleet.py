@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from recording_client import RecordingClient, client_of
 
 import query
-from agent import Agent, CoreEvent, Feed, Result, SpillArea, StreamOptions, Submit
+from agent import Agent, Feed, Result, SpillArea, StreamOptions, Submit
 from agent.parsing import Parsed
 from agent.runtime.master.job_master import SETTLE_S
 from overlay import Id, MemoryNetwork, Node, Peer, app_id, group_id
@@ -45,7 +46,7 @@ class Fleet:
         node = Node(Peer(group_id(f"{name} {salt}"), name), random=random.Random(len(self.agents)))
         self.network.add(node)
         agent = self.new_agent(name, node, streams)
-        agent.on_result(self.results.append)
+        agent.masters.on_result = self.results.append
         self.agents.append(agent)
         if len(self.agents) > 1:
             node.join(self.agents[0].node.peer, self.now)
@@ -58,7 +59,7 @@ class Fleet:
         return agent
 
     def new_agent(self, name: str, node: Node, streams: Mapping[str, StreamOptions]) -> Agent:
-        return Agent(name, node, streams, room=self.rooms.get(name))
+        return Agent(name, node, streams, room=self.rooms.get(name), observer=RecordingClient())
 
     @property
     def now(self) -> float:
@@ -111,7 +112,7 @@ class Fleet:
         plan = query.analyze(query.parse(text), catalog, max_groups=max_groups, beyond_groups=beyond_groups)
         key = app_id(name, b"")
         job = Submit(key, name, plan.stream, plan.to_wire(), text, **options)
-        self.agents[by].submit(job, self.now, self.wall_ms)
+        client_of(self.agents[by]).submit(job, self.now, self.wall_ms)
         self.settle()
         if options.get("bounded", True):
             self.network.deliver_all(self.now + SETTLE_S)
@@ -119,15 +120,15 @@ class Fleet:
 
     def insert(self, number: int, parsed: Parsed) -> None:
         """Gives an agent a block on each of its feeds."""
-        for feed in self.agents[number].feeds():
-            self.agents[number].insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
+        for feed in self.agents[number].jobs.feeds():
+            self.agents[number].jobs.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
 
     def catch_up(self, *numbers: int) -> None:
         """These agents, or all, have read everything, and seal what they can."""
         for number, agent in enumerate(self.agents):
             if not numbers or number in numbers:
-                for feed in agent.feeds():
-                    agent.caught_up(feed.key, self.now, self.wall_ms)
+                for feed in agent.jobs.feeds():
+                    agent.jobs.caught_up(feed.key, self.now, self.wall_ms)
         self.work()
 
     def work(self) -> None:
@@ -136,14 +137,17 @@ class Fleet:
     def finish(self) -> list[Result]:
         """The input of bounded jobs ends."""
         for agent in self.agents:
-            for feed in agent.feeds():
-                agent.end_of_feed(feed.key, self.now, self.wall_ms)
+            for feed in agent.jobs.feeds():
+                agent.jobs.end_of_feed(feed.key, self.now, self.wall_ms)
         self.work()
         self.wait(1.0)
         return self.results
 
-    def notices(self, number: int) -> list[CoreEvent]:
-        return self.agents[number].notices()
+    def by_job(self, number: int) -> list[tuple[int | None, Any]]:
+        return client_of(self.agents[number]).by_job()
+
+    def notices(self, number: int) -> list[Any]:
+        return client_of(self.agents[number]).notices()
 
 
 def as_read(parsed: Parsed, feed: Feed) -> Parsed:

@@ -19,12 +19,14 @@ import msgspec
 from creator_world import as_der, trust_in
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from memory_fleet import WALL_MS, Fleet, events
+from recording_client import client_of
 
 import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
 from agent.daemon.creator_trust import FleetCreators
 from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
+from agent.runtime.messages.programs import Log
 from agent.runtime.model.bundle import Bundle, Contents
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
@@ -113,7 +115,7 @@ class ProgramFleet(Fleet):
 
     def new_agent(self, name: str, node: Any, streams: Mapping[str, StreamOptions]) -> Agent:
         agent = super().new_agent(name, node, streams)
-        agent.creators = self.creators
+        agent.code.creators = self.creators
         return agent
 
     def settle(self) -> None:
@@ -135,7 +137,8 @@ class ProgramFleet(Fleet):
                         turns.tell(data)
                         said, turns.said = turns.said, []
                         for one in said:
-                            agent.program_told(ProgramSaid(order.key, one), self.now, self.wall_ms)
+                            agent.program_host.hear(ProgramSaid(order.key, one), self.now, self.wall_ms)
+                            agent.process_events(self.now, self.wall_ms)
                             self.meanwhile(agent, one)
                 case EndProgram():
                     if (turns := self.turns.pop(key, None)) is not None:
@@ -147,7 +150,8 @@ class ProgramFleet(Fleet):
         agent = self.agents[number]
         (key,) = [key for name, key in self.turns if name == agent.name]
         self.turns.pop((agent.name, key)).end()
-        agent.program_told(ProgramEnded(key, reason), self.now, self.wall_ms)
+        agent.program_host.hear(ProgramEnded(key, reason), self.now, self.wall_ms)
+        agent.process_events(self.now, self.wall_ms)
         self.settle()
 
     def close(self) -> None:
@@ -189,17 +193,17 @@ class ProgramFleet(Fleet):
         first = bundle.contents.functions[0]
         stream = str(first.plan["stream"])
         job = Submit(key, app, stream, first.plan, first.text, bounded=False, bundle=bundle, **options)
-        self.agents[0].submit(job, self.now, self.wall_ms)
+        client_of(self.agents[0]).submit(job, self.now, self.wall_ms)
         self.settle()
         return key
 
     def log(self, key: Id) -> list[tuple[str, str]]:
         """What a job has said, by agent."""
-        self.agents[0].notices()
-        self.agents[0].ask_log(1, key, 1000, self.now)
+        client_of(self.agents[0]).notices()
+        client_of(self.agents[0]).ask_log(key, 1000, self.now)
         self.settle()
-        (answer,) = [one for one in self.notices(0) if type(one).__name__ == "LogAnswered"]
-        return [(line.agent, line.text) for line in answer.lines]  # type: ignore[union-attr]
+        (answer,) = [one for one in self.notices(0) if isinstance(one, Log)]
+        return [(line.agent, line.text) for line in answer.lines]
 
 
 TEN_LINES = """
@@ -264,8 +268,7 @@ def feed(fleet: ProgramFleet, second: float, *products: str) -> None:
     fleet.settle()
 
 
-def ended(fleet: ProgramFleet, key: Id) -> tuple[str, str]:
+def ended(fleet: ProgramFleet) -> tuple[str, str]:
     """Why the followed job is over, and what people are told."""
     (one,) = [notice for notice in fleet.notices(0) if isinstance(notice, Ended)]
-    assert one.app_id == key
     return one.reason, one.failure

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 from program_fleet import ProgramFleet
+from recording_client import client_of
 
 from agent import Result, StreamOptions
 from agent.parsing import Format, parser
-from agent.runtime.requests.notices import Shown
+from agent.runtime.requests.events import Shown
 from agent.sources import Block, Origin
 from elf.demo.story.truth import Event
 from overlay import Id
@@ -61,9 +62,9 @@ class ShopFleet(ProgramFleet):
         self.servers[number] += [Event(self.wall_ms, one) for one in written]
         data = "".join(f"{json.dumps(one)}\n" for one in written).encode()
         agent = self.agents[number]
-        for feed in agent.feeds():
+        for feed in agent.jobs.feeds():
             parsed = parser(FORM, feed.columns).parse(Block(data, Origin("events.json", 0), 0), 0)
-            agent.insert(feed.key, parsed, self.now, self.wall_ms)
+            agent.jobs.insert(feed.key, parsed, self.now, self.wall_ms)
         self.settle()
 
     def play(self, seconds: int, written: Callable[[int], Sequence[tuple[int, Mapping[str, Any]]]]) -> None:
@@ -87,7 +88,7 @@ class ShopFleet(ProgramFleet):
         """All that a job has shown to web servers since this was asked last, by agent."""
         found: list[list[Any]] = [[] for _ in self.agents]
         for number, agent in enumerate(self.agents):
-            for notice in agent.notices():
+            for notice in client_of(agent).notices():
                 if isinstance(notice, Shown) and notice.app == app:
                     found[number].append(msgspec.json.decode(notice.json))
         return found

@@ -6,7 +6,7 @@ import heapq
 import json
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,10 +14,11 @@ from typing import Any
 
 import polars as pl
 from memory_fleet import as_read
+from recording_client import RecordingClient, client_of
 from simulated_links import LinkLatency
 
 import query
-from agent import Agent, CoreEvent, Feed, Published, Result, StreamOptions, Submit, Update
+from agent import Agent, Feed, PublishedWindow, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.master.state import JobState
@@ -93,7 +94,8 @@ class Server:
     log: list[tuple[int, str]] = field(default_factory=list)
     read: int = 0
     readers: dict[FeedKey, Reader] = field(default_factory=dict)
-    notices: list[CoreEvent] = field(default_factory=list)
+    notices: list[Any] = field(default_factory=list)
+    followed: dict[int | None, list[Any]] = field(default_factory=lambda: defaultdict(list))
     is_up: bool = True
     stalled_until: float = 0.0
     writes: bool = True
@@ -206,7 +208,7 @@ class SimulatedFleet:
         self._observe(server)
 
     def _read(self, server: Server) -> None:
-        wanted = {feed.key: feed for feed in server.agent.feeds()}
+        wanted = {feed.key: feed for feed in server.agent.jobs.feeds()}
         server.readers = {key: reader for key, reader in server.readers.items() if key in wanted}
         for key, feed in wanted.items():
             if key not in server.readers:
@@ -226,14 +228,16 @@ class SimulatedFleet:
         reader.position = upto
         server.read = max(server.read, upto)
         if events:
-            server.agent.insert(key, as_read(parsed(events), reader.feed), self.now, self.wall_ms)
+            server.agent.jobs.insert(key, as_read(parsed(events), reader.feed), self.now, self.wall_ms)
         if reader.end is None and upto == len(server.log):
-            server.agent.caught_up(key, self.now, self.wall_ms)
+            server.agent.jobs.caught_up(key, self.now, self.wall_ms)
         elif upto == reader.end:
-            server.agent.end_of_feed(key, self.now, self.wall_ms)
+            server.agent.jobs.end_of_feed(key, self.now, self.wall_ms)
 
     def _observe(self, server: Server) -> None:
-        server.notices += server.agent.notices()
+        for app, notice in client_of(server.agent).by_job():
+            server.notices.append(notice)
+            server.followed[app].append(notice)
 
     # Servers and agents.
 
@@ -248,8 +252,8 @@ class SimulatedFleet:
         return server
 
     def _agent(self, name: str, node: Node, streams: dict[str, StreamOptions]) -> Agent:
-        agent = Agent(name, node, streams)
-        agent.on_result(lambda result: self._published(agent, result))
+        agent = Agent(name, node, streams, observer=RecordingClient())
+        agent.masters.on_result = lambda result: self._published(agent, result)
         return agent
 
     def _join(self, server: Server) -> None:
@@ -291,13 +295,14 @@ class SimulatedFleet:
         """SIGTERM: the agent leaves, then its node, then the process ends."""
         server.writes = False
         del server.log[server.read :]
-        server.agent.leave(self.now, self.wall_ms)
+        server.agent.drain.begin(self.now)
+        server.agent.process_events(self.now, self.wall_ms)
         deadline = self.now + patience
 
         def look() -> None:
             if not server.is_up:
                 return
-            if server.agent.has_left or self.now >= deadline:
+            if server.agent.drain.is_complete or self.now >= deadline:
                 server.node.leave(self.now)
                 self.at(self.now + 0.3, lambda: self.crash(server))
             else:
@@ -334,22 +339,22 @@ class SimulatedFleet:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
         chosen: dict[str, object] = {"bounded": False, "grace_ms": 1000, **options}
         job = Submit(key_of(name), name, plan.stream, plan.to_wire(), sql, **chosen)  # type: ignore[arg-type]
-        by.agent.submit(job, self.now, self.wall_ms)
+        client_of(by.agent).submit(job, self.now, self.wall_ms)
         return job.app_id
 
     def update(self, name: str, by: Server, sql: str, *, reset: bool = False) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)})
-        by.agent.update(Update(key_of(name), plan.to_wire(), sql, reset, 0), self.now, self.wall_ms)
+        client_of(by.agent).update(Update(key_of(name), plan.to_wire(), sql, reset, 0), self.now, self.wall_ms)
 
     def masters(self, name: str) -> list[tuple[Server, JobState]]:
-        found = [(server, server.agent.master(key_of(name))) for server in self.servers.values() if server.is_up]
+        found = [(server, server.agent.masters.state(key_of(name))) for server in self.servers.values() if server.is_up]
         return [(server, master) for server, master in found if master is not None]
 
     def of(self, name: str) -> list[Window]:
         return [window for window in self.windows if window.app == name]
 
     def _published(self, agent: Agent, result: Result) -> None:
-        master = agent.master(key_of(result.app))
+        master = agent.masters.state(key_of(result.app))
         assert master is not None
         epoch = (master.epoch.born_ms, master.epoch.counter, master.epoch.master)
         _, names, version = _MADE[id(result)]
@@ -373,8 +378,8 @@ def parsed(events: Iterable[tuple[int, str]], malformed: int = 0) -> Parsed:
 
 def published(server: Server, app: int) -> list[int]:
     """The panes of the windows that a server's clients were shown of a job."""
-    found = [notice for notice in server.notices if isinstance(notice, Published) and notice.app_id == app]
-    assert all(json.loads(notice.json) for notice in found)
+    found = [notice for notice in server.followed[app] if isinstance(notice, PublishedWindow)]
+    assert all(json.loads(bytes(notice.result)) for notice in found)
     return [notice.pane for notice in found]
 
 

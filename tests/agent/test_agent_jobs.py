@@ -74,7 +74,7 @@ def test_many_jobs_have_masters_of_their_own() -> None:
         number
         for number, agent in enumerate(fleet.agents)
         for name in names
-        if agent.master(app_id(name, b"")) is not None
+        if agent.masters.state(app_id(name, b"")) is not None
     }
     assert len(masters) > 3
 
@@ -107,8 +107,8 @@ def test_a_job_at_its_end_leaves_nothing_behind() -> None:
     fleet.insert(0, events("a"))
     fleet.finish()
     assert [agent.status().parts for agent in fleet.agents] == [()] * 8
-    assert [agent.jobs() for agent in fleet.agents] == [()] * 8
-    assert [agent.feeds() for agent in fleet.agents] == [()] * 8
+    assert [agent.directory.all() for agent in fleet.agents] == [[]] * 8
+    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 8
 
 
 def test_a_job_submitted_twice_stays_the_first() -> None:
@@ -161,7 +161,7 @@ def test_what_a_stranger_sends_changes_nothing() -> None:
     fleet.network.add(intruder)
     intruder.join(fleet.agents[0].node.peer, fleet.now)
     fleet.settle()
-    office = next(agent.offices.get(KEY) for agent in fleet.agents if agent.master(KEY))
+    office = next(agent.masters.get(KEY) for agent in fleet.agents if agent.masters.state(KEY))
     assert office is not None
     for agent in fleet.agents:
         for message in strangers_messages() + strangers_messages(office.master.epoch):
@@ -183,7 +183,7 @@ def test_no_bytes_harm_an_agent(data: st.DataObject) -> None:
     """Mutated job messages by route, by multicast and directly: counted, never raised, whatever time passes."""
     fleet = Fleet(size=3)
     fleet.submit()
-    (office,) = [one for agent in fleet.agents if (one := agent.offices.get(KEY)) is not None]
+    (office,) = [one for agent in fleet.agents if (one := agent.masters.get(KEY)) is not None]
     epochs = st.sampled_from([EPOCH, LATER, office.master.epoch, office.master.epoch.next(Id(5))])
     group = st.sampled_from([KEY, group_id("fleet")])
     for _ in range(data.draw(st.integers(1, 6))):

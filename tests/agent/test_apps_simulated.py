@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from lives import ACTS, JOB, Life, begin, crash_master, happen, seeds
+from recording_client import client_of
 from simulated_fleet import PANE_MS, Server, key_of, published
 from window_checks import check_windows
 
-from agent import Ended, Published
+from agent import Ended, PublishedWindow
 from agent.runtime.master import result_log
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.requests.following import LOST_S
@@ -31,7 +32,7 @@ def begin_reading(seed: int, size: int = 6, *, loss: float = 0.0) -> Life:
     life = begin(seed, size, loss=loss)
     fleet = life.fleet
     fleet.submit(TOP, life.follower, READ)
-    life.follower.agent.follow(key_of(TOP), None, fleet.now)
+    client_of(life.follower.agent).follow(key_of(TOP), None, fleet.now)
     fleet.run(fleet.now + 14.0)
     life.began_at = fleet.now
     return life
@@ -41,8 +42,8 @@ def results_of(life: Life, name: str) -> dict[int, dict[str, Any]]:
     """All that went out, by pane: a master may die when it has sent a result, or when only its replicas have it."""
     lines = [(one.pane, one.result.to_json()) for one in life.fleet.of(name)]
     for server in life.fleet.servers.values():
-        shown = (notice for notice in server.notices if isinstance(notice, Published))
-        lines += [(notice.pane, notice.json.decode()) for notice in shown if notice.app_id == key_of(name)]
+        shown = (notice for notice in server.followed[key_of(name)] if isinstance(notice, PublishedWindow))
+        lines += [(notice.pane, bytes(notice.result).decode()) for notice in shown]
     assert len(set(lines)) == len({pane for pane, _ in lines}), f"{life.about()}: two results of one window of {name}"
     return {pane: json.loads(line) for pane, line in sorted(lines)}
 
@@ -85,8 +86,8 @@ def follow_from_elsewhere(life: Life, *names: str) -> None:
     masters = [master(life, name) for name in names]
     if life.follower in masters:
         life.follower = next(one for one in life.alive() if one not in masters)
-        life.follower.agent.follow(key_of(TOP), FIRST_PANE, life.fleet.now)
-        life.follower.agent.follow(key_of(JOB), FIRST_PANE, life.fleet.now)
+        client_of(life.follower.agent).follow(key_of(TOP), FIRST_PANE, life.fleet.now)
+        client_of(life.follower.agent).follow(key_of(JOB), FIRST_PANE, life.fleet.now)
         life.fleet.run(life.fleet.now + 1.0)
 
 
@@ -173,16 +174,18 @@ def test_a_job_that_is_gone_without_a_word_ends_its_readers(seed: int) -> None:
     fleet.run(fleet.now + 10.0)
     assert master(life, TOP) is reader
     agents = [(server, server.agent) for server in fleet.servers.values()]
-    knowing = [one for one, agent in agents if agent.master(key_of(JOB)) or key_of(JOB) in agent.status().replicas]
+    knowing = [
+        one for one, agent in agents if agent.masters.state(key_of(JOB)) or key_of(JOB) in agent.status().replicas
+    ]
     assert reader not in knowing
     life.follower = next(one for one in fleet.workers() if one not in (*knowing, reader))
-    life.follower.agent.follow(key_of(TOP), FIRST_PANE, fleet.now)
+    client_of(life.follower.agent).follow(key_of(TOP), FIRST_PANE, fleet.now)
     for one in knowing:
         fleet.crash(one)
     fleet.run(fleet.now + 3 * LOST_S + 10.0)
     assert fleet.masters(JOB) == []
     assert fleet.masters(TOP) == []
-    assert Ended(key_of(TOP), "finished") in life.follower.notices
+    assert Ended("finished") in life.follower.followed[key_of(TOP)]
 
 
 @pytest.mark.parametrize("seed", seeds(1, 3, slow=(2, 4)))
@@ -191,7 +194,7 @@ def test_joined_events_are_counted_once_through_all_of_it(seed: int) -> None:
     life = begin(seed, size=7)
     fleet = life.fleet
     fleet.submit("joined", life.follower, JOINED)
-    life.follower.agent.follow(key_of("joined"), None, fleet.now)
+    client_of(life.follower.agent).follow(key_of("joined"), None, fleet.now)
     fleet.run(fleet.now + 10.0)
     life.began_at = fleet.now
     follow_from_elsewhere(life, JOB, "joined")

@@ -118,7 +118,7 @@ def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
 ) -> None:
     """That counts events twice, which is its own affair: no agent ends of it."""
     key = fleet.submit_code(BATCHES + "\n        def on_recv(self, node, paos):\n            pass\n")
-    part = next(part for agent in fleet.agents for part in agent._parts if part.app_id == key and part.master)
+    part = next(part for agent in fleet.agents for part in agent.jobs if part.app_id == key and part.master)
     assert part.intake is not None
     assert part.versions is not None
     state = part.versions.newest.function.nothing

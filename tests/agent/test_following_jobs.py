@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+from recording_client import client_of
 
-from agent import Accepted, Acknowledged, Ended, Published, StopAnswered, Submit, SubmitRefused
+from agent import Accepted, Acknowledged, Ended, PublishedWindow, StopAnswer, Submit, SubmitRefused
 from agent.runtime.fleet.job_directory import SILENCE_S
 from agent.runtime.master import result_log
 from agent.runtime.master.job_master import LINGER_S, NOBODY_S, UNFOLLOWED_S
@@ -42,7 +43,7 @@ def log_until_shown(fleet: Fleet, windows: int) -> None:
 
 
 def panes(notices: list[Any]) -> list[int]:
-    return [(notice.pane - WALL_MS) // SECOND for notice in notices if isinstance(notice, Published)]
+    return [(notice.pane - WALL_MS) // SECOND for notice in notices if isinstance(notice, PublishedWindow)]
 
 
 def without_acknowledgements(notices: list[Any]) -> list[Any]:
@@ -55,16 +56,16 @@ def test_who_starts_a_job_follows_it_from_the_start(by: int) -> None:
     fleet.wait(0.5)
     agent = fleet.agents[by]
     fleet.submit(bounded=False, grace_ms=0, by=by)
-    agent.follow(KEY, None, fleet.now)
+    client_of(agent).follow(KEY, None, fleet.now)
     fleet.settle()
     fleet.catch_up()
     log_until_shown(fleet, 3)
-    notices = agent.notices()
+    notices = client_of(agent).notices()
     first, *others = without_acknowledgements(notices)
-    assert first == Accepted(KEY, "shop", COUNT, "web", ("product", "n"), False)
+    assert first == Accepted("shop", COUNT, ["product", "n"], False)
     told = [notice for notice in notices if isinstance(notice, Acknowledged)]
     assert (told[-1].agents, told[-1].expected, told[-1].epoch) == (4, 4, 1)
-    shown = [notice for notice in others if isinstance(notice, Published)]
+    shown = [notice for notice in others if isinstance(notice, PublishedWindow)]
     assert [json.loads(notice.json)["rows"][0]["n"] for notice in shown] == [4, 4, 4]
     assert panes(shown) == sorted(set(panes(shown)))
 
@@ -74,14 +75,14 @@ def test_submit_and_follow_in_one_breath_are_accepted_once() -> None:
     agent = fleet.agents[1]
     settle, fleet.settle = fleet.settle, lambda: None  # type: ignore[method-assign]
     fleet.submit(by=1)
-    agent.follow(KEY, None, fleet.now)
+    client_of(agent).follow(KEY, None, fleet.now)
     fleet.settle = settle  # type: ignore[method-assign]
     fleet.settle()
     fleet.wait(1.0)
     fleet.insert(0, events("a"))
     fleet.finish()
-    accepted, published, ended = without_acknowledgements(agent.notices())
-    assert (type(accepted), type(published), ended) == (Accepted, Published, Ended(KEY, "finished"))
+    accepted, published, ended = without_acknowledgements(client_of(agent).notices())
+    assert (type(accepted), type(published), ended) == (Accepted, PublishedWindow, Ended("finished"))
     assert (published.pane, json.loads(published.json)["rows"]) == (0, [{"product": "a", "n": 1}])
 
 
@@ -89,7 +90,7 @@ def test_submit_and_follow_in_one_breath_are_accepted_once() -> None:
 def test_a_follower_gets_what_comes_after_the_pane_it_names(after: int | None, expected: list[int]) -> None:
     fleet = live()
     log_until_shown(fleet, 3)
-    fleet.agents[2].follow(KEY, after, fleet.now)
+    client_of(fleet.agents[2]).follow(KEY, after, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 4)
     assert panes(fleet.notices(2)) == expected
@@ -98,11 +99,11 @@ def test_a_follower_gets_what_comes_after_the_pane_it_names(after: int | None, e
 def test_following_again_starts_again() -> None:
     """Another client of the same agent may have seen less."""
     fleet = live()
-    fleet.agents[2].follow(KEY, None, fleet.now)
+    client_of(fleet.agents[2]).follow(KEY, None, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 3)
     assert panes(fleet.notices(2)) == [1, 2, 3]
-    fleet.agents[2].follow(KEY, WALL_MS + 1000, fleet.now)
+    client_of(fleet.agents[2]).follow(KEY, WALL_MS + 1000, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 4)
     assert panes(fleet.notices(2)) == [2, 3, 4]
@@ -112,7 +113,7 @@ def test_only_the_last_results_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(result_log, "RESULTS_MAX", 2)
     fleet = live()
     log_until_shown(fleet, 4)
-    fleet.agents[0].follow(KEY, FIRST_PANE, fleet.now)
+    client_of(fleet.agents[0]).follow(KEY, FIRST_PANE, fleet.now)
     fleet.settle()
     assert panes(fleet.notices(0)) == [3, 4]
 
@@ -120,10 +121,10 @@ def test_only_the_last_results_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
 def test_who_no_longer_follows_is_told_nothing() -> None:
     fleet = live()
     for number in (1, 2):
-        fleet.agents[number].follow(KEY, None, fleet.now)
+        client_of(fleet.agents[number]).follow(KEY, None, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 1)
-    fleet.agents[1].unfollow(KEY, fleet.now)
+    client_of(fleet.agents[1]).unfollow(KEY, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 2)
     assert (panes(fleet.notices(1)), panes(fleet.notices(2))) == ([1], [1, 2])
@@ -132,54 +133,54 @@ def test_who_no_longer_follows_is_told_nothing() -> None:
 def test_a_job_that_nobody_knows() -> None:
     fleet = live()
     for number in range(4):
-        fleet.agents[number].follow(12345, None, fleet.now)
-        fleet.agents[number].stop(12345, fleet.now)
+        client_of(fleet.agents[number]).follow(12345, None, fleet.now)
+        client_of(fleet.agents[number]).stop(12345, fleet.now)
         fleet.settle()
-        assert set(fleet.notices(number)[-2:]) == {Ended(12345, "unknown"), StopAnswered(12345, found=False)}
+        assert set(fleet.notices(number)[-2:]) == {Ended("unknown"), StopAnswer(12345, found=False)}
 
 
 @pytest.mark.parametrize("by", range(4))
 def test_stopping_ends_a_job_everywhere(by: int) -> None:
     fleet = live()
-    fleet.agents[2].follow(KEY, None, fleet.now)
+    client_of(fleet.agents[2]).follow(KEY, None, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 1)
-    fleet.agents[by].stop(KEY, fleet.now)
+    client_of(fleet.agents[by]).stop(KEY, fleet.now)
     fleet.settle()
-    assert StopAnswered(KEY, found=True) in fleet.notices(by) + fleet.notices(2)
-    assert [agent.jobs() for agent in fleet.agents] == [()] * 4
-    assert [agent.feeds() for agent in fleet.agents] == [()] * 4
-    fleet.agents[3].follow(KEY, WALL_MS, fleet.now)
+    assert StopAnswer(KEY, found=True) in fleet.notices(by) + fleet.notices(2)
+    assert [agent.directory.all() for agent in fleet.agents] == [[]] * 4
+    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 4
+    client_of(fleet.agents[3]).follow(KEY, WALL_MS, fleet.now)
     fleet.settle()
     assert panes(fleet.notices(3)) == [1], "its last results can still be had"
     fleet.wait_long(LINGER_S + 2)
-    fleet.agents[3].follow(KEY, None, fleet.now)
+    client_of(fleet.agents[3]).follow(KEY, None, fleet.now)
     fleet.settle()
-    assert fleet.notices(3)[-1] == Ended(KEY, "unknown")
+    assert fleet.notices(3)[-1] == Ended("unknown")
 
 
 def test_a_job_that_is_stopped_is_over_for_its_followers() -> None:
     fleet = live()
     for number in range(4):
-        fleet.agents[number].follow(KEY, None, fleet.now)
+        client_of(fleet.agents[number]).follow(KEY, None, fleet.now)
     fleet.settle()
     log_until_shown(fleet, 1)
-    fleet.agents[0].stop(KEY, fleet.now)
+    client_of(fleet.agents[0]).stop(KEY, fleet.now)
     fleet.settle()
-    assert [Ended(KEY, "stopped") in fleet.notices(number) for number in range(4)] == [True] * 4
+    assert [Ended("stopped") in fleet.notices(number) for number in range(4)] == [True] * 4
 
 
 def test_a_name_can_be_used_again_when_its_job_is_over() -> None:
     fleet = live()
     log_until_shown(fleet, 1)
-    fleet.agents[0].stop(KEY, fleet.now)
+    client_of(fleet.agents[0]).stop(KEY, fleet.now)
     fleet.settle()
     fleet.submit("SELECT COUNT(*) AS m FROM web WINDOWING 1 SECOND", bounded=False, grace_ms=0, by=3)
     fleet.catch_up()
     log_until_shown(fleet, 3)
     assert [list(result.rows[0]) for result in fleet.results] == [["product", "n"], ["m"], ["m"]]
-    assert fleet.agents[3].notices()[0] == Accepted(
-        KEY, "shop", "SELECT COUNT(*) AS m FROM web WINDOWING 1 SECOND", "web", ("m",), False
+    assert client_of(fleet.agents[3]).notices()[0] == Accepted(
+        "shop", "SELECT COUNT(*) AS m FROM web WINDOWING 1 SECOND", ["m"], False
     )
 
 
@@ -194,7 +195,7 @@ def test_a_second_job_of_a_name_is_refused() -> None:
 
 def test_a_job_that_makes_no_sense_is_refused() -> None:
     fleet = Fleet(2)
-    fleet.agents[0].submit(Submit(KEY, "shop", "web", {"kind": "nonsense"}), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).submit(Submit(KEY, "shop", "web", {"kind": "nonsense"}), fleet.now, fleet.wall_ms)
     (refused,) = fleet.notices(0)
     assert isinstance(refused, SubmitRefused)
     assert "not a plan" in refused.reason
@@ -214,46 +215,46 @@ def test_an_agent_that_is_alone_in_a_changing_fleet_says_so() -> None:
     agent = fleet.agents[0]
     agent.node.leave(fleet.now)
     fleet.submit()
-    agent.follow(KEY, None, fleet.now)
+    client_of(agent).follow(KEY, None, fleet.now)
     fleet.wait_long(12.0)
-    assert agent.notices() == [SubmitRefused(KEY, NO_ANSWER, unavailable=True)]
+    assert client_of(agent).notices() == [SubmitRefused(KEY, NO_ANSWER, unavailable=True)]
 
 
 def test_an_attached_job_ends_when_nobody_has_followed_it_for_long() -> None:
     fleet = live(attached=True)
-    follower = fleet.agents[1]
+    follower = client_of(fleet.agents[1])
     follower.follow(KEY, None, fleet.now)
     fleet.wait_long(2 * UNFOLLOWED_S)
-    assert len(fleet.agents[0].jobs()) == 1
+    assert len(fleet.agents[0].directory.all()) == 1
     follower.unfollow(KEY, fleet.now)
     fleet.wait_long(UNFOLLOWED_S - 2)
-    assert len(fleet.agents[0].jobs()) == 1
+    assert len(fleet.agents[0].directory.all()) == 1
     fleet.wait_long(4.0)
-    assert [agent.jobs() for agent in fleet.agents] == [()] * 4
+    assert [agent.directory.all() for agent in fleet.agents] == [[]] * 4
 
 
 def test_a_detached_job_goes_on_without_followers() -> None:
     fleet = live()
     fleet.wait_long(UNFOLLOWED_S + 5)
-    assert [len(agent.jobs()) for agent in fleet.agents] == [1] * 4
+    assert [len(agent.directory.all()) for agent in fleet.agents] == [1] * 4
 
 
 def test_a_job_that_nobody_announces_is_dropped() -> None:
     fleet = live()
-    (master,) = [agent for agent in fleet.agents if agent.master(KEY)]
+    (master,) = [agent for agent in fleet.agents if agent.masters.state(KEY)]
     fleet.agents.remove(master)
     for _ in range(round(SILENCE_S) + 2):
         fleet.wait(1.0)
     # Whoever was to succeed still sees the old root in its tables: the overlay's timers stand still here.
-    assert [agent.jobs() for agent in fleet.agents] == [()] * 3
-    assert [agent.feeds() for agent in fleet.agents] == [()] * 3
+    assert [agent.directory.all() for agent in fleet.agents] == [[]] * 3
+    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 3
 
 
 def test_jobs_are_listed_everywhere() -> None:
     fleet = live()
     log_until_shown(fleet, 2)
     fleet.wait_long(4.0)
-    listings = [agent.jobs() for agent in fleet.agents]
+    listings = [agent.directory.all() for agent in fleet.agents]
     assert all(listing == listings[0] for listing in listings)
     ((job,),) = set(listings)
     assert (job.name, job.text, job.stream, job.bounded) == ("shop", COUNT, "web", False)
@@ -266,7 +267,7 @@ def test_a_bounded_job_that_nobody_has_the_stream_of_ends_and_says_so() -> None:
     fleet = Fleet(3, bystanders=3)
     fleet.wait(0.5)
     fleet.submit(bounded=True)
-    fleet.agents[0].follow(KEY, None, fleet.now)
+    client_of(fleet.agents[0]).follow(KEY, None, fleet.now)
     fleet.wait_long(NOBODY_S + 1.0)
-    assert Ended(KEY, "nobody") in fleet.notices(0)
-    assert fleet.agents[0].jobs() == ()
+    assert Ended("nobody") in fleet.notices(0)
+    assert fleet.agents[0].directory.all() == []

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from memory_fleet import COUNT, KEY, Fleet, events
+from recording_client import client_of
 
 import cbt
 import query
@@ -142,7 +143,7 @@ def small_leaves() -> dict[str, Any]:
 def test_too_many_groups_end_the_job_where_that_is_an_error(agents: int) -> None:
     fleet = Fleet(agents)
     fleet.submit(max_groups=2, beyond_groups="error", by=agents - 1)
-    fleet.agents[0].follow(KEY, None, fleet.now)
+    client_of(fleet.agents[0]).follow(KEY, None, fleet.now)
     fleet.settle()
     for number in range(agents):
         fleet.insert(number, events("a", "b", at_ms=0))
@@ -164,7 +165,7 @@ def test_the_next_master_fails_over_the_same_window() -> None:
     """What was not out when its master died is not taken for done."""
     fleet = Fleet(1)
     fleet.submit(max_groups=2, beyond_groups="error")
-    master = fleet.agents[0].master(KEY)
+    master = fleet.agents[0].masters.state(KEY)
     assert master is not None
     fleet.insert(0, events("a", "b", "c", at_ms=5000))
     fleet.insert(0, events("a", at_ms=1000))

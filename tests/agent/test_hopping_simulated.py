@@ -15,7 +15,7 @@ import pytest
 from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, happen, leave
 from simulated_fleet import PRODUCTS, Window, key_of
 
-from agent import Published
+from agent import PublishedWindow
 
 SECOND = 1000
 LONGEST_S = 8.0
@@ -64,7 +64,7 @@ def check_windows(life: Life) -> None:
 
 def followed(life: Life) -> list[dict[str, Any]]:
     """What the follower was shown: every result once, in order."""
-    notices = [one for one in life.follower.notices if isinstance(one, Published) and one.app_id == key_of(JOB)]
+    notices = [one for one in life.follower.followed[key_of(JOB)] if isinstance(one, PublishedWindow)]
     positions = [one.pane for one in notices]
     assert positions == sorted(set(positions)), life.about()
     return [json.loads(one.json) for one in notices]
@@ -112,7 +112,7 @@ def test_a_master_that_hands_over_leaves_nobody_partial() -> None:
     closer = fleet.add(node_id=key_of(JOB))
     before = len(fleet.of(JOB))
     fleet.run(fleet.now + 20.0)
-    assert closer.agent.master(key_of(JOB)) is not None
+    assert closer.agent.masters.state(key_of(JOB)) is not None
     windows = fleet.of(JOB)[before:]
     assert len({window.epoch for window in windows}) == 2
     assert all(not window.partial and not window.result.missing for window in windows)

@@ -290,7 +290,7 @@ def test_the_jobs_an_agent_hears_of_are_bounded(monkeypatch: pytest.MonkeyPatch)
     agent = lone_agent()
     for number in range(5):
         agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announced(number))), 0.0, 0)
-    assert (len(agent.status().parts), len(agent.jobs()), agent.refused) == (3, 3, 2)
+    assert (len(agent.status().parts), len(agent.directory.all()), agent.refused) == (3, 3, 2)
 
 
 def test_a_function_is_taken_from_the_master_only() -> None:

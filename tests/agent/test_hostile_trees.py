@@ -180,11 +180,11 @@ def test_who_is_farther_from_a_trees_key_than_the_master_is_not_its_root() -> No
     assert distance(key, near) < 4 < distance(key, far)
     announce = Announce(APP, EPOCH, Peer(ROOT, "x"), "x", "shop", "web", "", True, 1, FIRST_PANE, 0, 0, trees=2)
     agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announce)), 0.0, 0)
-    part = agent._parts.get(APP)
+    part = agent.jobs.get(APP)
     assert part is not None
     assert len(part.branches) == 2
     for who, taken in ((far, False), (near, True)):
-        assert agent._parts._trees.may_be_root(APP, 1, Peer(who, "who")) is taken
+        assert agent.jobs._trees.may_be_root(APP, 1, Peer(who, "who")) is taken
     refused = agent.refused
     claim = CODEC.encode(Snapshot(APP, EPOCH, 1, 0, 1, b"\1", b"", b"", tree=1, of_root=True))
     agent.process(MessageReceived(Peer(near, "near"), claim), 0.0, 0)

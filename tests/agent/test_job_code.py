@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, Person, ended, feed
+from recording_client import client_of
 
-from agent import StopAnswered, Submit, SubmitRefused, Update, UpdateRefused
+from agent import StopAnswer, Submit, SubmitRefused, Update, UpdateRefused
 from agent.runtime.fleet.job_names import AmbiguousNameError
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
@@ -78,31 +79,31 @@ def test_what_a_callback_raises_ends_the_job_and_no_other(fleet_of: Make, body: 
     fleet = fleet_of()
     good = fleet.submit("SELECT COUNT(*) AS n FROM web WINDOWING 1 SECOND", "good", bounded=False)
     key = fleet.submit_code(FAILING.format(body=body))
-    fleet.agents[0].follow(key, None, fleet.now)
+    client_of(fleet.agents[0]).follow(key, None, fleet.now)
     fleet.catch_up()
     feed(fleet, 1.2, "a")
     feed(fleet, 8.5, "b")
     fleet.work()
     fleet.wait(1.0)
-    reason, failure = ended(fleet, key)
+    reason, failure = ended(fleet)
     assert reason == "failed"
     assert failure.startswith("its code has failed on agent-")
     assert said in failure
     log = "\n".join(text for _, text in fleet.log(key))
     assert "Traceback" in log
     assert said.partition(" (job")[0] in log
-    assert [job.app_id for agent in fleet.agents for job in agent.jobs()] == [good] * 3
+    assert [job.app_id for agent in fleet.agents for job in agent.directory.all()] == [good] * 3
     assert not fleet.turns
 
 
 def test_a_process_that_dies_ends_the_job(fleet_of: Make) -> None:
     fleet = fleet_of()
     key = fleet.submit_code(TEN_LINES)
-    fleet.agents[0].follow(key, None, fleet.now)
+    client_of(fleet.agents[0]).follow(key, None, fleet.now)
     fleet.settle()
     fleet.kill_program(1, "was killed by signal 11 (segmentation fault)")
     fleet.wait(1.0)
-    reason, failure = ended(fleet, key)
+    reason, failure = ended(fleet)
     assert (reason, failure) == (
         "failed", "its code has failed on agent-1: its process was killed by signal 11 (segmentation fault)"
     )  # fmt: skip
@@ -115,9 +116,9 @@ def test_code_that_cannot_be_loaded_ends_the_job(fleet_of: Make) -> None:
         "def on_result", "def __init__(self):\n            open('/etc/nothing')\n\n        def on_result"
     )
     key = fleet.submit_code(source)
-    fleet.agents[0].follow(key, None, fleet.now)
+    client_of(fleet.agents[0]).follow(key, None, fleet.now)
     fleet.wait(1.0)
-    assert ended(fleet, key)[0] == "failed"
+    assert ended(fleet)[0] == "failed"
     assert "FileNotFoundError" in "\n".join(text for _, text in fleet.log(key))
 
 
@@ -139,7 +140,7 @@ def test_nobody_starts_a_job_under_the_id_of_a_creators(fleet_of: Make) -> None:
     _, key, bundle = fleet.bundle(TEN_LINES)
     first = bundle.contents.functions[0]
     job = Submit(key, "counts", "web", first.plan, first.text, bounded=False)
-    fleet.agents[0].submit(job, fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).submit(job, fleet.now, fleet.wall_ms)
     fleet.settle()
     (refused,) = fleet.notices(0)
     assert isinstance(refused, SubmitRefused)
@@ -163,29 +164,29 @@ def test_only_its_creator_stops_and_updates_a_job(fleet_of: Make) -> None:
     fleet.notices(0)
     _, stop = stopping(Person(fleet.authority, "john"), "counts", fleet.wall_ms)  # type: ignore[arg-type]
     for seal in (None, stop):
-        fleet.agents[0].stop(key, fleet.now, seal)
+        client_of(fleet.agents[0]).stop(key, fleet.now, seal)
         fleet.settle()
         (answer,) = fleet.notices(0)
-        assert isinstance(answer, StopAnswered)
+        assert isinstance(answer, StopAnswer)
         assert answer.found
         assert answer.refusal is not None
     first = fleet.bundle(TEN_LINES)[2].contents.functions[0]
-    fleet.agents[0].update(Update(key, first.plan, first.text, False, 0), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).update(Update(key, first.plan, first.text, False, 0), fleet.now, fleet.wall_ms)
     fleet.settle()
     (refused,) = fleet.notices(0)
     assert isinstance(refused, UpdateRefused)
     assert "creator's signature" in refused.reason
     _, seal = stopping(fleet.maria, "counts", fleet.wall_ms)  # type: ignore[arg-type]
-    fleet.agents[0].stop(key, fleet.now, seal)
+    client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
-    assert fleet.notices(0) == [StopAnswered(key, True, None)]
+    assert fleet.notices(0) == [StopAnswer(key, True, None)]
     assert not fleet.turns
 
 
 def test_who_has_no_part_in_a_job_neither_ends_it_nor_writes_its_log(fleet_of: Make) -> None:
     fleet = fleet_of(5, bystanders=2)
     key = fleet.submit_code(TEN_LINES)
-    (master,) = [agent for agent in fleet.agents if agent.master(key) is not None]
+    (master,) = [agent for agent in fleet.agents if agent.masters.state(key) is not None]
     epoch = next(part.epoch for part in master._parts)
     assert epoch is not None
     stranger = next(agent for agent in fleet.agents[3:] if agent is not master)
@@ -199,4 +200,4 @@ def test_who_has_no_part_in_a_job_neither_ends_it_nor_writes_its_log(fleet_of: M
         fleet.settle()
         assert master.refused == refused + 1
     assert fleet.log(key) == []
-    assert len(fleet.agents[0].jobs()) == 1
+    assert len(fleet.agents[0].directory.all()) == 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from program_fleet import FIGURE_7, TEN_LINES, Make, ended, feed
+from recording_client import client_of
 
-from agent import Update, UpdateAnswered, UpdateRefused
+from agent import Update, Updated, UpdateRefused
 from agent.runtime.fleet.authorization import NoCreators
 
 # Code that maps.
@@ -106,24 +107,26 @@ def test_an_update_that_is_refused_is_told_in_the_log(fleet_of: Make) -> None:
     fleet.wait_long(1.0)
     said = [text for _, text in fleet.log(key)]
     assert "update: an update keeps the job's stream, web: to read other, submit another job" in said
-    assert fleet.agents[0].jobs()[0].version == 1
+    assert fleet.agents[0].directory.all()[0].version == 1
 
 
 def test_code_is_updated_by_its_creator_and_stays_where_it_cannot_be_loaded(fleet_of: Make) -> None:
     fleet = fleet_of()
     key = fleet.submit_code(TEN_LINES)
     first = fleet.bundle(TEN_LINES)[2]
-    running = fleet.agents[1].jobs()[0]
+    running = fleet.agents[1].directory.all()[0]
     fleet.notices(0)
 
-    def update(source: str) -> UpdateAnswered | UpdateRefused:
-        running = fleet.agents[1].jobs()[0]
+    def update(source: str) -> Updated | UpdateRefused:
+        running = fleet.agents[1].directory.all()[0]
         bundle = fleet.bundle(source, after=(running.counter, running.mandate))[2]
         function = bundle.contents.functions[0]
-        fleet.agents[0].update(Update(key, function.plan, function.text, False, 0, bundle), fleet.now, fleet.wall_ms)
+        client_of(fleet.agents[0]).update(
+            Update(key, function.plan, function.text, False, 0, bundle), fleet.now, fleet.wall_ms
+        )
         fleet.settle()
         fleet.wait_long(2.0)
-        (answer,) = [one for one in fleet.notices(0) if isinstance(one, UpdateAnswered | UpdateRefused)]
+        (answer,) = [one for one in fleet.notices(0) if isinstance(one, Updated | UpdateRefused)]
         return answer
 
     broken = TEN_LINES.replace("def on_result", "def __init__(self):\n            1 / 0\n\n        def on_result")
@@ -132,7 +135,7 @@ def test_code_is_updated_by_its_creator_and_stays_where_it_cannot_be_loaded(flee
     assert "cannot run it: ZeroDivisionError: division by zero (job.py:8)" in refused.reason
     assert len(fleet.turns) == 3
     answered = update(TEN_LINES.replace("""{row['product']}: {row['n']}""", "second {row['n']}"))
-    assert isinstance(answered, UpdateAnswered)
+    assert isinstance(answered, Updated)
     assert (answered.version, answered.agents, answered.expected) == (3, 3, 3)  # 2 was withdrawn
     fleet.catch_up()
     feed(fleet, 8.2, "a")
@@ -141,7 +144,9 @@ def test_code_is_updated_by_its_creator_and_stays_where_it_cannot_be_loaded(flee
     assert [text for _, text in fleet.log(key)] == ["second 3"]
     assert (running.counter, first.seal.counter) == (1, 1)
     again = fleet.bundle(TEN_LINES, after=(1, running.mandate))[2]
-    fleet.agents[0].update(Update(key, again.contents.functions[0].plan, "", False, 0, again), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).update(
+        Update(key, again.contents.functions[0].plan, "", False, 0, again), fleet.now, fleet.wall_ms
+    )
     fleet.settle()
     (late,) = [one for one in fleet.notices(0) if isinstance(one, UpdateRefused)]
     assert "it has been updated since" in late.reason
@@ -185,7 +190,7 @@ def test_a_master_that_multicasts_without_end_is_held_to_its_limit(fleet_of: Mak
     assert "multicast: more than 100 a second; some are dropped" in said
     assert len([text for text in said if text == "noise"]) <= 1000
     assert any(text.startswith("(") and text.endswith("lines more than may be said)") for text in said)
-    assert [agent.jobs()[0].app_id for agent in fleet.agents] == [key] * 3
+    assert [agent.directory.all()[0].app_id for agent in fleet.agents] == [key] * 3
 
 
 def test_a_message_that_is_too_large_is_refused_where_it_is_sent(fleet_of: Make) -> None:
@@ -193,18 +198,18 @@ def test_a_message_that_is_too_large_is_refused_where_it_is_sent(fleet_of: Make)
     key = fleet.submit_code(
         FLOODING.replace("number: int", "number: str").replace("Noise(number)", "Noise('x' * 70000)")
     )
-    fleet.agents[0].follow(key, None, fleet.now)
+    client_of(fleet.agents[0]).follow(key, None, fleet.now)
     fleet.wait_long(7.0)
-    assert "Noise has 70,013 bytes, a message may have 65,536" in ended(fleet, key)[1]
+    assert "Noise has 70,013 bytes, a message may have 65,536" in ended(fleet)[1]
 
 
 @pytest.mark.parametrize("number", range(7))
 def test_an_agent_that_does_not_trust_the_creator_is_missing_and_no_other(fleet_of: Make, number: int) -> None:
     """Wherever in the tree it is: what others send by way of it goes on."""
     fleet = fleet_of(7)
-    fleet.agents[number].creators = NoCreators()
+    fleet.agents[number].code.creators = NoCreators()
     key = fleet.submit_code(TEN_LINES)
-    if not fleet.agents[0].jobs():
+    if not fleet.agents[0].directory.all():
         assert fleet.agents[number].node.is_root(key), "only the master's word counts"
         return
     fleet.catch_up()
@@ -215,7 +220,7 @@ def test_an_agent_that_does_not_trust_the_creator_is_missing_and_no_other(fleet_
     last = fleet.results[-1]
     assert (last.contributors, last.expected, last.missing) == (6, 7, [f"agent-{number}"])
     assert (f"agent-{number}", "this agent cannot run the job: this agent trusts no creators") in fleet.log(key)
-    assert fleet.agents[0].jobs()[0].agents == 6
+    assert fleet.agents[0].directory.all()[0].agents == 6
 
 
 # Masters that change.
@@ -227,7 +232,7 @@ def test_code_goes_on_at_the_next_master(fleet_of: Make) -> None:
     feed(fleet, 0.5, "a", "b", "b")
     fleet.wait_long(2.5)
     assert len(fleet.results) == 1
-    number = next(n for n, agent in enumerate(fleet.agents) if agent.master(key) is not None)
+    number = next(n for n, agent in enumerate(fleet.agents) if agent.masters.state(key) is not None)
     gone = fleet.agents.pop(number)
     fleet.network.remove(gone.node)
     fleet.wait_long(25.0)
@@ -235,7 +240,7 @@ def test_code_goes_on_at_the_next_master(fleet_of: Make) -> None:
     fleet.wait_long(5.0)
     before = len(fleet.results)
     assert before > 1
-    assert sum(agent.master(key) is not None for agent in fleet.agents) == 1
+    assert sum(agent.masters.state(key) is not None for agent in fleet.agents) == 1
     assert max(result.epoch for result in fleet.results) == 2
     counted = [row["clicks"] for result in fleet.results for row in result.rows if row["product"] == "c"]
     assert counted == [3]

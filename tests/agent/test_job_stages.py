@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from memory_fleet import WALL_MS
 from program_fleet import Make, Person, ProgramFleet
+from recording_client import client_of
 
 from agent import StreamOptions, Update
 from agent.parsing import Parsed
@@ -46,10 +47,10 @@ def put(fleet: ProgramFleet, number: int, events: list[Event]) -> None:
     for stream in STREAMS:
         rows = [(product, stars, WALL_MS + int(at * 1000)) for at, named, product, stars in events if named == stream]
         frame = pl.DataFrame(rows, {"product": pl.String, "stars": pl.Int64, "@time": pl.Int64}, orient="row")
-        for feed in fleet.agents[number].feeds():
+        for feed in fleet.agents[number].jobs.feeds():
             if feed.stream == stream:
                 parsed = Parsed((frame,), malformed=0)
-                fleet.agents[number].insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].jobs.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
     fleet.settle()
 
 
@@ -85,7 +86,7 @@ def said(fleet: ProgramFleet, key: Id) -> list[str]:
 
 
 def running(fleet: ProgramFleet) -> list[str]:
-    return sorted(job.name for job in fleet.agents[0].jobs())
+    return sorted(job.name for job in fleet.agents[0].directory.all())
 
 
 def submit_stages(fleet: ProgramFleet, *names: str) -> None:
@@ -97,12 +98,12 @@ def submit_stages(fleet: ProgramFleet, *names: str) -> None:
 
 def stop(fleet: ProgramFleet, app: str) -> None:
     key, seal = stopping(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
-    fleet.agents[0].stop(key, fleet.now, seal)
+    client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
 
 
 def without_master(fleet: ProgramFleet, app: str, seconds: float = 25.0) -> None:
-    job = next(job for job in fleet.agents[0].jobs() if job.name == app)
+    job = next(job for job in fleet.agents[0].directory.all() if job.name == app)
     number = next(n for n, agent in enumerate(fleet.agents) if agent.name == job.master_name)
     fleet.network.remove(fleet.agents.pop(number).node)
     fleet.wait_long(seconds)
@@ -187,7 +188,7 @@ def test_two_creators_may_have_jobs_and_stages_of_the_same_names(fleet_of: Make)
     assert said(fleet, theirs) == ["liked 13:29 a 1", "liked 13:42 b 5", "all 13:42 b 5"]
     stop(fleet, "wanted")
     fleet.wait_long(2.0)
-    assert [(job.creator, job.name) for job in fleet.agents[0].jobs() if job.creator == "maria"] == []
+    assert [(job.creator, job.name) for job in fleet.agents[0].directory.all() if job.creator == "maria"] == []
     assert running(fleet) == ["wanted", "wanted.bought", "wanted.liked"]
 
 
@@ -268,12 +269,14 @@ def test_the_next_master_goes_on_with_the_stages(fleet_of: Make, app: str) -> No
 def test_after_an_update_stages_speak_to_the_new_code_alone(fleet_of: Make) -> None:
     fleet = fleet_of(streams=STREAMS)
     key = begun(fleet)
-    (first,) = [master.versions.newest.version.bundle for agent in fleet.agents if (master := agent.master(key))]
+    (first,) = [master.versions.newest.version.bundle for agent in fleet.agents if (master := agent.masters.state(key))]
     assert first is not None
     new = WANTED.replace("{window.stage or 'all'}", "new {window.stage or 'all'}")
     _, _, bundle = fleet.bundle(new, after=(1, first.digest(key)))
     function = bundle.contents.functions[0]
-    fleet.agents[0].update(Update(key, function.plan, function.text, False, 0, bundle), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).update(
+        Update(key, function.plan, function.text, False, 0, bundle), fleet.now, fleet.wall_ms
+    )
     fleet.settle()
     fleet.wait_long(3.0)
     play(fleet, {0: [(9.5, "likes", "a", 3)] * 4}, 20.0)

@@ -13,10 +13,11 @@ import polars as pl
 import pytest
 from memory_fleet import WALL_MS
 from program_fleet import Make, ProgramFleet, feed
+from recording_client import client_of
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime.requests.notices import Shown
+from agent.runtime.requests.events import Shown
 from elf.cli import cli
 from overlay import Id
 
@@ -64,7 +65,7 @@ def banner(fleet: ProgramFleet) -> None:
     windows(fleet, (12, ("a", "b", "a")), (40, ("z",)))
     (json,) = outcome("Banner")
     for agent in fleet.agents:
-        assert [one for one in agent.notices() if isinstance(one, Shown)] == [Shown("banner", json.encode())]
+        assert [one for one in client_of(agent).notices() if isinstance(one, Shown)] == [Shown("banner", json.encode())]
 
 
 def words(fleet: ProgramFleet) -> None:
@@ -121,9 +122,9 @@ def put(fleet: ProgramFleet, stream: str, *events: tuple[int, str, int]) -> None
     rows = [(WALL_MS + second * 1000, product, stars) for second, product, stars in events]
     frame = pl.DataFrame(rows, {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64}, orient="row")
     for agent in fleet.agents:
-        for one in agent.feeds():
+        for one in agent.jobs.feeds():
             if one.stream == stream:
-                agent.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
+                agent.jobs.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
     fleet.settle()
     for _ in range(2):  # what one stage has found is another one's to read
         fleet.work()
@@ -151,7 +152,7 @@ def branches(fleet: ProgramFleet) -> None:
     feed(fleet, 0.5, "a", "b")
     fleet.wait_long(6.0)
     assert sorted(said(fleet, key)) == outcome("Branches")
-    master = next(agent for agent in fleet.agents if agent.master(key) is not None)
+    master = next(agent for agent in fleet.agents if agent.masters.state(key) is not None)
     assert {agent for agent, _ in fleet.log(key)} == {master.name}
 
 
@@ -200,7 +201,7 @@ def test_the_readme_has_the_first_of_them() -> None:
 
 
 def without_master(fleet: ProgramFleet, key: Id) -> None:
-    number = next(n for n, agent in enumerate(fleet.agents) if agent.master(key) is not None)
+    number = next(n for n, agent in enumerate(fleet.agents) if agent.masters.state(key) is not None)
     fleet.network.remove(fleet.agents.pop(number).node)
     fleet.wait_long(25.0)
 
@@ -233,7 +234,9 @@ def test_the_next_master_subscribes_anew(fleet_of: Make) -> None:
     fleet = fleet_of(6)
     watched = fleet.submit_code(JOBS["Bestseller"])
     key = fleet.submit_code(JOBS["Reporter"].replace("timer_s = 20.0", "timer_s = 2.0"))
-    assert not any(agent.master(watched) is not None and agent.master(key) is not None for agent in fleet.agents)
+    assert not any(
+        agent.masters.state(watched) is not None and agent.masters.state(key) is not None for agent in fleet.agents
+    )
     fleet.wait_long(5.0)
     without_master(fleet, key)
     windows(fleet, (42, ("b",)), (70, ("z",)))

@@ -8,11 +8,12 @@ from typing import Any
 import polars as pl
 import pytest
 from memory_fleet import Fleet
+from recording_client import client_of
 from test_reading_apps import changed, counted, ended, of, start_of
 
-from agent import Feed, StreamOptions, UpdateAnswered
+from agent import Feed, StreamOptions, Updated
 from agent.parsing import Parsed
-from agent.runtime.upstream.join_cache import PATIENCE_S
+from agent.runtime.upstream.join_cache import TIMEOUT_S
 from overlay import Id, app_id
 from query.execution import join_stage as joining
 
@@ -36,9 +37,9 @@ def block(at_ms: int, feed: Feed, ranks: dict[str, int]) -> Parsed:
 def second(fleet: Fleet, stream: str = "web", number: int | None = None, **ranks: int) -> None:
     """Agents, or one, log these, a second passes, and their window closes."""
     for one in range(len(fleet.agents)) if number is None else (number,):
-        for feed in fleet.agents[one].feeds():
+        for feed in fleet.agents[one].jobs.feeds():
             if feed.stream == stream:
-                fleet.agents[one].insert(feed.key, block(fleet.wall_ms, feed, ranks), fleet.now, fleet.wall_ms)
+                fleet.agents[one].jobs.insert(feed.key, block(fleet.wall_ms, feed, ranks), fleet.now, fleet.wall_ms)
     idle(fleet, 1.0)
 
 
@@ -115,9 +116,9 @@ def test_a_newer_result_is_asked_for_when_it_is_out() -> None:
 def test_the_last_result_of_a_job_that_is_over_stays_in_use() -> None:
     fleet = begin(a=1)
     join(fleet, JOINED.format("JOIN"))
-    fleet.agents[0].stop(app_id("bundles", b""), fleet.now)
+    client_of(fleet.agents[0]).stop(app_id("bundles", b""), fleet.now)
     idle(fleet, 50.0)
-    assert [one.name for one in fleet.agents[0].jobs()] == ["joined"]
+    assert [one.name for one in fleet.agents[0].directory.all()] == ["joined"]
     for _ in range(3):
         second(fleet, a=0)
     assert shown(fleet)[-1] == Counter({("a", 1): 4})
@@ -128,16 +129,16 @@ def test_a_job_over_what_logs_hold_waits_for_the_rows() -> None:
     fleet = begin(a=1, b=2)
     text = JOINED.format("JOIN").removesuffix(" WINDOWING 1 SECOND")
     fleet.submit(text, "joined")
-    feeds = [feed for agent in fleet.agents for feed in agent.feeds() if feed.bounded]
+    feeds = [feed for agent in fleet.agents for feed in agent.jobs.feeds() if feed.bounded]
     assert feeds == [], "nothing is read before there are rows to join with"
     fleet.wait_long(2.0)
-    assert len([feed for agent in fleet.agents for feed in agent.feeds() if feed.bounded]) == 4
+    assert len([feed for agent in fleet.agents for feed in agent.jobs.feeds() if feed.bounded]) == 4
     for number in range(4):
-        for feed in fleet.agents[number].feeds():
+        for feed in fleet.agents[number].jobs.feeds():
             if feed.bounded:
                 parsed = block(1000, feed, {"a": 0, "b": 0, "c": 0})
-                fleet.agents[number].insert(feed.key, parsed, fleet.now, fleet.wall_ms)
-                fleet.agents[number].end_of_feed(feed.key, fleet.now, fleet.wall_ms)
+                fleet.agents[number].jobs.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].jobs.end_of_feed(feed.key, fleet.now, fleet.wall_ms)
     fleet.work()
     idle(fleet, 3.0)
     assert shown(fleet) == [Counter({("a", 1): 4, ("b", 2): 4})]
@@ -145,10 +146,10 @@ def test_a_job_over_what_logs_hold_waits_for_the_rows() -> None:
 
 def test_without_an_answer_a_job_goes_on_and_says_that_it_lacks_something(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = begin(a=1)
-    office = next(office for agent in fleet.agents if (office := agent.offices.get(app_id("bundles", b""))))
+    office = next(office for agent in fleet.agents if (office := agent.masters.get(app_id("bundles", b""))))
     monkeypatch.setattr(type(office), "answer", lambda _self, _message: office.announcing.announcement())
     join(fleet, JOINED.format("LEFT JOIN"))
-    idle(fleet, PATIENCE_S)
+    idle(fleet, TIMEOUT_S)
     for _ in range(4):
         second(fleet, a=0)
     assert len(shown(fleet)) >= 2
@@ -164,14 +165,12 @@ def test_without_an_answer_a_job_goes_on_and_says_that_it_lacks_something(monkey
 
 def test_a_result_that_is_too_large_is_not_joined_with_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = begin(a=1)
-    told: list[tuple[str, str]] = []
-    for agent in fleet.agents:
-        agent.on_unjoinable = lambda app, why: told.append((app, why))
     join(fleet, JOINED.format("LEFT JOIN"))
     monkeypatch.setattr(joining, "TABLE_ROWS_MAX", 2)
     for _ in range(2):
         second(fleet, "deals", 1, a=5, b=6, c=7)
         idle(fleet, ASKED_S)
+    told = [one for agent in fleet.agents for one in client_of(agent).notices() if isinstance(one, tuple)]
     assert told == [("bundles", "it has 3 rows: JOIN takes at most 2")] * 4, "once by each agent"
     before = len(of(fleet, "joined"))
     for _ in range(3):
@@ -189,9 +188,9 @@ def test_a_result_that_is_too_large_is_not_joined_with_and_that_is_told(monkeypa
 def test_what_the_joined_result_lacked_shows() -> None:
     fleet = begin(a=1)
     join(fleet, JOINED.format("JOIN"))
-    for feed in fleet.agents[3].feeds():
+    for feed in fleet.agents[3].jobs.feeds():
         if feed.stream == "deals":
-            fleet.agents[3].lacks(feed.key, True)
+            fleet.agents[3].jobs.lacks(feed.key, True)
     second(fleet, "deals", 1, a=2)
     idle(fleet, ASKED_S)
     assert of(fleet, "bundles")[-1].partial == ["agent-3"]
@@ -223,7 +222,7 @@ def test_a_running_job_begins_to_join() -> None:
     for _ in range(2):
         second(fleet, a=0, b=0)
     answer = changed(fleet, KEY, JOINED.format("LEFT JOIN"), lambda: second(fleet, a=0, b=0))
-    assert isinstance(answer, UpdateAnswered)
+    assert isinstance(answer, Updated)
     assert (answer.version, answer.agents, answer.expected) == (2, 4, 4)
     for _ in range(4):
         second(fleet, a=0, b=0)
@@ -261,9 +260,9 @@ def test_the_rows_of_an_ended_query_can_still_be_had() -> None:
     fleet = begin(a=1)
     join(fleet, JOINED.format("JOIN"))
     second(fleet, "deals", 1, a=4)
-    fleet.agents[0].follow(app_id("bundles", b""), None, fleet.now)
+    client_of(fleet.agents[0]).follow(app_id("bundles", b""), None, fleet.now)
     fleet.settle()
-    fleet.agents[0].stop(app_id("bundles", b""), fleet.now)
+    client_of(fleet.agents[0]).stop(app_id("bundles", b""), fleet.now)
     assert ended(fleet, 0, app_id("bundles", b"")).reason == "stopped"
     idle(fleet, ASKED_S)
     for _ in range(3):

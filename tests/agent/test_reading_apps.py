@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 from memory_fleet import WALL_MS, Fleet, events
+from recording_client import client_of
 from test_following_jobs import SECOND, live, log, without_acknowledgements
 
 import query
-from agent import Ended, Published, Result, Submit, SubmitRefused, Update, UpdateAnswered, UpdateRefused
+from agent import Ended, PublishedWindow, Result, Submit, SubmitRefused, Update, Updated, UpdateRefused
 from agent.runtime.fleet.job_names import ITSELF, no_job
 from agent.runtime.messages import jobs as messages
 from agent.runtime.messages.jobs import CODEC, WindowMessage
+from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Id, app_id
 from query.model.timestamps import parse_timestamp
@@ -84,9 +86,11 @@ def test_one_agent_reads_where_the_master_is() -> None:
     workers = [agent for agent in fleet.agents for part in agent.status().parts
                if part.app_id == TOP and "worker" in part.roles]  # fmt: skip
     assert len(workers) == 1
-    assert workers[0].master(TOP) is not None
-    assert all(feed.stream == "web" for agent in fleet.agents for feed in agent.feeds()), "there is no file to read"
-    (listing,) = [one for one in fleet.agents[0].jobs() if one.name == "top"]
+    assert workers[0].masters.state(TOP) is not None
+    assert all(feed.stream == "web" for agent in fleet.agents for feed in agent.jobs.feeds()), (
+        "there is no file to read"
+    )
+    (listing,) = [one for one in fleet.agents[0].directory.all() if one.name == "top"]
     assert (listing.stream, listing.agents, listing.expected) == ("app('shop')", 1, 1)
 
 
@@ -106,19 +110,19 @@ def test_who_lacked_something_there_makes_the_window_here_partial() -> None:
     fleet = live()
     read(fleet)
     write(fleet, 4)
-    unsure = next(number for number, agent in enumerate(fleet.agents) if not agent.master(SHOP))
-    for feed in fleet.agents[unsure].feeds():
-        fleet.agents[unsure].lacks(feed.key, True)
+    unsure = next(number for number, agent in enumerate(fleet.agents) if not agent.masters.state(SHOP))
+    for feed in fleet.agents[unsure].jobs.feeds():
+        fleet.agents[unsure].jobs.lacks(feed.key, True)
     write(fleet, 3)
-    for feed in fleet.agents[unsure].feeds():
-        fleet.agents[unsure].lacks(feed.key, False)
+    for feed in fleet.agents[unsure].jobs.feeds():
+        fleet.agents[unsure].jobs.lacks(feed.key, False)
     write(fleet, 6)
     short = {start_of(one) // 2000 * 2000 for one in of(fleet, "shop") if one.partial}
     assert len(short) in (1, 2)
     (reader,) = {name for one in of(fleet, "top") for name in one.partial}
     assert {start_of(one) for one in of(fleet, "top") if one.partial} == short
     assert any(not one.partial for one in of(fleet, "top"))
-    assert fleet.agents[[agent.name for agent in fleet.agents].index(reader)].master(TOP)
+    assert fleet.agents[[agent.name for agent in fleet.agents].index(reader)].masters.state(TOP)
     check(fleet, 2)
 
 
@@ -142,13 +146,13 @@ def test_several_read_the_same_job_beside_clients_that_follow_it() -> None:
     for number in range(3):
         read(fleet, PER_PRODUCT.format(number + 1), f"top-{number}", by=number)
     for number in range(4):
-        fleet.agents[number].follow(SHOP, None, fleet.now)
+        client_of(fleet.agents[number]).follow(SHOP, None, fleet.now)
     fleet.settle()
     write(fleet, 13)
     for number in range(3):
         check(fleet, number + 1, f"top-{number}")
     for number in range(4):
-        shown = [one.pane for one in fleet.notices(number) if isinstance(one, Published) and one.app_id == SHOP]
+        shown = [one.pane for app, one in fleet.by_job(number) if isinstance(one, PublishedWindow) and app == SHOP]
         assert shown == [start_of(one) for one in of(fleet, "shop") if start_of(one) >= shown[0]]
         assert len(shown) >= 10
 
@@ -172,8 +176,8 @@ def ended(fleet: Fleet, by: int, key: Id = TOP) -> Ended:
     for _ in range(20):
         fleet.wait(0.5)
         fleet.work()
-        for notice in fleet.notices(by):
-            if isinstance(notice, Ended) and notice.app_id == key:
+        for app, notice in fleet.by_job(by):
+            if isinstance(notice, Ended) and app == key:
                 return notice
     raise AssertionError("it has not ended")
 
@@ -181,10 +185,10 @@ def ended(fleet: Fleet, by: int, key: Id = TOP) -> Ended:
 def test_the_end_of_the_other_job_is_the_end_of_this_one() -> None:
     fleet = live()
     read(fleet)
-    fleet.agents[1].follow(TOP, None, fleet.now)
+    client_of(fleet.agents[1]).follow(TOP, None, fleet.now)
     write(fleet, 5)
-    fleet.agents[2].stop(SHOP, fleet.now)
-    assert ended(fleet, 1) == Ended(TOP, "finished")
+    client_of(fleet.agents[2]).stop(SHOP, fleet.now)
+    assert ended(fleet, 1) == Ended("finished")
     check(fleet, 2)
     last = start_of(of(fleet, "shop")[-1])
     assert start_of(of(fleet, "top")[-1]) == last // 2000 * 2000, "what was read is shown"
@@ -208,20 +212,20 @@ def test_what_a_job_over_what_logs_hold_finds_is_read_to_its_end() -> None:
     (top,) = of(fleet, "top")
     assert list(top.rows) == [{"n": 20, "rows": 5, "last": "1970-01-01T00:00:05Z"}]
     assert counted(of(fleet, "live"), 2000) == {2000: Counter(a=4, b=4), 4000: Counter(a=4, b=4, c=4)}
-    assert fleet.agents[0].jobs() == ()
+    assert fleet.agents[0].directory.all() == []
 
 
 def test_a_query_without_windows_is_over_the_results_that_are_there() -> None:
     fleet = live()
     write(fleet, 6)
     there = sum(counted(of(fleet, "shop"), 1000).values(), Counter())
-    fleet.agents[1].follow(
+    client_of(fleet.agents[1]).follow(
         read(fleet, "SELECT product, SUM(n) AS n FROM app('shop') GROUP BY product"), None, fleet.now
     )
     assert ended(fleet, 1).reason == "finished"
     (top,) = of(fleet, "top")
     assert {row["product"]: row["n"] for row in top.rows} == there
-    assert len(fleet.agents[0].jobs()) == 1
+    assert len(fleet.agents[0].directory.all()) == 1
 
 
 # What is refused.
@@ -240,18 +244,16 @@ def test_what_cannot_be_read_is_refused_at_once(text: str, reason: str) -> None:
     fleet = live()
     fleet.submit(text, "top", by=1, bounded=False)
     assert fleet.notices(1) == [SubmitRefused(TOP, reason, unavailable=False)]
-    assert len(fleet.agents[1].jobs()) == 1
+    assert len(fleet.agents[1].directory.all()) == 1
 
 
-def changed(
-    fleet: Fleet, key: Id, text: str, meanwhile: Callable[[], object] | None = None
-) -> UpdateAnswered | UpdateRefused:
+def changed(fleet: Fleet, key: Id, text: str, meanwhile: Callable[[], object] | None = None) -> Updated | UpdateRefused:
     """The answer to an update; time goes on `meanwhile`."""
     plan = query.analyze(query.parse(text), {"web": query.Schema({}, open=True)})
-    fleet.agents[0].update(Update(key, plan.to_wire(), text, False, 0), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[0]).update(Update(key, plan.to_wire(), text, False, 0), fleet.now, fleet.wall_ms)
     for _ in range(12):
         for notice in fleet.notices(0):
-            if isinstance(notice, UpdateAnswered | UpdateRefused):
+            if isinstance(notice, Updated | UpdateRefused):
                 return notice
         (meanwhile or (lambda: log(fleet, "a", "b")))()
     raise AssertionError("nobody answered")
@@ -277,7 +279,7 @@ def test_two_jobs_that_join_each_other_go_on() -> None:
         "GROUP BY web.product WINDOWING 1 SECOND"
     )
     answer = changed(fleet, SHOP, circle)
-    assert isinstance(answer, UpdateAnswered)
+    assert isinstance(answer, Updated)
     write(fleet, 8)
     assert of(fleet, "shop")[-1].version == 2
     check(fleet, 2)
@@ -289,7 +291,7 @@ def test_a_job_that_pretends_to_read_itself_says_nothing() -> None:
     text = PER_PRODUCT.format(1).replace("shop", "top")
     plan = query.analyze(query.parse(text), {})
     job = Submit(TOP, "top", plan.stream, plan.to_wire(), text, bounded=False, grace_ms=0, submitted_ms=1)
-    fleet.agents[0]._requests.submit(job, ("product", "n"), fleet.now)
+    MessageSender(fleet.agents[0].node).route(job, fleet.now)
     fleet.settle()
     write(fleet, 6)
     assert of(fleet, "top") == []
@@ -308,7 +310,7 @@ def test_a_job_that_reads_another_can_be_changed() -> None:
         TOP,
         "SELECT product, SUM(n) AS n, COUNT(*) AS times FROM app('shop') GROUP BY product WINDOWING 4 SECONDS",
     )
-    assert isinstance(answer, UpdateAnswered)
+    assert isinstance(answer, Updated)
     assert (answer.agents, answer.expected, answer.laggards) == (1, 1, ())
     write(fleet, 14)
     by_version = {version: [one for one in of(fleet, "top") if one.version == version] for version in (1, 2)}
@@ -325,18 +327,19 @@ def test_an_agent_that_leaves_leaves_the_reading_to_the_next_master() -> None:
     fleet = live(5)
     read(fleet, PER_PRODUCT.format(3))
     write(fleet, 7)
-    reader = next(agent for agent in fleet.agents if agent.master(TOP))
-    reader.leave(fleet.now, fleet.wall_ms)
+    reader = next(agent for agent in fleet.agents if agent.masters.state(TOP))
+    reader.drain.begin(fleet.now)
+    reader.process_events(fleet.now, fleet.wall_ms)
     for _ in range(20):
-        if not reader.has_left:
+        if not reader.drain.is_complete:
             fleet.wait(0.5)
             fleet.catch_up()
-    assert reader.has_left
+    assert reader.drain.is_complete
     reader.node.leave(fleet.now)
     fleet.agents.remove(reader)
     fleet.settle()
     write(fleet, 12)
-    assert len([agent for agent in fleet.agents if agent.master(TOP)]) == 1
+    assert len([agent for agent in fleet.agents if agent.masters.state(TOP)]) == 1
     check(fleet, 3)
     assert of(fleet, "top")[-1].epoch == 2
     assert all(one.partial == [] for one in of(fleet, "top"))
@@ -354,8 +357,8 @@ def test_what_is_no_result_makes_its_window_partial(json: bytes) -> None:
     fleet = live()
     read(fleet)
     write(fleet, 4)
-    source, master = next((agent, master) for agent in fleet.agents if (master := agent.master(SHOP)))
-    reader = next(agent for agent in fleet.agents if agent.master(TOP))
+    source, master = next((agent, master) for agent in fleet.agents if (master := agent.masters.state(SHOP)))
+    reader = next(agent for agent in fleet.agents if agent.masters.state(TOP))
     sent = start_of(of(fleet, "shop")[-1])
     refused = reader.refused
     window = WindowMessage(SHOP, master.epoch, sent, sent + SECOND, json, TOP)
@@ -371,7 +374,7 @@ def test_what_is_no_result_makes_its_window_partial(json: bytes) -> None:
 
 def test_windows_for_a_job_that_reads_nothing_here_are_refused() -> None:
     fleet = live()
-    master = next(master for agent in fleet.agents if (master := agent.master(SHOP)))
+    master = next(master for agent in fleet.agents if (master := agent.masters.state(SHOP)))
     refused = fleet.agents[1].refused
     for message in (
         WindowMessage(SHOP, master.epoch, 0, 1, b"{}", TOP),

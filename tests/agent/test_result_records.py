@@ -18,7 +18,7 @@ def running(size: int = 3, text: str = COUNT, **options: Any) -> tuple[Fleet, li
     """A fleet with a live job, whose masters record what they publish."""
     fleet, records = Fleet(size), list[ResultRecord]()
     for agent in fleet.agents:
-        agent.offices.record = records.append
+        agent.masters.record = records.append
     fleet.wait(0.5)
     fleet.submit(text, **({"bounded": False, "grace_ms": 0} | options))
     fleet.catch_up()
@@ -53,7 +53,7 @@ def test_a_line_is_the_result_with_its_job_and_its_roster() -> None:
         assert roster["agents"] == ["agent-0", "agent-1", "agent-2"]
         assert (version["app"], version["version"], version["text"]) == ("shop", 1, COUNT)
         assert (version["has_code"], version["drives"], version["maps"]) == (False, False, False)
-    office = next(office for agent in fleet.agents for office in agent.offices.held.values())
+    office = next(office for agent in fleet.agents for office in agent.masters.held.values())
     plan = office.master.versions.newest.function.plan
     assert query.Plan.from_wire(read(records[0].context[0])["plan"]) == plan
 
@@ -71,8 +71,8 @@ def test_all_names_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet, records = running()
     for second in range(1, 3):
         say(fleet, second, "a")
-    silent = [agent for agent in fleet.agents if not agent.offices.held]
-    fleet.agents = [agent for agent in fleet.agents if agent.offices.held]
+    silent = [agent for agent in fleet.agents if not agent.masters.held]
+    fleet.agents = [agent for agent in fleet.agents if agent.masters.held]
     for agent in silent:
         fleet.network.remove(agent.node)
     for second in range(3, 60):
@@ -98,7 +98,7 @@ def test_the_next_master_records_what_the_one_before_has_said_last() -> None:
     for second in range(1, 5):
         say(fleet, second, "a")
     before = [read(record.line)["window_start"] for record in records]
-    old = next(agent for agent in fleet.agents if agent.offices.held)
+    old = next(agent for agent in fleet.agents if agent.masters.held)
     fleet.agents.remove(old)
     fleet.network.remove(old.node)
     records.clear()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+from recording_client import client_of
 from test_combiner import run_of
 
 import query
@@ -17,7 +18,8 @@ from agent.runtime.master import failover as succession
 from agent.runtime.master import roster
 from agent.runtime.master import subscribers as followers
 from agent.runtime.master.roster import Roster
-from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, Stopped
+from agent.runtime.messages.client_events import Ended
+from agent.runtime.messages.jobs import CODEC, Enrol, Follow, MemberEntry, Replica, StopAnswer, Stopped
 from agent.runtime.messages.versions import Version
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message
@@ -25,7 +27,7 @@ from agent.runtime.model.panes import END, FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner
 from agent.runtime.requests import commands as requests
 from agent.runtime.requests import following
-from agent.runtime.requests.notices import Ended, StopAnswered, SubmitRefused
+from agent.runtime.requests.events import SubmitRefused
 from overlay import Id, Node, Peer
 
 
@@ -42,14 +44,14 @@ def strangers(fleet: Fleet, count: int, message: Callable[[int], Message], to: i
 
 def live_master(fleet: Fleet) -> int:
     fleet.submit(bounded=False)
-    return next(number for number, agent in enumerate(fleet.agents) if agent.master(KEY))
+    return next(number for number, agent in enumerate(fleet.agents) if agent.masters.state(KEY))
 
 
 def test_a_roster_is_full_at_some_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(roster, "MEMBERS_MAX", 4)
     fleet = Fleet(2)
     number = live_master(fleet)
-    master = fleet.agents[number].master(KEY)
+    master = fleet.agents[number].masters.state(KEY)
     assert master is not None
     before = fleet.agents[number].refused
     strangers(fleet, 5, lambda n: Enrol(KEY, master.epoch, f"stranger-{n}", True), to=number)
@@ -60,7 +62,7 @@ def test_followers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "FOLLOWERS_MAX", 2)
     fleet = Fleet(2)
     number = live_master(fleet)
-    office = fleet.agents[number].offices.get(KEY)
+    office = fleet.agents[number].masters.get(KEY)
     assert office is not None
     strangers(fleet, 5, lambda n: Follow(KEY, n, None), to=number)
     assert (len(office.followers), office.followers.refused) == (2, 3)
@@ -91,7 +93,7 @@ def test_a_master_that_was_never_announced_hands_nothing_over() -> None:
     """Else any agent could make another one master of a job that it makes up."""
     fleet = Fleet(3)
     number = live_master(fleet)
-    master = fleet.agents[number].master(KEY)
+    master = fleet.agents[number].masters.state(KEY)
     assert master is not None
 
     def usurpation(n: int) -> Replica:
@@ -101,8 +103,8 @@ def test_a_master_that_was_never_announced_hands_nothing_over() -> None:
 
     strangers(fleet, 3, usurpation, to=(number + 1) % 3)
     fleet.wait_long(3.0)
-    assert [agent.master(KEY) is not None for agent in fleet.agents].count(True) == 1
-    assert fleet.agents[number].master(KEY) is master
+    assert [agent.masters.state(KEY) is not None for agent in fleet.agents].count(True) == 1
+    assert fleet.agents[number].masters.state(KEY) is master
 
 
 def test_what_clients_ask_for_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +114,12 @@ def test_what_clients_ask_for_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     agent = fleet.agents[0]
     agent.node.leave(fleet.now)
     for number in range(4):
-        agent.follow(number, None, fleet.now)
-        agent.stop(100 + number, fleet.now)
-        agent.submit(replica_of(200 + number).job, fleet.now, WALL_MS)
-    told = agent.notices()
-    assert [notice for notice in told if isinstance(notice, Ended)] == [Ended(2, "lost"), Ended(3, "lost")]
-    assert [notice.app_id for notice in told if isinstance(notice, StopAnswered)] == [102, 103]
+        client_of(agent).follow(number, None, fleet.now)
+        client_of(agent).stop(100 + number, fleet.now)
+        client_of(agent).submit(replica_of(200 + number).job, fleet.now, WALL_MS)
+    told = client_of(agent).notices()
+    assert [notice for notice in told if isinstance(notice, Ended)] == [Ended("lost"), Ended("lost")]
+    assert [notice.app_id for notice in told if isinstance(notice, StopAnswer)] == [102, 103]
     assert [notice.app_id for notice in told if isinstance(notice, SubmitRefused)] == [202, 203]
 
 
@@ -176,6 +178,6 @@ def test_an_agent_that_leaves_a_fleet_of_one_is_done_at_once() -> None:
     fleet.catch_up()
     fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
     agent = fleet.agents[0]
-    agent.leave(fleet.now, fleet.wall_ms)
+    agent.drain.begin(fleet.now)
     fleet.work()
-    assert agent.has_left
+    assert agent.drain.is_complete

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_fleet import COUNT, WALL_MS, Fleet, events
+from recording_client import client_of
 
 import query
 from agent import Update
@@ -122,9 +123,9 @@ def told(steps: Sequence[Step], concerns: Callable[[int], bool]) -> dict[str, li
                 fleet.submit(text, f"job-{job}", bounded=False, grace_ms=grace_ms)
             case Change(job, text) if concerns(job):
                 update = Update(app_id(f"job-{job}", b""), plan_of(text).to_wire(), text, False, 0)
-                fleet.agents[0].update(update, fleet.now, fleet.wall_ms)
+                client_of(fleet.agents[0]).update(update, fleet.now, fleet.wall_ms)
             case End(job) if concerns(job):
-                fleet.agents[0].stop(app_id(f"job-{job}", b""), fleet.now)
+                client_of(fleet.agents[0]).stop(app_id(f"job-{job}", b""), fleet.now)
         fleet.settle()
         fleet.work()
     windows: dict[str, list[str]] = {}

@@ -116,7 +116,7 @@ def test_a_new_master_has_the_bundles(shop_of: Make) -> None:
     lines = [(number, wants(product, number)) for number in range(3) for product in (a, b)]
     fleet.play(22, lambda second: lines if second == 6 else [(3, wants(a, 77))])
     assert fleet.shown("product-bundling")[0][-1]["bundles"] == [[a, b]]
-    number = next(number for number, agent in enumerate(fleet.agents) if agent.master(key) is not None)
+    number = next(number for number, agent in enumerate(fleet.agents) if agent.masters.state(key) is not None)
     fleet.network.remove(fleet.agents.pop(number).node)
     fleet.play(40, lambda second: [(second % 3, wants(product, 88)) for product in (a, b)])
     shown = fleet.shown("product-bundling")[0]

@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 from memory_fleet import Fleet
+from recording_client import client_of
 
 from agent import Feed, StreamOptions
 from agent.feeding.table_files import read_table
 from agent.parsing import Parsed
 from agent.runtime.messages.descriptions import DescribedColumn, StreamDescription
 from agent.runtime.messages.sender import FLEET_GROUP
-from agent.runtime.requests.notices import StreamAsked, StreamSurveyed
+from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 from agent.runtime.requests.stream_survey import DEADLINE_S
 
 STREAMS = {"web-a": StreamOptions(), "web-b": StreamOptions(), "api": StreamOptions()}
@@ -28,9 +29,9 @@ def block(feed: Feed, products: str) -> Parsed:
 def answer(fleet: Fleet, **products: str) -> list[dict[str, Any]]:
     """The rows of a job over what each agent has in its streams."""
     for agent in fleet.agents:
-        for feed in agent.feeds():
+        for feed in agent.jobs.feeds():
             text = products[feed.stream.replace("-", "_")]
-            agent.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
+            agent.jobs.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
     (result,) = fleet.finish()
     assert result.contributors == result.expected
     return list(result.rows)
@@ -66,7 +67,7 @@ def test_each_stream_of_a_union_is_read_in_its_own_way() -> None:
         "SELECT what, COUNT(*) AS n FROM (SELECT LOWER(page) AS what FROM \"web-*\" WHERE page <> 'Y' "
         "UNION ALL SELECT call FROM api) AS u GROUP BY what"
     )
-    wanted = {feed.stream: [column.field for column in feed.columns] for feed in fleet.agents[0].feeds()}
+    wanted = {feed.stream: [column.field for column in feed.columns] for feed in fleet.agents[0].jobs.feeds()}
     assert wanted == {"web-a": ["page"], "web-b": ["page"], "api": ["call"]}
     assert answer(fleet, web_a="XY", web_b="X", api="xz") == [{"what": "x", "n": 6}, {"what": "z", "n": 2}]
 
@@ -85,12 +86,12 @@ def test_an_agent_without_the_table_is_named(tmp_path: Path) -> None:
 
 def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
     """What agent-0 hears of a stream; so many agents, of those after it, say nothing."""
-    fleet.agents[0].surveys.ask(7, "web", fleet.now)
+    fleet.agents[0].discovery.ask("web", client_of(fleet.agents[0]).reply, fleet.now)
     told: list[StreamSurveyed] = []
     for _ in range(round(2 * DEADLINE_S / 0.25)):
         fleet.settle()
         for number, agent in enumerate(fleet.agents):
-            for notice in agent.notices():
+            for notice in client_of(agent).notices():
                 if isinstance(notice, StreamAsked) and not 0 < number <= silent:
                     seen = StreamDescription(
                         FLEET_GROUP,
@@ -99,7 +100,7 @@ def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
                         [DescribedColumn("a", "integer", "1")],
                         open=False,
                     )
-                    agent.surveys.tell(notice, seen, fleet.now)
+                    agent.discovery.tell(notice, seen, fleet.now)
                 elif isinstance(notice, StreamSurveyed):
                     told.append(notice)
         fleet.wait(0.25)
@@ -109,7 +110,7 @@ def survey(fleet: Fleet, silent: int = 0) -> StreamSurveyed:
 
 def test_all_agents_say_what_a_stream_holds() -> None:
     found = survey(Fleet(5))
-    assert (found.question, len(found.answers), found.silent) == (7, 5, 0)
+    assert (len(found.answers), found.silent) == (5, 0)
     assert sum(one.has_stream for one in found.answers) == 3
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
+from recording_client import client_of
 from simulated_fleet import Server, key_of, published
 from window_checks import check_windows
 
+from agent.runtime.messages.client_events import Acknowledged
 from agent.runtime.messages.jobs import Stopped
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.requests.notices import Acknowledged
 
 KEY = key_of(JOB)
 
 
 def master_of(servers: list[Server]) -> Server:
-    (master,) = [server for server in servers if server.is_up and server.agent.master(KEY)]
+    (master,) = [server for server in servers if server.is_up and server.agent.masters.state(KEY)]
     return master
 
 
@@ -29,7 +30,7 @@ def test_a_closer_node_takes_over_from_a_living_master(seed: int) -> None:
     fleet.keep_writing(fleet.now + 60.0, servers=[closer])
     fleet.run(fleet.now + 15.0)
     assert master_of(list(fleet.servers.values())) is closer
-    assert before.agent.master(KEY) is None
+    assert before.agent.masters.state(KEY) is None
     check(life, silence_max_s=5.0)
     windows = fleet.of(JOB)
     assert {window.epoch[1] for window in windows} == {1, 2}
@@ -42,7 +43,7 @@ def test_a_restarted_agent_is_the_same_to_the_roster(seed: int) -> None:
     """It stays expected, is named while it is away, and contributes again under its name."""
     life = begin(seed, size=5)
     fleet = life.fleet
-    away = next(one for one in life.alive() if not one.agent.master(KEY))
+    away = next(one for one in life.alive() if not one.agent.masters.state(KEY))
     fleet.crash(away)
     fleet.run(fleet.now + 12.0)
     middle = fleet.of(JOB)[-1]
@@ -87,7 +88,7 @@ def test_results_from_before_can_be_had_from_the_next_master(seed: int) -> None:
     fleet.run(fleet.now + 12.0)
     new = master_of(list(fleet.servers.values()))
     asks = next(one for one in fleet.servers.values() if one.is_up and one not in (new, life.follower))
-    asks.agent.follow(KEY, FIRST_PANE, fleet.now)
+    client_of(asks.agent).follow(KEY, FIRST_PANE, fleet.now)
     fleet.run(fleet.now + 3.0)
     assert set(before) <= set(published(asks, KEY)) | set(before[:2]), "the first may be older than the replicas"
     assert published(asks, KEY) == sorted(published(asks, KEY))
@@ -98,19 +99,21 @@ def test_a_job_that_was_stopped_stays_stopped() -> None:
     life = begin(2, size=6)
     fleet = life.fleet
     master = master_of(list(fleet.servers.values()))
-    life.follower.agent.stop(KEY, fleet.now)
+    client_of(life.follower.agent).stop(KEY, fleet.now)
     fleet.run(fleet.now + 0.7)
     fleet.crash(master)
     fleet.run(fleet.now + 40.0)
     assert fleet.masters(JOB) == []
-    assert all(one.agent.jobs() == () and one.agent.feeds() == () for one in fleet.servers.values() if one.is_up)
+    assert all(
+        one.agent.directory.all() == [] and one.agent.jobs.feeds() == () for one in fleet.servers.values() if one.is_up
+    )
     assert all(one.agent.status().replicas == () for one in fleet.servers.values() if one.is_up)
 
 
 def test_old_epochs_are_refused() -> None:
     life = begin(1, size=5)
     fleet = life.fleet
-    office = master_of(list(fleet.servers.values())).agent.offices.get(KEY)
+    office = master_of(list(fleet.servers.values())).agent.masters.get(KEY)
     assert office is not None
     old = office.master.epoch
     follow_elsewhere(life)
@@ -118,7 +121,7 @@ def test_old_epochs_are_refused() -> None:
     fleet.run(fleet.now + 15.0)
     windows, stranger = len(fleet.of(JOB)), fleet.random.choice(life.alive() or [life.follower])
     for message in (Stopped(KEY, old, "stopped"), office.announcing.announcement()):
-        stranger.agent.offices._post.multicast(FLEET_GROUP, message, fleet.now)
+        stranger.agent.masters._post.multicast(FLEET_GROUP, message, fleet.now)
     fleet.run(fleet.now + 10.0)
     assert len(fleet.of(JOB)) > windows + 2
     check_windows(fleet)
@@ -144,7 +147,7 @@ def test_a_master_hands_over_its_last_results_too(seed: int) -> None:
     closer = fleet.add("web", node_id=KEY)
     fleet.run(fleet.now + 6.0)
     assert master_of(list(fleet.servers.values())) is closer
-    closer.agent.follow(KEY, FIRST_PANE, fleet.now)
+    client_of(closer.agent).follow(KEY, FIRST_PANE, fleet.now)
     fleet.run(fleet.now + 2.0)
     assert published(closer, KEY)[: len(before)] == before
 
@@ -160,7 +163,7 @@ def test_results_reach_a_master_that_has_just_come_when_the_old_one_dies(seed: i
     closer = fleet.add("web", node_id=KEY)
     fleet.run(fleet.now + 12.0)
     assert master_of(list(fleet.servers.values())) is closer
-    closer.agent.follow(KEY, FIRST_PANE, fleet.now)
+    client_of(closer.agent).follow(KEY, FIRST_PANE, fleet.now)
     fleet.run(fleet.now + 2.0)
     assert published(closer, KEY)[: len(before)] == before
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from memory_fleet import KEY, Fleet, events
 from program_fleet import FIGURE_7, ProgramFleet, feed
+from recording_client import client_of
 from test_combiner import add_up, run_of, totals
 from test_job_code_in_use import RECEIVING
 from test_job_code_in_use import WORDS as MAPPED
 from test_updating_jobs import live, log, settle_update, shown, update
 
-from agent import Result, UpdateAnswered, UpdateRefused
+from agent import Result, Updated, UpdateRefused
 from agent.runtime.master.rollout import OTHER_TREES
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner, Span
@@ -62,7 +63,7 @@ def test_all_who_work_are_in_every_tree_until_the_job_is_over() -> None:
     roots = {agent.name: part.roots for agent in fleet.agents for part in agent.status().parts if part.roots}
     assert sorted(tree for trees in roots.values() for tree in trees) == [1, 2, 3]
     assert len(roots) > 1
-    fleet.agents[0].stop(KEY, fleet.now)
+    client_of(fleet.agents[0]).stop(KEY, fleet.now)
     fleet.settle()
     assert not any(agent.status().parts for agent in fleet.agents)
     assert all(tree_id(KEY, tree) not in agent.node.groups for agent in fleet.agents for tree in range(1, 4))
@@ -80,7 +81,7 @@ def test_an_update_keeps_the_trees(text: str) -> None:
     log(fleet, 1.5, "a", "b", "c")
     update(fleet, text)
     told = settle_update(fleet)
-    assert isinstance(told, UpdateAnswered)
+    assert isinstance(told, Updated)
     for second in (1.6, 2.5, 3.5, 9.0):
         log(fleet, second, "a", "b", "c")
     fleet.work()
@@ -109,7 +110,7 @@ def test_an_update_may_be_to_what_has_no_groups() -> None:
         "SELECT product FROM web LIMIT 2 WINDOWING 1 SECOND",
     ):
         update(fleet, text)
-        assert isinstance(settle_update(fleet), UpdateAnswered)
+        assert isinstance(settle_update(fleet), Updated)
         for _ in range(6):
             log(fleet, fleet.now + 0.1, "a", "b")
             fleet.wait(1.0)

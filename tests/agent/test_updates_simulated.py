@@ -14,7 +14,7 @@ import pytest
 from lives import ACTS, JOB, TREE_ACTS, Act, Life, begin_some, check, cut, happen, seeds
 from simulated_fleet import PRODUCTS, counts, sql
 
-from agent import UpdateAnswered, UpdateRefused
+from agent import Updated, UpdateRefused
 from agent.runtime.messages.versions import Version
 
 LONG_WINDOWS_S = 15.0
@@ -38,8 +38,8 @@ def updated(seed: int, acts: Sequence[Act], *, updates: int = 2, loss: float = 0
     return life
 
 
-def answers(life: Life) -> list[UpdateAnswered | UpdateRefused]:
-    return [one for one in life.follower.notices if isinstance(one, UpdateAnswered | UpdateRefused)]
+def answers(life: Life) -> list[Updated | UpdateRefused]:
+    return [one for one in life.follower.notices if isinstance(one, Updated | UpdateRefused)]
 
 
 def check_versions(life: Life) -> None:
@@ -67,7 +67,7 @@ def test_in_peace_an_update_is_acknowledged_by_all_at_once_and_loses_nothing(see
     check(life, silence_max_s=8.0)
     check_versions(life)
     workers = {server.name for server in life.fleet.workers()}
-    begun = [one for one in answers(life) if isinstance(one, UpdateAnswered)]
+    begun = [one for one in answers(life) if isinstance(one, Updated)]
     assert begun, life.about()
     assert all((one.agents, one.expected, one.laggards) == (len(workers), len(workers), ()) for one in begun)
     windows = life.fleet.of(JOB)[2:]

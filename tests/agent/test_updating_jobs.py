@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from memory_fleet import COUNT, KEY, WALL_MS, Fleet, events
+from recording_client import client_of
 
 import query
-from agent import Result, Update, UpdateAnswered, UpdateRefused
+from agent import Result, Update, Updated, UpdateRefused
 from agent.runtime.master.rollout import BOUNDED, BUSY
 from query.model.timestamps import parse_timestamp
 
@@ -26,12 +27,12 @@ def live(size: int = 3, text: str = COUNT) -> Fleet:
 def update(fleet: Fleet, text: str, *, by: int = 0, reset: bool = False) -> None:
     anything = query.Schema({}, open=True)
     plan = query.analyze(query.parse(text), {"web": anything, "shop": anything})
-    fleet.agents[by].update(Update(KEY, plan.to_wire(), text, reset, 0), fleet.now, fleet.wall_ms)
+    client_of(fleet.agents[by]).update(Update(KEY, plan.to_wire(), text, reset, 0), fleet.now, fleet.wall_ms)
     fleet.settle()
 
 
-def answers(fleet: Fleet, by: int = 0) -> list[UpdateAnswered | UpdateRefused]:
-    return [one for one in fleet.notices(by) if isinstance(one, UpdateAnswered | UpdateRefused)]
+def answers(fleet: Fleet, by: int = 0) -> list[Updated | UpdateRefused]:
+    return [one for one in fleet.notices(by) if isinstance(one, Updated | UpdateRefused)]
 
 
 def start_of(result: Result) -> int:
@@ -68,7 +69,7 @@ def test_windows_that_have_begun_end_on_the_version_they_began_on() -> None:
     log(fleet, 2.4, "b")
     log(fleet, 3.2, "a", "b")
     log(fleet, 4.2, "a", "b", "b")
-    assert answers(fleet) == [UpdateAnswered(KEY, 2, WALL_MS + 3000, 3, 3, ())]
+    assert [outcome(one) for one in answers(fleet)] == [(2, WALL_MS + 3000, 3, 3, [])]
     log(fleet, 6.5, "b")
     fleet.work()
     assert shown(fleet.results) == [
@@ -76,7 +77,13 @@ def test_windows_that_have_begun_end_on_the_version_they_began_on() -> None:
     ]  # fmt: skip
 
 
-def settle_update(fleet: Fleet, by: int = 0) -> UpdateAnswered | UpdateRefused:
+def outcome(answer: Updated | UpdateRefused) -> tuple[int, int, int, int, list[str]]:
+    """What an update has brought about."""
+    assert isinstance(answer, Updated)
+    return answer.version, answer.starts, answer.agents, answer.expected, answer.laggards
+
+
+def settle_update(fleet: Fleet, by: int = 0) -> Updated | UpdateRefused:
     """The answer to the last update, however long it takes."""
     for _ in range(30):
         for one in answers(fleet, by):
@@ -91,9 +98,9 @@ def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
     fleet = live()
     update(fleet, FEW, by=by)
     told = settle_update(fleet, by)
-    assert isinstance(told, UpdateAnswered)
+    assert isinstance(told, Updated)
     assert (told.version, told.agents, told.expected, told.laggards) == (2, 3, 3, ())
-    assert {job.version for agent in fleet.agents for job in agent.jobs()} == {2}
+    assert {job.version for agent in fleet.agents for job in agent.directory.all()} == {2}
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {2}
 
 
@@ -104,14 +111,14 @@ def test_everyone_hears_of_a_new_version_at_once() -> None:
         fleet.wait(0.5)
         fleet.catch_up()
     update(fleet, FEW)
-    assert isinstance(settle_update(fleet), UpdateAnswered)
-    assert {job.version for agent in fleet.agents for job in agent.jobs()} == {2}
+    assert isinstance(settle_update(fleet), Updated)
+    assert {job.version for agent in fleet.agents for job in agent.directory.all()} == {2}
 
 
 def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
     update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")
-    (feed,) = fleet.agents[0].feeds()
+    (feed,) = fleet.agents[0].jobs.feeds()
     assert [column.type for column in feed.columns] == ["number", "string"]
     settle_update(fleet)
     at = fleet.now + 1.5
@@ -120,7 +127,7 @@ def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet.work()
     last = fleet.results[-1]
     assert (last.version, last.rows) == (2, [{"n": 2}])
-    (feed,) = fleet.agents[0].feeds()
+    (feed,) = fleet.agents[0].jobs.feeds()
     assert [column.type for column in feed.columns] == ["string"], "what nobody needs any more is not read"
 
 
@@ -128,7 +135,7 @@ def test_shorter_windows_begin_where_a_longer_one_ends() -> None:
     fleet = live(1, COUNT.replace("1 SECOND", "10 SECONDS"))
     log(fleet, 11.0, "a")
     update(fleet, FEW)
-    assert settle_update(fleet) == UpdateAnswered(KEY, 2, WALL_MS + 20_000, 1, 1, ())
+    assert outcome(settle_update(fleet)) == (2, WALL_MS + 20_000, 1, 1, [])
     for second in (12.0, 19.9, 20.0, 21.0, 30.0):
         log(fleet, second, "a")
     fleet.work()
@@ -139,7 +146,7 @@ def test_a_reset_gives_up_the_windows_under_way() -> None:
     fleet = live(1, COUNT.replace("1 SECOND", "10 SECONDS"))
     log(fleet, 11.0, "a")
     update(fleet, FEW, reset=True)
-    assert settle_update(fleet) == UpdateAnswered(KEY, 2, WALL_MS + 12_000, 1, 1, ())
+    assert outcome(settle_update(fleet)) == (2, WALL_MS + 12_000, 1, 1, [])
     for second in (11.5, 12.0, 30.0):
         log(fleet, second, "a")
     fleet.work()
@@ -151,7 +158,7 @@ def test_windows_of_odd_lengths_overlap_and_none_lacks_anything() -> None:
     log(fleet, 4.0, "a")
     update(fleet, FEW.replace("1 SECOND", "4 SECONDS"))
     told = settle_update(fleet)
-    assert isinstance(told, UpdateAnswered)
+    assert isinstance(told, Updated)
     for second in range(5, 40):
         log(fleet, second, "a")
     fleet.work()
@@ -195,25 +202,25 @@ def test_one_update_goes_on_at_a_time() -> None:
     update(fleet, FEW, by=1)
     update(fleet, COUNT.replace("1 SECOND", "2 SECONDS"), by=2)
     assert answers(fleet, 2) == [UpdateRefused(KEY, BUSY.format(number=2), "usage")]
-    assert isinstance(settle_update(fleet, 1), UpdateAnswered)
+    assert isinstance(settle_update(fleet, 1), Updated)
 
 
 def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent of an older make, say."""
     fleet = live()
-    parts = fleet.agents[2]._parts.get(KEY)
+    parts = fleet.agents[2].jobs.get(KEY)
     assert parts is not None
     assert parts.versions is not None
 
     def cannot(_number: int, _plan: object) -> None:
         raise query.PlanError("unknown function median")
 
-    if fleet.agents[2].master(KEY) is None:
+    if fleet.agents[2].masters.state(KEY) is None:
         monkeypatch.setattr(parts.versions, "propose", cannot)
         update(fleet, FEW)
         assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {1}
-    assert all(part.intake is None or part.intake._proposed is None for agent in fleet.agents for part in agent._parts)
+    assert all(part.intake is None or part.intake._proposed is None for agent in fleet.agents for part in agent.jobs)
     log(fleet, 1.2, "a")
     log(fleet, 5.2, "a")
     fleet.work()
@@ -222,15 +229,15 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
 
 def test_who_does_not_hear_of_it_is_named_and_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = live()
-    deaf = next(number for number, agent in enumerate(fleet.agents) if agent.master(KEY) is None and number)
-    part = fleet.agents[deaf]._parts.get(KEY)
+    deaf = next(number for number, agent in enumerate(fleet.agents) if agent.masters.state(KEY) is None and number)
+    part = fleet.agents[deaf].jobs.get(KEY)
     assert part is not None
     with monkeypatch.context() as patches:
         patches.setattr(part, "prepare", lambda _message: None)
         patches.setattr(part, "begin", lambda _versions: False)
         update(fleet, FEW)
         told = settle_update(fleet)
-    assert isinstance(told, UpdateAnswered)
+    assert isinstance(told, Updated)
     assert (told.agents, told.expected, told.laggards) == (2, 3, (f"agent-{deaf}",))
     fleet.wait_long(4.0)
     assert part.version == 2

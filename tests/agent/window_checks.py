@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from simulated_fleet import Server, SimulatedFleet, Window, counts, key_of, published
 
-from agent import Published
+from agent import PublishedWindow
 from agent.runtime.function.result import NAMES_MAX
 
 
@@ -66,7 +66,7 @@ def check_followers(
 
 
 def _check_gaps(fleet: SimulatedFleet, name: str, server: Server, got: set[int]) -> None:
-    came = {notice.json for notice in server.notices if isinstance(notice, Published)}
+    came = {bytes(notice.result) for notice in server.notices if isinstance(notice, PublishedWindow)}
     for windows in _by_epoch(fleet, name).values():
         mine = [window.result.to_bytes() in came for window in windows]
         if any(mine):

@@ -8,7 +8,6 @@ import trio
 
 from agent.driver import CoreDriver
 from agent.programs.orders import Order
-from agent.runtime.requests.notices import CoreEvent
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
 DELAY_S = 0.001
@@ -32,9 +31,6 @@ class IdleCore:
 
     def work(self, _now: float, _wall_ms: int) -> bool:
         return False
-
-    def notices(self) -> list[CoreEvent]:
-        return []
 
     def orders(self) -> list[Order]:
         return []
@@ -69,7 +65,6 @@ class MemoryFleet:
             core(node),
             wall_ms=lambda: self.wall_ms,
             send=send,
-            notice=lambda _notice: None,
             order=lambda _order: None,
         )
         self.members[address] = pump

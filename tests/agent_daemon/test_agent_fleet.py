@@ -21,21 +21,21 @@ from agent.control.messages import (
     Accepted,
     Acknowledged,
     Answer,
-    Answered,
-    Ask,
+    AskAnswer,
+    AskRequest,
     Ended,
-    Follow,
+    FollowRequest,
     GetJobs,
-    Job,
+    JobEntry,
     Jobs,
-    Query,
+    JobStopped,
+    JobUpdated,
+    PublishedWindow,
+    QueryRequest,
     Refused,
     Request,
-    Stop,
-    Stopped,
-    Updated,
+    StopRequest,
     UpdateJob,
-    Window,
 )
 from overlay import Authority
 
@@ -125,7 +125,7 @@ def test_a_seed_that_does_not_answer_is_asked_again_and_told_of(tmp_path: Path) 
         told = agent.where(lambda line: "trying again" in line["event"], "it says that no seed answers")
         assert told["failures"] == [f"{seed.address}: connection refused"]
         assert not agent.status().active
-        for request in (Query(PER_PRODUCT), Ask("shop")):
+        for request in (QueryRequest(PER_PRODUCT), AskRequest("shop")):
             answer = agent.ask(request)
             assert isinstance(answer, Refused)
             assert (answer.kind, "has not joined" in answer.message) == ("unavailable", True)
@@ -193,10 +193,10 @@ def test_a_query_over_what_the_logs_hold(pair: list[AgentProcess]) -> None:
     for agent in pair:
         write(agent, "plum", "fig", "plum")
     query = "SELECT product, COUNT(*) AS n FROM web WHERE product <> 'apple' GROUP BY product"
-    with Conversation(pair[1], Query(query, app="fruit")) as client:
+    with Conversation(pair[1], QueryRequest(query, app="fruit")) as client:
         accepted = client.answer()
         assert accepted == Accepted("fruit", accepted.query, ["product", "n"], bounded=True)
-        result = json.loads(bytes(client.until(Window).result))
+        result = json.loads(bytes(client.until(PublishedWindow).result))
         assert result["rows"] == [{"product": "fig", "n": 2}, {"product": "plum", "n": 4}]
         assert (result["contributors"], result["expected"]) == (2, 2)
         assert client.answer() == Ended("finished")
@@ -225,25 +225,25 @@ def busy(agents: list[AgentProcess]) -> Iterator[None]:
 
 def test_windows_come_live_to_all_who_follow(pair: list[AgentProcess]) -> None:
     query = f"{PER_PRODUCT} WINDOWING 1 SECOND"
-    with Conversation(pair[0], Query(query, app="live")) as owner:
+    with Conversation(pair[0], QueryRequest(query, app="live")) as owner:
         owner.until_everyone_runs_it(2)
-        with busy(pair), Conversation(pair[1], Follow("live")) as follower:
+        with busy(pair), Conversation(pair[1], FollowRequest("live")) as follower:
             assert isinstance(follower.answer(), Accepted)
-            seen = [follower.until(Window) for _ in range(3)]
+            seen = [follower.until(PublishedWindow) for _ in range(3)]
             panes = [window.pane for window in seen]
             assert panes == sorted(set(panes))
             last = json.loads(bytes(seen[2].result))
             assert (last["contributors"], last["expected"], last["missing"]) == (2, 2, [])
-            with Conversation(pair[1], Follow("live", after=seen[0].pane)) as late:
-                again = [late.until(Window) for _ in range(2)]
+            with Conversation(pair[1], FollowRequest("live", after=seen[0].pane)) as late:
+                again = [late.until(PublishedWindow) for _ in range(2)]
                 assert [window.pane for window in again] == panes[1:]
             for agent in pair:
-                answer = agent.ask(Ask("live", 3))
-                assert isinstance(answer, Answered)
+                answer = agent.ask(AskRequest("live", 3))
+                assert isinstance(answer, AskAnswer)
                 told = [window.pane for window in answer.windows]
                 assert (len(told), told) == (3, sorted(set(told)))
                 assert told[-1] >= panes[-1]
-            assert pair[0].ask(Stop("live")) == Stopped("live")
+            assert pair[0].ask(StopRequest("live")) == JobStopped("live")
             assert follower.until(Ended) == Ended("stopped")
         assert owner.until(Ended) == Ended("stopped")
 
@@ -252,16 +252,16 @@ def test_a_job_is_updated_in_flight(pair: list[AgentProcess]) -> None:
     """The column in use is read as another type: what is parsed of the logs changes with it, and no event is lost."""
     query = f"{PER_PRODUCT} WINDOWING 1 SECOND"
     other = "SELECT COUNT(*) AS apples FROM web WHERE product = 'apple' WINDOWING 1 SECOND"
-    with Conversation(pair[0], Query(query, app="live")) as owner:
+    with Conversation(pair[0], QueryRequest(query, app="live")) as owner:
         owner.until_everyone_runs_it(2)
         with busy(pair):
-            owner.until(Window)
+            owner.until(PublishedWindow)
             updated = pair[1].ask(UpdateJob("live", other))
-            assert isinstance(updated, Updated)
+            assert isinstance(updated, JobUpdated)
             assert (updated.version, updated.agents, updated.expected, updated.laggards) == (2, 2, 2, [])
             seen: list[dict[str, Any]] = []
             while not seen or seen[-1]["version"] == 1 or len(seen) < 6:
-                seen.append(json.loads(bytes(owner.until(Window).result)))
+                seen.append(json.loads(bytes(owner.until(PublishedWindow).result)))
             for agent in pair:
                 (job,) = (job for job in jobs_of(agent) if job.app == "live")
                 assert (job.version, job.query) == (2, updated.query)
@@ -271,7 +271,7 @@ def test_a_job_is_updated_in_flight(pair: list[AgentProcess]) -> None:
             assert pair[0].ask(UpdateJob("dead", other)) == Refused(
                 "unknown", "there is no job dead in this fleet: elf jobs lists those there are"
             )
-            assert pair[0].ask(Stop("live")) == Stopped("live")
+            assert pair[0].ask(StopRequest("live")) == JobStopped("live")
     versions = [window["version"] for window in seen]
     assert versions == sorted(versions)
     assert versions[-1] == 2
@@ -285,25 +285,25 @@ def test_a_job_is_updated_in_flight(pair: list[AgentProcess]) -> None:
 def test_jobs_read_and_join_the_results_of_another(pair: list[AgentProcess]) -> None:
     summed = "SELECT product, SUM(n) AS n, COUNT(*) AS windows FROM app('live') GROUP BY product WINDOWING 2 SECONDS"
     joined = "SELECT l.n, COUNT(*) AS events FROM web JOIN app('live') AS l ON web.product = l.product GROUP BY l.n"
-    assert pair[1].ask(Query(summed)) == Refused(
+    assert pair[1].ask(QueryRequest(summed)) == Refused(
         "usage", "there is no job live in this fleet: elf jobs lists those there are"
     )
-    with Conversation(pair[0], Query(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="live")) as read, busy(pair):
-        first = json.loads(bytes(read.until(Window).result))
+    with Conversation(pair[0], QueryRequest(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="live")) as read, busy(pair):
+        first = json.loads(bytes(read.until(PublishedWindow).result))
         eventually(lambda: "live" in jobs_known_to(pair[1]), "the other agent has heard of it")
         with (
-            Conversation(pair[1], Query(summed, app="sums")) as reader,
-            Conversation(pair[0], Query(f"{joined} WINDOWING 1 SECOND")) as joiner,
+            Conversation(pair[1], QueryRequest(summed, app="sums")) as reader,
+            Conversation(pair[0], QueryRequest(f"{joined} WINDOWING 1 SECOND")) as joiner,
         ):
-            sums = [json.loads(bytes(reader.until(Window).result)) for _ in range(2)]
-            for window in (json.loads(bytes(joiner.until(Window).result)) for _ in range(3)):
+            sums = [json.loads(bytes(reader.until(PublishedWindow).result)) for _ in range(2)]
+            for window in (json.loads(bytes(joiner.until(PublishedWindow).result)) for _ in range(3)):
                 assert (window["missing"], window["partial"], window["dropped"]) == ([], [], 0)
                 assert sum(row["events"] for row in window["rows"]) == window["events"], "each has its product's row"
-            assert pair[1].ask(Stop("live")) == Stopped("live")
+            assert pair[1].ask(StopRequest("live")) == JobStopped("live")
             assert reader.until(Ended) == Ended("finished")
         counts = {first["window_start"]: first["rows"][0]["n"]}
         while not isinstance(told := read.answer(), Ended):
-            if isinstance(told, Window):
+            if isinstance(told, PublishedWindow):
                 window = json.loads(bytes(told.result))
                 counts[window["window_start"]] = sum(row["n"] for row in window["rows"])
     for one in sums:
@@ -312,7 +312,7 @@ def test_jobs_read_and_join_the_results_of_another(pair: list[AgentProcess]) -> 
         assert (one["contributors"], one["expected"], one["partial"], one["late"]) == (1, 1, [], 0)
 
 
-def jobs_of(agent: AgentProcess) -> list[Job]:
+def jobs_of(agent: AgentProcess) -> list[JobEntry]:
     jobs = agent.ask(GetJobs())
     assert isinstance(jobs, Jobs)
     return jobs.jobs
@@ -325,18 +325,18 @@ def jobs_known_to(agent: AgentProcess) -> list[str]:
 @pytest.mark.parametrize("detach", [False, True])
 def test_a_job_belongs_to_its_connection_unless_it_is_detached(pair: list[AgentProcess], detach: bool) -> None:
     app = f"mine-{detach}"
-    query = Query(f"{PER_PRODUCT} WINDOWING 1 SECOND", app=app, detach=detach)
+    query = QueryRequest(f"{PER_PRODUCT} WINDOWING 1 SECOND", app=app, detach=detach)
     with Conversation(pair[0], query) as client:
         client.until_everyone_runs_it(2)
         eventually(lambda: app in jobs_known_to(pair[1]), "the fleet knows the job")
     if detach:
-        with Conversation(pair[1], Follow(app)) as follower:
+        with Conversation(pair[1], FollowRequest(app)) as follower:
             follower.until(Accepted)
-        assert pair[1].ask(Stop(app)) == Stopped(app)
+        assert pair[1].ask(StopRequest(app)) == JobStopped(app)
     eventually(lambda: not any(app in jobs_known_to(agent) for agent in pair), "the job is gone")
-    with Conversation(pair[1], Follow(app)) as follower:
+    with Conversation(pair[1], FollowRequest(app)) as follower:
         assert follower.until(Ended | Refused) != Ended("lost")
-    answer = pair[1].ask(Stop("never there"))
+    answer = pair[1].ask(StopRequest("never there"))
     assert isinstance(answer, Refused)
     assert answer.kind == "unknown"
 
@@ -344,13 +344,13 @@ def test_a_job_belongs_to_its_connection_unless_it_is_detached(pair: list[AgentP
 def test_what_cannot_be_run_is_refused_with_the_place(pair: list[AgentProcess]) -> None:
     agent = pair[0]
     for text, words in (("SELECT FROM", "line 1, column"), ("SELECT nonsense(x) FROM web", "there is no function")):
-        answer = agent.ask(Query(text))
+        answer = agent.ask(QueryRequest(text))
         assert isinstance(answer, Refused)
         assert answer.kind == "usage"
         assert words in answer.message
-    with Conversation(agent, Query(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="taken")) as client:
+    with Conversation(agent, QueryRequest(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="taken")) as client:
         client.until_everyone_runs_it(2)
-        answer = agent.ask(Query(PER_PRODUCT, app="taken"))
+        answer = agent.ask(QueryRequest(PER_PRODUCT, app="taken"))
         assert isinstance(answer, Refused)
         # The job that has the name is not touched.
         assert "taken" in jobs_known_to(agent)
@@ -359,7 +359,7 @@ def test_what_cannot_be_run_is_refused_with_the_place(pair: list[AgentProcess]) 
 def test_an_agent_with_a_job_and_clients_ends_when_told_to(tmp_path: Path) -> None:
     with (
         fleet(tmp_path, 2) as agents,
-        Conversation(agents[0], Query(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="job", detach=True)) as client,
+        Conversation(agents[0], QueryRequest(f"{PER_PRODUCT} WINDOWING 1 SECOND", app="job", detach=True)) as client,
     ):
         client.until_everyone_runs_it(2)
         assert agents[0].stop() == 0
@@ -372,6 +372,6 @@ def test_a_query_of_no_stream_of_this_agent_may_be_of_another(tmp_path: Path) ->
         other.change("seeds = []", f'seeds = ["{agent.address}"]').change('"web"', '"sales"').start().ready()
         eventually(lambda: agent.status().leaf_set == ["agent-2"], "they know each other")
         write(other, "apple")
-        with Conversation(agent, Query("SELECT COUNT(*) AS n FROM sales")) as client:
-            assert json.loads(bytes(client.until(Window).result))["rows"] == [{"n": 1}]
+        with Conversation(agent, QueryRequest("SELECT COUNT(*) AS n FROM sales")) as client:
+            assert json.loads(bytes(client.until(PublishedWindow).result))["rows"] == [{"n": 1}]
         assert (other.stop(), agent.stop()) == (0, 0)

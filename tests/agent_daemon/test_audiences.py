@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from agent.control.audiences import Client, ClientSubscriptions
-from agent.runtime.requests.notices import Accepted, Acknowledged, Ended, Published
+from agent.runtime.messages.client_events import Accepted, Acknowledged, Ended, JobEvent, PublishedWindow
 
 JOB = 7
 
@@ -16,11 +19,14 @@ class Core:
 
     def __init__(self) -> None:
         self.asked: list[int | str | None] = []
+        self.tell: Callable[[JobEvent], None] = lambda _event: None
 
-    def follow(self, _app_id: int, after: int | None) -> None:
+    def follow(self, _app_id: int, after: int | None, sink: Callable[[JobEvent], None]) -> None:
         self.asked.append(after)
+        self.tell = sink
 
-    def unfollow(self, _app_id: int) -> None:
+    def unfollow(self, _app_id: int, sink: Callable[[JobEvent], None]) -> None:
+        assert sink == self.tell
         self.asked.append("unfollow")
 
 
@@ -49,19 +55,19 @@ def begin(after: int | None = None) -> tuple[Core, ClientSubscriptions, Listener
     audiences = ClientSubscriptions(core)
     first = Listener(after)
     audiences.attach(JOB, first.client)
-    audiences.accepted(Accepted(JOB, "errors", "SELECT ...", "web", ("n",), bounded=False))
-    audiences.acknowledged(Acknowledged(JOB, 2, 3, 1, 1, "agent-1"))
+    audiences.accepted(JOB, Accepted("errors", "SELECT ...", ["n"], bounded=False))
+    core.tell(Acknowledged(2, 3, 1, 1, "agent-1"))
     return core, audiences, first
 
 
-def publish(audiences: ClientSubscriptions, *panes: int) -> None:
+def publish(core: Core, *panes: int) -> None:
     for pane in panes:
-        audiences.published(Published(JOB, pane, b'{"rows":[]}'))
+        core.tell(PublishedWindow(pane, msgspec.Raw(b'{"rows":[]}')))
 
 
 def test_a_client_is_told_of_the_job_first() -> None:
-    core, audiences, first = begin(after=1000)
-    publish(audiences, 2000, 3000)
+    core, _, first = begin(after=1000)
+    publish(core, 2000, 3000)
     assert core.asked == [1000]
     assert first.kinds == ["accepted", "acknowledged", "window", "window"]
     assert first.lines[0]["app"] == "errors"
@@ -70,10 +76,10 @@ def test_a_client_is_told_of_the_job_first() -> None:
 
 def test_who_comes_later_is_told_what_is_known_and_asks_nobody() -> None:
     core, audiences, first = begin()
-    publish(audiences, 1000)
+    publish(core, 1000)
     later = Listener()
     audiences.attach(JOB, later.client)
-    publish(audiences, 2000)
+    publish(core, 2000)
     assert core.asked == [None]
     assert later.kinds == ["accepted", "acknowledged", "window"]
     assert (first.panes, later.panes) == ([1000, 2000], [2000])
@@ -81,12 +87,12 @@ def test_who_comes_later_is_told_what_is_known_and_asks_nobody() -> None:
 
 def test_who_wants_older_windows_gets_them_and_nobody_else_gets_them_twice() -> None:
     core, audiences, first = begin()
-    publish(audiences, 3000)
+    publish(core, 3000)
     newcomer, older = Listener(), Listener(after=1000)
     audiences.attach(JOB, newcomer.client)
     audiences.attach(JOB, older.client)
     assert core.asked == [None, 1000]
-    publish(audiences, 2000, 3000, 4000)
+    publish(core, 2000, 3000, 4000)
     assert older.panes == [2000, 3000, 4000]
     assert first.panes == [3000, 4000]
     assert newcomer.panes == [4000]
@@ -94,10 +100,10 @@ def test_who_wants_older_windows_gets_them_and_nobody_else_gets_them_twice() -> 
 
 def test_who_wants_what_comes_anyway_asks_nobody() -> None:
     core, audiences, _ = begin()
-    publish(audiences, 3000)
+    publish(core, 3000)
     late = Listener(after=3000)
     audiences.attach(JOB, late.client)
-    publish(audiences, 4000)
+    publish(core, 4000)
     assert core.asked == [None]
     assert late.panes == [4000]
 
@@ -108,9 +114,9 @@ def test_the_job_is_followed_until_the_last_one_goes() -> None:
     audiences.attach(JOB, second.client)
     audiences.detach(JOB, first.client)
     audiences.detach(JOB, first.client)
-    publish(audiences, 1000)
+    publish(core, 1000)
     audiences.detach(JOB, second.client)
-    publish(audiences, 2000)
+    publish(core, 2000)
     assert core.asked == [None, "unfollow"]
     assert (first.panes, second.panes) == ([], [1000])
 
@@ -120,7 +126,7 @@ def test_everyone_is_told_of_the_end_once_and_the_name_is_free_again() -> None:
     second = Listener()
     audiences.attach(JOB, second.client)
     for _ in range(2):
-        audiences.ended(Ended(JOB, "stopped"))
+        core.tell(Ended("stopped"))
     assert (first.reasons, second.reasons) == (["stopped"], ["stopped"])
     again = Listener(after=5)
     audiences.attach(JOB, again.client)

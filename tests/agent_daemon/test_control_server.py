@@ -14,7 +14,18 @@ import msgspec
 import pytest
 import trio
 
-from agent.control.messages import Answer, Ended, Follow, GetJobs, GetStatus, Jobs, Query, Refused, Request, Stopped
+from agent.control.messages import (
+    Answer,
+    Ended,
+    FollowRequest,
+    GetJobs,
+    GetStatus,
+    Jobs,
+    JobStopped,
+    QueryRequest,
+    Refused,
+    Request,
+)
 from agent.control.server import Connection, ControlServer
 from agent.errors import StartError
 
@@ -133,15 +144,15 @@ async def test_clients_that_say_nothing_or_leave_are_no_burden(path: Path) -> No
 @pytest.mark.trio
 async def test_only_so_many_clients_are_served_at_once(path: Path) -> None:
     async def wait(_request: Request, connection: Connection) -> None:
-        connection.send(Stopped("seen"))
+        connection.send(JobStopped("seen"))
         await trio.sleep_forever()
 
     async with serving(path, wait, clients_max=2), contextlib.AsyncExitStack() as stack:
         for _ in range(2):
             client = await stack.enter_async_context(client_of(path))
-            await client.ask(Follow("a"))
-            assert await client.answer() == Stopped("seen")
-        (answer,) = await answers_to(path, Follow("a"))
+            await client.ask(FollowRequest("a"))
+            assert await client.answer() == JobStopped("seen")
+        (answer,) = await answers_to(path, FollowRequest("a"))
         assert isinstance(answer, Refused)
         assert (answer.kind, answer.message) == ("unavailable", "the agent serves 2 clients already")
 
@@ -151,7 +162,7 @@ async def test_a_client_that_goes_ends_what_was_done_for_it(path: Path) -> None:
     gone = trio.Event()
 
     async def follow(_request: Request, connection: Connection) -> None:
-        connection.send(Stopped("seen"))
+        connection.send(JobStopped("seen"))
         try:
             await trio.sleep_forever()
         finally:
@@ -160,11 +171,11 @@ async def test_a_client_that_goes_ends_what_was_done_for_it(path: Path) -> None:
 
     async with serving(path, follow):
         async with client_of(path) as client:
-            await client.ask(Query("SELECT 1"))
+            await client.ask(QueryRequest("SELECT 1"))
             await client.answer()
         await gone.wait()
         async with client_of(path) as client:
-            await client.ask(Query("SELECT 1"))
+            await client.ask(QueryRequest("SELECT 1"))
             await client.answer()
 
 
@@ -173,7 +184,7 @@ async def test_an_agent_that_ends_is_no_client_that_goes(path: Path) -> None:
     seen: list[bool] = []
 
     async def follow(_request: Request, connection: Connection) -> None:
-        connection.send(Stopped("seen"))
+        connection.send(JobStopped("seen"))
         try:
             await trio.sleep_forever()
         finally:
@@ -182,7 +193,7 @@ async def test_an_agent_that_ends_is_no_client_that_goes(path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         async with serving(path, follow):
             client = await stack.enter_async_context(client_of(path))
-            await client.ask(Follow("a"))
+            await client.ask(FollowRequest("a"))
             await client.answer()
         assert seen == [False]
         assert await client.answers() == []
@@ -194,7 +205,7 @@ async def test_an_error_in_the_agent_is_logged_and_told(path: Path, caplog: pyte
         raise ValueError(f"cannot do {request}")
 
     async with serving(path, fail) as server:
-        for request in (GetStatus(), Follow("a")):
+        for request in (GetStatus(), FollowRequest("a")):
             (answer,) = await answers_to(path, request)
             assert isinstance(answer, Refused)
             assert answer.kind == "unavailable"
@@ -210,13 +221,13 @@ async def test_a_client_that_does_not_read_is_dropped(path: Path) -> None:
     async def flood(_request: Request, connection: Connection) -> None:
         try:
             while True:
-                connection.send(Stopped("x" * 100_000))
+                connection.send(JobStopped("x" * 100_000))
                 await trio.lowlevel.checkpoint()
         finally:
             ended.set()
 
     async with serving(path, flood) as server, client_of(path) as deaf:
-        await deaf.ask(Follow("a"))
+        await deaf.ask(FollowRequest("a"))
         await ended.wait()
         with contextlib.suppress(trio.BrokenResourceError):
             while await deaf.stream.receive_some():  # what had been on its way
@@ -232,12 +243,12 @@ async def test_answers_longer_than_the_backlog_reach_a_client_that_reads(path: P
     long = "x" * (20 << 20)
 
     async def tell(_request: Request, connection: Connection) -> None:
-        connection.send(Stopped(long))
+        connection.send(JobStopped(long))
         await wait_until(lambda: connection.waiting_bytes == 0)
         connection.send(Ended("finished"))
 
     async with serving(path, tell):
-        assert await answers_to(path, Follow("a")) == [Stopped(long), Ended("finished")]
+        assert await answers_to(path, FollowRequest("a")) == [JobStopped(long), Ended("finished")]
 
 
 @pytest.mark.trio

@@ -12,6 +12,7 @@ from agent.daemon.data_directory import DataDirectory
 from agent.daemon.epochs_file import EpochsFile
 from agent.runtime.agent import Agent
 from agent.runtime.messages.sender import FLEET_GROUP
+from agent.runtime.requests.events import AgentObserver
 from overlay import EpochTaken, Id, Node, Peer
 
 
@@ -51,8 +52,13 @@ def test_the_file_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_an_agent_says_which_epochs_it_took_before_its_messages_are_fetched() -> None:
     node = Node(Peer(1, "alone:1"), random=random.Random(1), epochs={FLEET_GROUP: 4})
-    agent, noted = Agent("alone", node, {}), list[EpochTaken]()
-    agent.on_epochs = noted.extend
+    noted = list[EpochTaken]()
+
+    class Observer(AgentObserver):
+        def epochs_taken(self, epochs: list[EpochTaken]) -> None:
+            noted.extend(epochs)
+
+    agent = Agent("alone", node, {}, observer=Observer())
     node.start(0.0)
     agent.start(0.0)
     agent.process_events(0.0, 0)

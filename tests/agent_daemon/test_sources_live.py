@@ -9,7 +9,7 @@ import pytest
 from agent_process import AgentProcess, eventually
 from test_agent_fleet import AUTHORITY, Conversation
 
-from agent.control.messages import Query, Refused, Survey, Surveyed, Window
+from agent.control.messages import PublishedWindow, QueryRequest, Refused, Surveyed, SurveyRequest
 
 pytestmark = pytest.mark.live
 JOINED = (
@@ -33,20 +33,20 @@ def test_tables_and_descriptions(tmp_path: Path) -> None:
         first.start().ready()
         second.start().ready()
         eventually(lambda: first.status().leaf_set == ["two"], "both know each other")
-        found = second.ask(Survey("web"))
+        found = second.ask(SurveyRequest("web"))
         assert isinstance(found, Surveyed)
         assert (found.agents, found.asked, found.silent, found.open) == (2, 2, 0, True)
         seen = {column.name: (column.type, column.agents) for column in found.columns}
         assert seen["price"] == ("number", 2)
         assert (seen["product"], seen["shop.city"]) == (("string", 2), ("string", 1))
-        nothing = first.ask(Survey("wep"))
+        nothing = first.ask(SurveyRequest("wep"))
         assert isinstance(nothing, Refused)
         assert "none of the 2 agents that have answered has it" in nothing.message
-        unknown = first.ask(Query(JOINED.replace("'products'", "'product'")))
+        unknown = first.ask(QueryRequest(JOINED.replace("'products'", "'product'")))
         assert isinstance(unknown, Refused)
         assert "did you mean products?" in unknown.message
-        with Conversation(first, Query(JOINED)) as asked:
-            window = json.loads(bytes(asked.until(Window).result))
+        with Conversation(first, QueryRequest(JOINED)) as asked:
+            window = json.loads(bytes(asked.until(PublishedWindow).result))
         assert window["rows"] == [{"title": "Apple", "n": 2}, {"title": "Bread", "n": 2}]
         assert (window["contributors"], window["partial"]) == (2, [])
         assert (second.stop(), first.stop()) == (0, 0)

@@ -15,11 +15,12 @@ import pytest
 import trio
 
 import query
-from agent import Agent, CoreEvent, Ended, Published, StreamOptions, Submit
+from agent import Agent, Ended, PublishedWindow, StreamOptions, Submit
 from agent.configuration.config import StreamConfig
 from agent.driver import CoreDriver
 from agent.feeding.feeds import Feeds
 from agent.feeding.stream_schema import stream_schema
+from agent.runtime.messages.client_events import JobEvent
 from elf.local import LocalOptions, LocalRun, Source
 from overlay import Node, Peer, app_id
 
@@ -36,14 +37,19 @@ class LonelyAgent:
         self.stream = StreamConfig("web", (str(paths),), "auto", None, read_from)
         self.node = Node(Peer(1, "alone:1"), random=random.Random(1))
         self.agent = Agent("alone", self.node, {"web": StreamOptions(read_from)})
-        self.notices: list[CoreEvent] = []
+        self.events: list[JobEvent] = []
         self.started = trio.current_time()
         self.pump = CoreDriver(
-            self.node, self.agent, wall_ms=self.wall_ms, send=self._send, notice=self.notices.append,
-            order=lambda _order: None, settled=lambda: self.feeds.reconcile(),
+            self.node, self.agent, wall_ms=self.wall_ms, send=self._send, order=lambda _order: None,
+            settled=lambda: self.feeds.reconcile(),
         )  # fmt: skip
         self.feeds = Feeds(
-            self.agent, [self.stream], clock=trio.current_time, wall_ms=self.wall_ms, pump=self.pump.settle, poll_s=0.01
+            self.agent.jobs,
+            [self.stream],
+            clock=trio.current_time,
+            wall_ms=self.wall_ms,
+            pump=self.pump.settle,
+            poll_s=0.01,
         )
 
     def _send(self, peer: Peer, data: bytes) -> None:
@@ -56,12 +62,12 @@ class LonelyAgent:
         plan = query.analyze(query.parse(text), {"web": stream_schema(self.stream.paths)})
         key = app_id("job", b"")
         job = Submit(key, "job", "web", plan.to_wire(), text=text, bounded=bounded, grace_ms=300)
-        self.pump.do(lambda now: self.agent.submit(job, now, self.wall_ms()))
-        self.pump.do(lambda now: self.agent.follow(key, None, now))
+        self.pump.do(lambda now: self.agent.commands.submit(job, lambda _reply: None, now, self.wall_ms()))
+        self.pump.do(lambda now: self.agent.following.follow(key, None, self.events.append, now))
         return key
 
     def results(self) -> list[dict[str, Any]]:
-        return [json.loads(notice.json) for notice in self.notices if isinstance(notice, Published)]
+        return [json.loads(bytes(event.result)) for event in self.events if isinstance(event, PublishedWindow)]
 
 
 @asynccontextmanager
@@ -156,7 +162,7 @@ async def test_a_bounded_job_gives_what_elf_local_gives(tmp_path: Path) -> None:
     text = COUNT + " WINDOWING 5 SECONDS"
     async with alone(tmp_path / "*.log") as lonely:
         lonely.submit(text, bounded=True)
-        await until(lambda: any(isinstance(notice, Ended) for notice in lonely.notices))
+        await until(lambda: any(isinstance(notice, Ended) for notice in lonely.events))
         results = lonely.results()
     local = list(LocalRun(text, [Source("web", paths)], LocalOptions(arrival_ms=0)).results())
     assert [window["rows"] for window in results] == [list(window.rows) for window in local]

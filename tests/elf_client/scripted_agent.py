@@ -19,10 +19,10 @@ from agent.control.messages import (
     Acknowledged,
     Answer,
     Ended,
+    JobStopped,
+    PublishedWindow,
     Request,
-    Stop,
-    Stopped,
-    Window,
+    StopRequest,
 )
 
 PATIENCE_S = 20.0
@@ -163,8 +163,8 @@ def result_line(pane: int, rows: list[dict[str, Any]] | None = None, **changes: 
     return json.dumps(fields | changes, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def window(pane: int, rows: list[dict[str, Any]] | None = None, **changes: Any) -> Window:
-    return Window(pane, msgspec.Raw(result_line(pane, rows, **changes)))
+def window(pane: int, rows: list[dict[str, Any]] | None = None, **changes: Any) -> PublishedWindow:
+    return PublishedWindow(pane, msgspec.Raw(result_line(pane, rows, **changes)))
 
 
 def acknowledged(agents: int, expected: int, version: int = 1) -> Acknowledged:
@@ -175,8 +175,8 @@ def stops_and_shows(*answers: Answer) -> Callable[[Conversation], None]:
     """A script: jobs are accepted, give these answers, and go on in silence; stopping works."""
 
     def script(conversation: Conversation) -> None:
-        if isinstance(conversation.request, Stop):
-            conversation.send(Stopped(conversation.request.app))
+        if isinstance(conversation.request, StopRequest):
+            conversation.send(JobStopped(conversation.request.app))
             return
         conversation.send(ACCEPTED, *answers)
         if not (answers and isinstance(answers[-1], Ended)):

@@ -20,22 +20,22 @@ from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, window
 
 from agent.control.messages import (
     ASKED_WINDOWS_MAX,
-    Answered,
-    Ask,
+    AskAnswer,
+    AskRequest,
     Ended,
     GetJobs,
     IdentityStatus,
-    Job,
+    JobEntry,
     Jobs,
     JobStatus,
+    JobStopped,
+    JobUpdated,
+    PublishedWindow,
     RevocationListStatus,
     Status,
-    Stop,
-    Stopped,
+    StopRequest,
     StreamStatus,
-    Updated,
     UpdateJob,
-    Window,
 )
 from elf.client import AgentUnreachableError, connect_sync
 
@@ -48,11 +48,11 @@ COMMANDS = [
     ("update", "shop", "--query", "SELECT 1 FROM web"),
     ("status",),
 ]
-LIVE = Job(
+LIVE = JobEntry(
     "shop", "ab" * 16, "web", "SELECT COUNT(*) FROM web WINDOWING 1 MINUTE", "agent-3", 2, 1, 7, 8, False,
     "2026-01-02T03:04:00Z",
 )  # fmt: skip
-ONCE = Job("once-1", "cd" * 16, "*", "SELECT COUNT(*) FROM *", "agent-1", 1, 1, 8, 8, True, None)
+ONCE = JobEntry("once-1", "cd" * 16, "*", "SELECT COUNT(*) FROM *", "agent-1", 1, 1, 8, 8, True, None)
 STATUS = Status(
     name="agent-5", fleet="shop", node_id="ef" * 16, address="127.0.0.1:7705", active=True, uptime_s=5400.0,
     memory_bytes=96 << 20, leaf_set=["agent-1", "agent-2"], peers=7,
@@ -68,7 +68,7 @@ STATUS = Status(
 
 
 @contextmanager
-def answering(path: Path, answer: Jobs | Status | Stopped | Updated | Answered) -> Iterator[ScriptedAgent]:
+def answering(path: Path, answer: Jobs | Status | JobStopped | JobUpdated | AskAnswer) -> Iterator[ScriptedAgent]:
     with ScriptedAgent(path, lambda conversation: conversation.send(answer)) as server:
         yield server
 
@@ -159,15 +159,15 @@ def test_what_agents_call_themselves_is_made_safe(socket_path: Path) -> None:
 
 
 def test_stop_says_what_it_has_stopped(socket_path: Path) -> None:
-    with answering(socket_path, Stopped("shop")) as server:
+    with answering(socket_path, JobStopped("shop")) as server:
         assert ask("stop", "shop", socket=socket_path).out == "shop: stopped\n"
         said = ask("stop", "shop", "--output", "json", "--socket", str(socket_path)).out
     assert json.loads(said) == {"type": "stopped", "app": "shop"}
-    assert server.requests == [Stop("shop")] * 2
+    assert server.requests == [StopRequest("shop")] * 2
 
 
 def test_update_says_from_when_on_and_who_is_behind(socket_path: Path) -> None:
-    updated = Updated("shop", "SELECT COUNT(*) FROM web", 2, "2026-01-02T03:05:00Z", 7, 8, ["web-\x1b5"])
+    updated = JobUpdated("shop", "SELECT COUNT(*) FROM web", 2, "2026-01-02T03:05:00Z", 7, 8, ["web-\x1b5"])
     with answering(socket_path, updated) as server:
         finished = ask("update", "shop", "--query", "SELECT 1", socket=socket_path)
         lines = ask("update", "shop", "--query", "SELECT 2", "--reset", "--output", "json", socket=socket_path)
@@ -183,7 +183,7 @@ def test_update_says_from_when_on_and_who_is_behind(socket_path: Path) -> None:
 def test_windows_of_an_updated_job_have_its_new_columns(socket_path: Path, output: str) -> None:
     first, other = window(1000), json.loads(bytes(window(2000).result))
     other |= {"rows": [{"shop": "north", "n": 3}], "version": 2}
-    second = Window(2000, msgspec.Raw(json.dumps(other).encode()))
+    second = PublishedWindow(2000, msgspec.Raw(json.dumps(other).encode()))
 
     def script(conversation: Conversation) -> None:
         conversation.send(ACCEPTED, first, second, Ended("finished"))
@@ -204,7 +204,7 @@ def test_windows_of_an_updated_job_have_its_new_columns(socket_path: Path, outpu
 
 def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
     windows = [window(1000), window(2000)]
-    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, windows)) as server:
+    with answering(socket_path, AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, windows)) as server:
         lines = ask("ask", "shop", "--windows", "2", "--output", "json", socket=socket_path)
         csv = ask("ask", "shop", "--output", "csv", socket=socket_path)
         table = ask("ask", "shop", socket=socket_path)
@@ -216,13 +216,13 @@ def test_ask_prints_the_last_windows_and_ends(socket_path: Path) -> None:
         "2026-01-02T03:04:02Z,2026-01-02T03:04:12Z,Chess,2000",
     ]
     assert "2 of 2 agents" in table.out
-    assert server.requests == [Ask("shop", 2), Ask("shop"), Ask("shop")]
+    assert server.requests == [AskRequest("shop", 2), AskRequest("shop"), AskRequest("shop")]
 
 
 def test_ask_answers_a_query_over_the_last_windows(socket_path: Path) -> None:
     windows = [window(1000), window(2000)]
     text = "SELECT product, SUM(clicks) AS clicks, MAX(window_end) AS until FROM windows GROUP BY product"
-    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, windows)):
+    with answering(socket_path, AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, windows)):
         finished = ask("ask", "shop", "--windows", "2", "--output", "csv", text, socket=socket_path)
         wrong = ask("ask", "shop", "SELECT product FROM shop", socket=socket_path)
     assert (finished.code, finished.err) == (0, "")
@@ -231,7 +231,7 @@ def test_ask_answers_a_query_over_the_last_windows(socket_path: Path) -> None:
 
 
 def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:
-    with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, [])):
+    with answering(socket_path, AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, [])):
         finished = ask("ask", "shop", "--output", "json", socket=socket_path)
     assert (finished.code, finished.out) == (0, "")
     assert finished.err == "shop: no window is out yet: elf follow waits for the next one\n"
@@ -330,7 +330,7 @@ def test_windows_look_as_those_of_elf_local(tmp_path: Path, socket_path: Path, o
     accepted = msgspec.structs.replace(ACCEPTED, columns=["name", "events", "s", "m"])
 
     def script(conversation: Conversation) -> None:
-        windows = [Window(number, msgspec.Raw(line.encode())) for number, line in enumerate(lines)]
+        windows = [PublishedWindow(number, msgspec.Raw(line.encode())) for number, line in enumerate(lines)]
         conversation.send(accepted, *windows, Ended("finished"))
 
     with ScriptedAgent(socket_path, script):

@@ -11,7 +11,18 @@ from pathlib import Path
 import pytest
 from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, acknowledged, window
 
-from agent.control.messages import Answered, Ask, Ended, Follow, GetJobs, Job, Jobs, Query, Updated, UpdateJob
+from agent.control.messages import (
+    AskAnswer,
+    AskRequest,
+    Ended,
+    FollowRequest,
+    GetJobs,
+    JobEntry,
+    Jobs,
+    JobUpdated,
+    QueryRequest,
+    UpdateJob,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "asking-a-fleet.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
@@ -26,18 +37,18 @@ EXPECTED = [
 
 def answer(conversation: Conversation) -> None:
     match conversation.request:
-        case Query(detach=True):
+        case QueryRequest(detach=True):
             conversation.send(ACCEPTED)
-        case Query():
+        case QueryRequest():
             conversation.send(ACCEPTED, window(1000), Ended("finished"))
-        case Follow():
+        case FollowRequest():
             conversation.send(ACCEPTED, acknowledged(2, 2), window(1000, missing=["agent-5"]), Ended("finished"))
-        case Ask():
-            conversation.send(Answered("shop", ACCEPTED.query, ACCEPTED.columns, [window(2000)]))
+        case AskRequest():
+            conversation.send(AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, [window(2000)]))
         case UpdateJob():
-            conversation.send(Updated("shop", ACCEPTED.query, 2, "2026-01-02T03:05:00Z", 2, 2, []))
+            conversation.send(JobUpdated("shop", ACCEPTED.query, 2, "2026-01-02T03:05:00Z", 2, 2, []))
         case GetJobs():
-            job = Job("shop", "00", "web", "SELECT ...", "agent-1", 1, 1, 2, 2, False, "2026-01-02T03:04:00Z")
+            job = JobEntry("shop", "00", "web", "SELECT ...", "agent-1", 1, 1, 2, 2, False, "2026-01-02T03:04:00Z")
             conversation.send(Jobs([job]))
 
 

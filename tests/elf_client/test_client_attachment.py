@@ -14,8 +14,8 @@ from agent.control.messages import (
     Accepted,
     Answer,
     Ended,
-    Follow,
-    Query,
+    FollowRequest,
+    QueryRequest,
     Refused,
 )
 from elf.client import (
@@ -32,7 +32,7 @@ from elf.client import (
 )
 from elf.client.attachment import UNKNOWN_PATIENCE_S, Attachment, Backoff
 
-QUERY = Query("SELECT 1 FROM web")
+QUERY = QueryRequest("SELECT 1 FROM web")
 
 
 class Following:
@@ -40,7 +40,7 @@ class Following:
 
     def __init__(self, after: int | None = None) -> None:
         self.now = 100.0
-        self.core = Attachment(Follow("shop", after), "control.sock", 10, Backoff(lambda: 0.5))
+        self.core = Attachment(FollowRequest("shop", after), "control.sock", 10, Backoff(lambda: 0.5))
         self.connect(ACCEPTED)
 
     def connect(self, *received: Answer) -> dict[str, object]:
@@ -194,7 +194,7 @@ def test_the_first_answer_decides_also_for_a_follower() -> None:
         (Refused("usage", "no name"), QueryRefusedError),
     ]
     for refused, expected in refusals:
-        core = Attachment(Follow("shop"), "control.sock", 10, Backoff(lambda: 0.5))
+        core = Attachment(FollowRequest("shop"), "control.sock", 10, Backoff(lambda: 0.5))
         core.connected(0.0)
         core.receive_data(lines(refused))
         with pytest.raises(expected):

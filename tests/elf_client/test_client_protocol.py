@@ -13,13 +13,13 @@ from scripted_agent import ACCEPTED, acknowledged, lines, window
 from agent.control.messages import (
     Answer,
     Ended,
-    Follow,
+    FollowRequest,
     GetJobs,
     GetStatus,
     Jobs,
-    Query,
-    Stop,
-    Stopped,
+    JobStopped,
+    QueryRequest,
+    StopRequest,
 )
 from elf.client import (
     ClientError,
@@ -30,10 +30,12 @@ from elf.client import (
 from elf.client.attachment import Attachment
 from elf.client.protocol import ControlConnection
 
-QUERY = Query("SELECT 1 FROM web")
+QUERY = QueryRequest("SELECT 1 FROM web")
 
 
-def asked(request: Query | Follow | Stop | GetJobs | GetStatus = QUERY, **options: int) -> ControlConnection:
+def asked(
+    request: QueryRequest | FollowRequest | StopRequest | GetJobs | GetStatus = QUERY, **options: int
+) -> ControlConnection:
     connection = ControlConnection("control.sock", **options)
     connection.send(request)
     return connection
@@ -47,7 +49,7 @@ def answers(connection: ControlConnection) -> list[Answer]:
 
 
 def test_a_request_is_one_line_of_json() -> None:
-    line = ControlConnection("control.sock").send(Query("SELECT a\nFROM web", app="shop", detach=True))
+    line = ControlConnection("control.sock").send(QueryRequest("SELECT a\nFROM web", app="shop", detach=True))
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
@@ -58,7 +60,7 @@ def test_a_request_is_one_line_of_json() -> None:
 
 def test_a_request_no_agent_would_read_is_refused_here() -> None:
     with pytest.raises(QueryRefusedError, match="too long"):
-        ControlConnection("control.sock").send(Query("x" * (1 << 20)))
+        ControlConnection("control.sock").send(QueryRequest("x" * (1 << 20)))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1 << 16])
@@ -88,13 +90,13 @@ def test_nothing_is_expected_after_the_last_answer() -> None:
         (QUERY, window(1000)),
         (QUERY, Jobs([])),
         (QUERY, Ended("finished")),
-        (Stop("shop"), ACCEPTED),
-        (GetJobs(), Stopped("shop")),
+        (StopRequest("shop"), ACCEPTED),
+        (GetJobs(), JobStopped("shop")),
         (GetStatus(), Jobs([])),
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_an_answer_to_another_question_is_no_answer(request_: Query, answer: Answer) -> None:
+def test_an_answer_to_another_question_is_no_answer(request_: QueryRequest, answer: Answer) -> None:
     connection = asked(request_)
     connection.receive_data(lines(answer))
     with pytest.raises(ProtocolError, match="out of turn"):

@@ -17,7 +17,7 @@ from scripted_agent import (
     window,
 )
 
-from agent.control.messages import Accepted, Ended, Follow, Refused
+from agent.control.messages import Accepted, Ended, FollowRequest, Refused
 
 FOLLOW = ("follow", "shop", "--output", "json")
 
@@ -27,7 +27,7 @@ def test_a_running_job_is_followed_to_its_end(socket_path: Path) -> None:
         finished = ask(*FOLLOW, socket=socket_path)
     assert (finished.code, finished.out.encode()) == (0, result_line(1000) + b"\n")
     assert finished.err == "shop: 2 of 2 agents run it\n"
-    assert server.requests == [Follow("shop")]
+    assert server.requests == [FollowRequest("shop")]
 
 
 def test_a_restarted_agent_is_found_again_and_no_window_comes_twice(socket_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_restarted_agent_is_found_again_and_no_window_comes_twice(socket_path:
         with ScriptedAgent(socket_path, again) as server:
             assert process.out.next().encode() == result_line(3000)
             assert (process.out.rest(), process.code()) == ("", 0)
-        assert server.requests == [Follow("shop", after=2000)]
+        assert server.requests == [FollowRequest("shop", after=2000)]
         assert process.err.rest().splitlines()[-1] == "shop: connected again"
 
 
@@ -102,14 +102,14 @@ def test_ctrl_c_leaves_the_job_alone(socket_path: Path) -> None:
         process.signal(signal.SIGINT)
         assert process.code() == 130
         assert process.err.rest() == f"shop: interrupted, runs on: elf stop shop --socket {socket_path} stops it\n"
-    assert server.requests == [Follow("shop")]
+    assert server.requests == [FollowRequest("shop")]
 
 
 def test_so_many_windows_are_enough(socket_path: Path) -> None:
     with ScriptedAgent(socket_path, stops_and_shows(window(1000), window(2000))) as server:
         finished = ask(*FOLLOW, "--windows", "1", socket=socket_path)
     assert (finished.code, finished.out.encode(), finished.err) == (0, result_line(1000) + b"\n", "")
-    assert server.requests == [Follow("shop")]
+    assert server.requests == [FollowRequest("shop")]
 
 
 def test_a_job_nobody_has_heard_of_is_told_at_once(socket_path: Path) -> None:

@@ -21,8 +21,19 @@ from scripted_agent import (
 )
 
 import elf
-from agent.control.messages import Answered, Ended, Follow, GetJobs, Jobs, Query, Refused, Stop, Updated, UpdateJob
-from agent.control.messages import Ask as AskRequest
+from agent.control.messages import (
+    AskAnswer,
+    Ended,
+    FollowRequest,
+    GetJobs,
+    Jobs,
+    JobUpdated,
+    QueryRequest,
+    Refused,
+    StopRequest,
+    UpdateJob,
+)
+from agent.control.messages import AskRequest as AskRequest
 from elf.client import (
     Acknowledged,
     AgentUnreachableError,
@@ -59,7 +70,7 @@ def silent(conversation: Conversation) -> None:
 
 
 def refusing(conversation: Conversation) -> None:
-    usage = isinstance(conversation.request, Query)
+    usage = isinstance(conversation.request, QueryRequest)
     conversation.send(Refused("usage" if usage else "unknown", "no such thing"))
 
 
@@ -112,11 +123,11 @@ def test_requests_say_what_was_asked_for(socket_path: Path) -> None:
                     assert [result async for result in job] == []
 
         in_trio(socket_path, ask)
-    assert server.requests == [Query(TEXT, "a", once=True, detach=True), Follow("a", 5)] * 2
+    assert server.requests == [QueryRequest(TEXT, "a", once=True, detach=True), FollowRequest("a", 5)] * 2
 
 
 def test_a_job_is_asked_by_its_name(socket_path: Path) -> None:
-    answer = Answered("shop", ACCEPTED.query, ACCEPTED.columns, [window(1000), window(2000)])
+    answer = AskAnswer("shop", ACCEPTED.query, ACCEPTED.columns, [window(1000), window(2000)])
     with ScriptedAgent(socket_path, lambda conversation: conversation.send(answer)) as server:
         with elf.connect_sync(socket_path) as client:
             blocking = client.ask("shop", windows=2)
@@ -136,7 +147,7 @@ def test_leaving_early_closes_the_connection(socket_path: Path) -> None:
             for result in job:
                 assert result.pane == 1000
                 break
-        assert server.closed.get(timeout=PATIENCE_S) == Query(TEXT)
+        assert server.closed.get(timeout=PATIENCE_S) == QueryRequest(TEXT)
         with pytest.raises(ClientError, match="closed"):
             next(job)
 
@@ -145,7 +156,7 @@ def test_leaving_early_closes_the_connection(socket_path: Path) -> None:
                 async for result in job:
                     assert result.pane == 1000
                     break
-            assert await trio.to_thread.run_sync(server.closed.get) == Query(TEXT)
+            assert await trio.to_thread.run_sync(server.closed.get) == QueryRequest(TEXT)
             with pytest.raises(ClientError, match="closed"):
                 await anext(job)
 
@@ -172,7 +183,7 @@ def test_cancelling_closes_the_connection_and_loses_nothing(socket_path: Path) -
                 scope.cancel()
                 await anext(job)
         assert scope.cancelled_caught
-        assert await trio.to_thread.run_sync(server.closed.get) == Query(TEXT)
+        assert await trio.to_thread.run_sync(server.closed.get) == QueryRequest(TEXT)
 
     with ScriptedAgent(socket_path, script) as server:
         in_trio(socket_path, ask)
@@ -186,7 +197,7 @@ def test_cancelling_a_request_that_gets_no_answer(socket_path: Path) -> None:
         with trio.move_on_after(0.05):
             await client.jobs()
         closed = [await trio.to_thread.run_sync(server.closed.get) for _ in range(2)]
-        assert closed == [Query(TEXT), GetJobs()]
+        assert closed == [QueryRequest(TEXT), GetJobs()]
 
     with ScriptedAgent(socket_path, silent) as server:
         in_trio(socket_path, ask)
@@ -313,7 +324,7 @@ def test_following_through_a_restart(socket_path: Path) -> None:
 
     def once_more(conversation: Conversation) -> None:
         request = conversation.request
-        assert isinstance(request, Follow)
+        assert isinstance(request, FollowRequest)
         if request.after is None:
             conversation.send(ACCEPTED, window(1000))
         else:
@@ -328,7 +339,7 @@ def test_following_through_a_restart(socket_path: Path) -> None:
                 assert [type(update) async for update in job.updates()] == expected
 
         in_trio(socket_path, ask)
-    assert server.requests == [Follow("shop"), Follow("shop", 1000)] * 2
+    assert server.requests == [FollowRequest("shop"), FollowRequest("shop", 1000)] * 2
 
 
 def test_a_following_that_has_no_agent_waits_no_longer_than_told(socket_path: Path) -> None:
@@ -364,11 +375,11 @@ def test_stopping_one_s_own_job(socket_path: Path) -> None:
                 await job.stop()
 
         in_trio(socket_path, ask)
-    assert server.requests == [Query(TEXT, detach=True), Stop("shop")] * 2
+    assert server.requests == [QueryRequest(TEXT, detach=True), StopRequest("shop")] * 2
 
 
 def test_a_job_is_updated_by_its_name(socket_path: Path) -> None:
-    answer = Updated("shop", TEXT, 2, "2026-01-02T03:05:00Z", 8, 8, [])
+    answer = JobUpdated("shop", TEXT, 2, "2026-01-02T03:05:00Z", 8, 8, [])
     with ScriptedAgent(socket_path, lambda conversation: conversation.send(answer)) as server:
         with elf.connect_sync(socket_path) as client:
             assert client.update("shop", TEXT, reset=True) == answer

@@ -22,7 +22,7 @@ from scripted_agent import (
     window,
 )
 
-from agent.control.messages import Accepted, Ended, Query, Refused, Stop, Stopped
+from agent.control.messages import Accepted, Ended, JobStopped, QueryRequest, Refused, StopRequest
 
 QUERY = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product WINDOWING 10 SECONDS"
 
@@ -59,16 +59,16 @@ def test_windows_are_printed_as_they_close_byte_for_byte(agent: Start) -> None:
         go_on.set()
         assert process.out.next().encode() == result_line(2000)
         assert (process.out.rest(), process.err.rest(), process.code()) == ("", "", 0)
-    assert server.requests == [Query(QUERY)]
+    assert server.requests == [QueryRequest(QUERY)]
 
 
 def test_options_reach_the_agent(agent: Start) -> None:
     server = agent(stops_and_shows(Ended("finished")))
     assert ask("query", "--once", "--app", "shop", QUERY, "--socket", str(server.path)).code == 0
-    assert server.requests == [Query(QUERY, app="shop", once=True)]
+    assert server.requests == [QueryRequest(QUERY, app="shop", once=True)]
     limits = ("--max-groups", "5", "--beyond-groups", "error")
     assert ask("query", *limits, QUERY, socket=server.path).code == 0
-    assert server.requests[1:] == [Query(QUERY, max_groups=5, beyond_groups="error")]
+    assert server.requests[1:] == [QueryRequest(QUERY, max_groups=5, beyond_groups="error")]
 
 
 def test_a_window_without_data_prints_nothing(agent: Start) -> None:
@@ -129,8 +129,8 @@ def test_ctrl_c_stops_the_job_and_says_so(agent: Start, number: signal.Signals) 
         process.signal(number)
         assert process.code() == 130
         assert process.err.rest() == "shop: interrupted\nshop: stopped\n"
-    assert server.requests == [Query(QUERY), Stop("shop")]
-    assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+    assert server.requests == [QueryRequest(QUERY), StopRequest("shop")]
+    assert server.closed.get(timeout=PATIENCE_S) == QueryRequest(QUERY)
 
 
 def test_ctrl_c_before_the_agent_has_answered_leaves_no_job(agent: Start) -> None:
@@ -146,14 +146,14 @@ def test_ctrl_c_before_the_agent_has_answered_leaves_no_job(agent: Start) -> Non
         asked.get(timeout=PATIENCE_S)
         process.signal(signal.SIGINT)
         assert (process.code(), process.out.rest(), process.err.rest()) == (130, "", "elf: interrupted\n")
-    assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+    assert server.closed.get(timeout=PATIENCE_S) == QueryRequest(QUERY)
 
 
 def test_ctrl_c_ends_also_where_stopping_gets_no_answer(agent: Start) -> None:
     stopping = threading.Event()
 
     def script(conversation: Conversation) -> None:
-        if isinstance(conversation.request, Stop):
+        if isinstance(conversation.request, StopRequest):
             stopping.set()
         else:
             conversation.send(ACCEPTED, window(1000))
@@ -174,12 +174,12 @@ def test_so_many_windows_and_the_job_is_stopped(agent: Start) -> None:
     finished = ask("query", "--windows", "2", "--output", "json", QUERY, socket=server.path)
     assert (finished.code, finished.err) == (0, "")
     assert finished.out.encode() == result_line(1000) + b"\n" + result_line(2000) + b"\n"
-    assert server.requests == [Query(QUERY), Stop("shop")]
+    assert server.requests == [QueryRequest(QUERY), StopRequest("shop")]
 
 
 def test_a_job_that_has_finished_meanwhile_needs_no_stopping(agent: Start) -> None:
     def script(conversation: Conversation) -> None:
-        if isinstance(conversation.request, Stop):
+        if isinstance(conversation.request, StopRequest):
             conversation.send(Refused("unknown", "no such job"))
         else:
             conversation.send(ACCEPTED, window(1000))
@@ -194,7 +194,7 @@ def test_a_time_limit_ends_with_124_and_stops_the_job(agent: Start) -> None:
     finished = ask("query", "--timeout", "0.3", "--output", "json", QUERY, socket=server.path)
     assert (finished.code, finished.err) == (124, "shop: time is up\nshop: stopped\n")
     assert finished.out.encode() == result_line(1000) + b"\n"
-    assert server.requests == [Query(QUERY), Stop("shop")]
+    assert server.requests == [QueryRequest(QUERY), StopRequest("shop")]
 
 
 def test_a_time_limit_covers_the_wait_for_the_agent(agent: Start) -> None:
@@ -213,7 +213,7 @@ def test_a_job_left_running_says_how_to_come_back(agent: Start) -> None:
     assert (finished.code, finished.out) == (0, "shop\n")
     assert f"elf follow shop --socket {server.path}" in finished.err
     assert f"elf stop shop --socket {server.path}" in finished.err
-    assert server.requests == [Query(QUERY, detach=True)]
+    assert server.requests == [QueryRequest(QUERY, detach=True)]
 
 
 def test_a_job_left_running_may_be_watched_first(agent: Start) -> None:
@@ -226,7 +226,7 @@ def test_a_job_left_running_may_be_watched_first(agent: Start) -> None:
         process.signal(signal.SIGINT)
         assert process.code() == 130
         assert "shop: runs on: elf follow shop shows it" in process.err.rest()
-    assert {type(request) for request in server.requests} == {Query}
+    assert {type(request) for request in server.requests} == {QueryRequest}
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_the_end_of_a_job_is_told(agent: Start, reason: str, code: int, words: s
     assert words in finished.err
     assert len(finished.err.splitlines()) == (1 if words else 0)
     assert finished.out.splitlines()[1:] == ["2026-01-02T03:04:01Z,2026-01-02T03:04:11Z,Chess,1000"]
-    assert server.requests == [Query(QUERY)]
+    assert server.requests == [QueryRequest(QUERY)]
 
 
 @pytest.mark.parametrize("command", [("query", QUERY), ("follow", "shop")])
@@ -270,7 +270,7 @@ def test_a_reader_that_goes_ends_the_job_though_no_window_comes(agent: Start) ->
         assert os.read(reader, 10)
         os.close(reader)
         assert (process.code(), process.err.rest()) == (141, "")
-    assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+    assert server.closed.get(timeout=PATIENCE_S) == QueryRequest(QUERY)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full to write to")
@@ -279,7 +279,7 @@ def test_a_full_disk_ends_the_job(agent: Start) -> None:
     with Path("/dev/full").open("wb") as full, asking("query", QUERY, socket=server.path, stdout=full) as process:
         assert process.code() == 1
         assert process.err.rest() == "elf: cannot write the output: no space left on device\n"
-    assert server.closed.get(timeout=PATIENCE_S) == Query(QUERY)
+    assert server.closed.get(timeout=PATIENCE_S) == QueryRequest(QUERY)
 
 
 def test_a_terminal_keeps_its_caret_c_apart(agent: Start) -> None:
@@ -344,8 +344,8 @@ def test_names_from_agents_are_made_safe(agent: Start) -> None:
     shown = window(1000, [row], missing=["\x1b[2Jagent"])
 
     def script(conversation: Conversation) -> None:
-        if isinstance(conversation.request, Stop):
-            conversation.send(Stopped("x"))
+        if isinstance(conversation.request, StopRequest):
+            conversation.send(JobStopped("x"))
         else:
             conversation.send(evil, acknowledged(1, 2), shown, Ended("stopped"))
 

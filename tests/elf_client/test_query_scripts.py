@@ -18,15 +18,15 @@ from agent.control.messages import (
     Accepted,
     Ended,
     GetJobs,
-    Job,
+    JobEntry,
     Jobs,
-    Query,
+    JobStopped,
+    QueryRequest,
     Refused,
-    Stop,
-    Stopped,
-    Survey,
+    StopRequest,
     Surveyed,
     SurveyedColumn,
+    SurveyRequest,
 )
 
 FIRST = "SELECT product, SUM(clicks) AS clicks FROM web GROUP BY product"
@@ -36,21 +36,21 @@ SECOND = "SELECT COUNT(*) AS n FROM web"
 def answer(conversation: Conversation) -> None:
     """Queries have a window and finish; streams have two columns; `nope` is refused, as an agent would."""
     match conversation.request:
-        case Query(text=text) if "nope" in text:
+        case QueryRequest(text=text) if "nope" in text:
             conversation.send(Refused("usage", f"line {text.count(chr(10)) + 1}, column 8: there is no column nope"))
-        case Query(detach=True):
+        case QueryRequest(detach=True):
             conversation.send(ACCEPTED)
-        case Query():
+        case QueryRequest():
             conversation.send(ACCEPTED, acknowledged(2, 2), window(1000), Ended("finished"))
-        case Survey(stream="web"):
+        case SurveyRequest(stream="web"):
             columns = [SurveyedColumn("clicks", "integer", 2, "7"), SurveyedColumn("product", "any", 1, "")]
             conversation.send(Surveyed("web", columns, True, 2, 5, 1))
-        case Survey(stream=stream):
+        case SurveyRequest(stream=stream):
             conversation.send(Refused("usage", f"this agent has no stream {stream}; its streams: web"))
         case GetJobs():
-            conversation.send(Jobs([Job("shop", "00", "web", FIRST, "agent-1", 1, 1, 2, 2, False, None)]))
-        case Stop(app=app):
-            conversation.send(Stopped(app))
+            conversation.send(Jobs([JobEntry("shop", "00", "web", FIRST, "agent-1", 1, 1, 2, 2, False, None)]))
+        case StopRequest(app=app):
+            conversation.send(JobStopped(app))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def piped(text: bytes, *arguments: str, socket: Path) -> Answered:
 
 
 def texts(agent: ScriptedAgent) -> list[str]:
-    return [request.text.strip() for request in agent.requests if isinstance(request, Query)]
+    return [request.text.strip() for request in agent.requests if isinstance(request, QueryRequest)]
 
 
 def test_the_statements_of_a_file_run_one_after_the_other(agent: ScriptedAgent, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def shows(*windows_: list[dict[str, object]]) -> Callable[[Conversation], None]:
     accepted = Accepted("shop", f"{FIRST} WINDOWING 10 SECONDS", ["product", "clicks"], False)
 
     def script(conversation: Conversation) -> None:
-        if isinstance(conversation.request, Stop):
-            conversation.send(Stopped("shop"))
+        if isinstance(conversation.request, StopRequest):
+            conversation.send(JobStopped("shop"))
         else:
             answers = [window(1000 * number, rows) for number, rows in enumerate(windows_, 1)]
             conversation.send(accepted, acknowledged(2, 2), *answers)

@@ -15,7 +15,7 @@ import trio
 from asking_process import PATIENCE_S, Asking, ask, asking
 
 import elf
-from elf.client import AsyncClient, Job, JobEndedError
+from elf.client import AsyncClient, JobEndedError, JobEntry
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = pytest.mark.live
@@ -76,7 +76,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def running(fleet: AgentFleet, app: str) -> list[Job]:
+def running(fleet: AgentFleet, app: str) -> list[JobEntry]:
     """The job of that name on each agent that knows it."""
     found = []
     for name in fleet.names:

@@ -1,21 +1,24 @@
-"""The fleet's jobs as their masters announce them, and those that are over."""
+"""Lists the fleet's jobs as their masters announce them, and those that are over."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent.runtime.messages.jobs import Announce, Stopped
+from agent.runtime.fleet.job_names import app_of
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.jobs import Announce, AnnouncementBatch, Stopped
 from agent.runtime.model.epoch import JobEpoch
 from overlay import Id
 
 JOBS_MAX = 4096
-"""Jobs an agent knows of; what it hears of others is refused."""
+"""Upper bound on the jobs an agent knows; announcements of further ones are refused."""
 SILENCE_S = 30.0
-"""A job that is not announced for so long is dropped."""
+"""A job that is not announced within this time is dropped."""
 PAST_MAX = 64
-"""Ended jobs whose names are remembered: what they said can still be read."""
+"""Upper bound on ended jobs whose names are remembered, for readers of their logs."""
 ENDED_MAX = 1024
-"""Ended jobs that are remembered, so that an announcement that comes late does not bring them back."""
+"""Upper bound on ended jobs that are remembered, so that a late announcement does not bring them back."""
 
 
 @dataclass(slots=True)
@@ -25,12 +28,51 @@ class _Heard:
 
 
 class JobDirectory:
-    """What was heard last of each job."""
+    """The last announcement of each job. Listeners hear of each announcement, and of jobs that are gone."""
+
+    name = "directory"
 
     def __init__(self) -> None:
         self._heard: dict[Id, _Heard] = {}
         self._ended: dict[Id, JobEpoch] = {}
         self._past: dict[Id, Announce] = {}
+        self._on_announced: tuple[Callable[[Announce, float], object], ...] = ()
+        self._on_gone: tuple[Callable[[Id, float], object], ...] = ()
+
+    def handlers(self) -> Handlers:
+        return {
+            Announce: Handler(Via.FLEET, self._announced),
+            AnnouncementBatch: Handler(Via.FLEET, self._all_announced),
+            Stopped: Handler(Via.FLEET, self._stopped),
+        }
+
+    def on_announced(self, *listeners: Callable[[Announce, float], object]) -> None:
+        """Calls these, in their order, after each announcement that other agents' masters or this agent's multicast."""
+        self._on_announced = listeners
+
+    def on_gone(self, *listeners: Callable[[Id, float], object]) -> None:
+        """Calls these, in their order, when a job is over or has not been announced for too long."""
+        self._on_gone = listeners
+
+    def _announced(self, announce: Announce, now: float) -> bool:
+        if not self.hear(announce, now):
+            return False
+        for listener in self._on_announced:
+            listener(announce, now)
+        return True
+
+    def _all_announced(self, batch: AnnouncementBatch, now: float) -> bool:
+        return sum(self._announced(announce, now) for announce in batch.jobs) == len(batch.jobs)
+
+    def _stopped(self, stopped: Stopped, now: float) -> bool:
+        if not self.end(stopped):
+            return False
+        self._tell_gone(stopped.app_id, now)
+        return True
+
+    def _tell_gone(self, app_id: Id, now: float) -> None:
+        for listener in self._on_gone:
+            listener(app_id, now)
 
     def hear(self, announce: Announce, now: float) -> bool:
         """Takes an announcement; False if it is of a master that has been replaced, or of a job that is over."""
@@ -46,7 +88,7 @@ class JobDirectory:
         return True
 
     def end(self, stopped: Stopped) -> bool:
-        """A job is over; False if that is not said of the job that is known."""
+        """Marks a job as over; False if the message is of an older epoch than the known job's."""
         app_id, known = stopped.app_id, self._heard.get(stopped.app_id)
         if known is not None and stopped.epoch < known.announce.epoch:
             return False
@@ -66,17 +108,17 @@ class JobDirectory:
         return ended is not None and epoch.born_ms <= ended.born_ms
 
     def get(self, app_id: Id) -> Announce | None:
-        """What was announced last."""
+        """The last announcement of a job that runs."""
         heard = self._heard.get(app_id)
         return heard.announce if heard else None
 
     def heard_at(self, app_id: Id) -> float | None:
-        """When that was."""
+        """The time of that announcement."""
         heard = self._heard.get(app_id)
         return heard.at if heard else None
 
     def born_after(self, app_id: Id) -> int:
-        """A new job of this name has to be born later than this (epoch ms)."""
+        """The time (epoch ms) after which a new job of this name has to be born."""
         ended, heard = self._ended.get(app_id), self._heard.get(app_id)
         births = [epoch.born_ms for epoch in (ended, heard.announce.epoch if heard else None) if epoch is not None]
         return max(births, default=-1)
@@ -86,22 +128,28 @@ class JobDirectory:
         if app_id in self._heard:
             self._heard[app_id].at = now
 
-    def excuse(self, seconds: float) -> None:
-        """This agent stood still for so long: others may have spoken meanwhile."""
+    def extend_deadlines(self, seconds: float) -> None:
+        """This agent stood still: others may have spoken meanwhile."""
         for heard in self._heard.values():
             heard.at += seconds
 
-    def silent(self, now: float) -> list[Id]:
-        """The jobs that nobody has announced for too long; they are forgotten here."""
-        silent = [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]
-        for app_id in silent:
+    def tick(self, now: float) -> None:
+        """Forgets the jobs that nobody has announced for too long."""
+        for app_id in [app_id for app_id, heard in self._heard.items() if now - heard.at > SILENCE_S]:
             del self._heard[app_id]
-        return silent
+            self._tell_gone(app_id, now)
+
+    def app_of(self, name: str) -> Id:
+        """The app that people mean by NAME or NAME@CREATOR. Raises AmbiguousNameError."""
+        return app_of(name, self.all(), self.past())
 
     def past(self) -> list[Announce]:
-        """The last that was heard of jobs that are over, those that ended last first."""
+        """The last announcements of jobs that are over, those that ended last first."""
         return list(reversed(self._past.values()))
 
     def all(self) -> list[Announce]:
-        """Everything that is known to run."""
+        """The last announcements of all jobs that are known to run."""
         return [heard.announce for heard in self._heard.values()]
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"jobs": len(self._heard)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -18,6 +18,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
 from agent.runtime.master.state import reads_app
+from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.messages.programs import CannotRun
 from agent.runtime.messages.sender import MessageSender
@@ -27,11 +28,13 @@ from overlay import Peer
 
 
 class Deployments:
-    """Of all parts of one agent, whose `name` this is."""
+    """Of all parts of one agent, whose `agent_name` this is."""
+
+    name = "deployments"
 
     def __init__(
         self,
-        name: str,
+        agent_name: str,
         post: MessageSender,
         parts: LocalJobs,
         announcements: JobDirectory,
@@ -39,12 +42,26 @@ class Deployments:
         code: CodeRegistry,
     ) -> None:
         self.refused = 0
-        self._name = name
+        self._name = agent_name
         self._post = post
         self._parts = parts
         self._announcements = announcements
         self._programs = programs
         self._code = code
+
+    def handlers(self) -> Handlers:
+        return {
+            Enrolled: Handler(Via.DIRECT, self._enrolled),
+            PrepareVersion: Handler(Via.JOB, self.change),
+            ActivateVersion: Handler(Via.JOB, self.change),
+            AbortVersion: Handler(Via.JOB, self.change),
+        }
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused}
+
+    def _enrolled(self, message: Enrolled, sender: Peer, now: float) -> bool:
+        return self.install(message, sender, now, self._programs.wall_ms)
 
     def install(self, message: Enrolled, sender: Peer, now: float, wall_ms: int) -> bool:
         """Takes the function from the master, as soon as its code is there; False if it is not from the one in office,

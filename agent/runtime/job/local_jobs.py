@@ -18,6 +18,7 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
 from agent.runtime.master.state import JobState, reads_app
+from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
 from agent.runtime.messages.programs import ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
@@ -34,6 +35,8 @@ PARTS_AT_ONCE = 4
 class LocalJobs:
     """`at_root` is called where runs may be complete of a job whose master is here; workers count in the `room`."""
 
+    name = "jobs"
+
     def __init__(
         self,
         name: str,
@@ -41,7 +44,6 @@ class LocalJobs:
         post: MessageSender,
         streams: Mapping[str, StreamOptions],
         announcements: JobDirectory,
-        at_root: Callable[[Id, float], None],
         room: SpillArea | None,
         programs: Programs,
         code: CodeRegistry,
@@ -53,7 +55,7 @@ class LocalJobs:
         self._post = post
         self._streams = streams
         self._announcements = announcements
-        self._at_root = at_root
+        self.at_root: Callable[[Id, float], None] = _nobody_waits
         self._programs = programs
         self._code = code
         self._operators = OperatorPool(room)
@@ -65,6 +67,17 @@ class LocalJobs:
         """Jobs that wait for a sign of life of their feeds."""
         self._unannounced: dict[Id, float] = {}
         self._unable: dict[Id, JobEpoch] = {}
+
+    def handlers(self) -> Handlers:
+        return {
+            Snapshot: Handler(Via.DIRECT, self.snapshot),
+            SnapshotAck: Handler(Via.DIRECT, self.received),
+            Commit: Handler(Via.JOB, self.commit),
+            ProgramMulticast: Handler(Via.JOB, self.word),
+        }
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused + sum(part.refused for part in self), "jobs": len(self)}
 
     def __iter__(self) -> Iterator[LocalJob]:
         return iter(list(self._parts.values()))
@@ -177,7 +190,7 @@ class LocalJobs:
 
     # What masters say.
 
-    def word(self, message: ProgramMulticast) -> bool:
+    def word(self, message: ProgramMulticast, _now: float) -> bool:
         """The master says something to the job's code; False if it is not the one in office."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -202,7 +215,7 @@ class LocalJobs:
         if part.master_peer is not None:
             self._post.send(part.master_peer, message, now)
 
-    def commit(self, message: Commit) -> bool:
+    def commit(self, message: Commit, _now: float) -> bool:
         """Frees what is out; False if the word is not from the master in office."""
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
@@ -293,7 +306,7 @@ class LocalJobs:
         part.pass_on()
         self.send_up(part, now)
         if part.master is not None:
-            self._at_root(part.app_id, now)
+            self.at_root(part.app_id, now)
 
     def send_up(self, part: LocalJob, now: float) -> None:
         """Sends what parents have to get now, and from the root of a tree the master."""
@@ -394,6 +407,10 @@ class LocalJobs:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""
         if now - self._unannounced.setdefault(part.app_id, now) > SILENCE_S:
             self.drop(part.app_id, now)
+
+
+def _nobody_waits(_app_id: Id, _now: float) -> None:
+    """No master is here yet."""
 
 
 def _receipt(message: Snapshot) -> SnapshotAck:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
-from agent.runtime.messages.jobs import Replica, Replicated
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.jobs import Announce, Replica, Replicated
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model import contributors
 from agent.runtime.model.epoch import JobEpoch
@@ -150,18 +152,39 @@ class Takeover:
     epoch: JobEpoch
 
 
+class Successors(Protocol):
+    """The masters on this agent, which take over jobs."""
+
+    @property
+    def held(self) -> Mapping[Id, object]: ...
+    def inherit(self, inheritance: Takeover, now: float) -> None: ...
+
+
 class Failover:
     """The descriptors one agent holds for others. `failed` are agents that are known to be dead, and since when."""
 
-    def __init__(self, node: Node, post: MessageSender, announcements: JobDirectory) -> None:
+    name = "failover"
+
+    def __init__(self, node: Node, post: MessageSender, announcements: JobDirectory, masters: Successors) -> None:
         self.refused = 0
         self.takes_over = True
         self._node = node
         self._post = post
         self._announcements = announcements
+        self._masters = masters
         self._held: dict[Id, _Held] = {}
         self._failed: dict[int, float] = {}
         self._excused_at = -STOOD_STILL_S
+
+    def handlers(self) -> Handlers:
+        return {Replica: Handler(Via.DIRECT, self._replicated)}
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused, "held": len(self._held)}
+
+    def _replicated(self, replica: Replica, sender: Peer, now: float) -> None:
+        if (takeover := self.hold(sender, replica, now)) is not None:
+            self._masters.inherit(takeover, now)
 
     @property
     def jobs(self) -> tuple[Id, ...]:
@@ -204,28 +227,29 @@ class Failover:
         for node_id in [node_id for node_id, at in self._failed.items() if now - at > FORGET_S]:
             del self._failed[node_id]
 
-    def heard(self, app_id: Id, epoch: JobEpoch, now: float) -> None:
+    def announced(self, announce: Announce, now: float) -> None:
         """A master has announced its job."""
-        held = self._held.get(app_id)
-        if held is not None and epoch >= held.replica.epoch:
+        held = self._held.get(announce.app_id)
+        if held is not None and announce.epoch >= held.replica.epoch:
             held.heard(now)
-            self._failed.pop(epoch.master, None)
+            self._failed.pop(announce.epoch.master, None)
 
-    def excuse(self, seconds: float, now: float) -> None:
+    def extend_deadlines(self, seconds: float, now: float) -> None:
         """This agent stood still for so long: masters may have spoken meanwhile."""
         self._excused_at = now
         for held in self._held.values():
             held.heard_at += seconds
 
-    def forget(self, app_id: Id) -> None:
+    def forget(self, app_id: Id, _now: float) -> None:
         """The job is over."""
         self._held.pop(app_id, None)
 
-    def tick(self, now: float, in_office: Mapping[Id, object]) -> list[Takeover]:
-        """The jobs to take over now; `in_office` are those whose master is here already."""
-        inherited: list[Takeover] = []
+    def tick(self, now: float) -> None:
+        """Takes over the jobs whose masters are gone, unless their master is here already."""
         if not self.takes_over:
-            return inherited
+            return
+        inherited: list[Takeover] = []
+        in_office = self._masters.held
         for app_id, held in list(self._held.items()):
             if now - held.heard_at > FORGET_S:
                 del self._held[app_id]
@@ -236,7 +260,8 @@ class Failover:
                     self._pass_on(app_id, held, now)
                 elif now - held.doubted_at >= CANVASS_S:
                     inherited.append(self._inherit(app_id))
-        return inherited
+        for takeover in inherited:
+            self._masters.inherit(takeover, now)
 
     def _is_orphaned(self, app_id: Id, held: _Held, now: float) -> bool:
         known = self._announcements.get(app_id)

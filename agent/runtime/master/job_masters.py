@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import query
 from agent.runtime.fleet.authorization import NotAuthorizedError
@@ -17,6 +17,7 @@ from agent.runtime.master.job_master import JobMaster
 from agent.runtime.master.result_archive import ResultRecord
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.state import JobState
+from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import (
     BULLETIN_MAX,
     Announce,
@@ -55,9 +56,11 @@ FULL = "this agent cannot be master of another job: it has a part in too many"
 class JobMasters:
     """`on_result` and `record` are given to every master; `replicas` is how many agents hold each one's descriptor."""
 
+    name = "masters"
+
     def __init__(
         self,
-        name: str,
+        agent_name: str,
         node: Node,
         post: MessageSender,
         parts: LocalJobs,
@@ -69,7 +72,7 @@ class JobMasters:
         self.on_result: Callable[[Result], None] | None = None
         self.record: Callable[[ResultRecord], None] | None = None
         self.refused = 0
-        self._name = name
+        self._name = agent_name
         self._node = node
         self._post = post
         self._parts = parts
@@ -79,6 +82,25 @@ class JobMasters:
         self._logs: dict[Id, tuple[str, JobLog]] = {}
         self._replicas = replicas
         self._offices: dict[Id, JobMaster] = {}
+        parts.at_root = self.advance
+
+    def handlers(self) -> Handlers:
+        anyhow = Via.ROUTED | Via.DIRECT
+        return {
+            Submit: Handler(Via.ROUTED, self.submit),
+            Follow: Handler(anyhow, self.follow),
+            Unfollow: Handler(anyhow, self.unfollow),
+            Stop: Handler(anyhow, self.stop),
+            Update: Handler(anyhow, self.update),
+            Updated: Handler(Via.DIRECT, self.updated),
+            Ask: Handler(Via.REQUEST, self.answer),
+            LogRequest: Handler(Via.REQUEST, self.tell_log),
+            **dict.fromkeys((Enrol, Ready, VersionPrepared, Leave, Replicated), Handler(Via.DIRECT, self.receive)),
+            **dict.fromkeys((LogLines, CannotRun, ProgramFailed), Handler(Via.DIRECT, self.hear_code)),
+        }
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused, "masters": len(self._offices)}
 
     @property
     def held(self) -> dict[Id, JobMaster]:
@@ -87,6 +109,11 @@ class JobMasters:
 
     def get(self, app_id: Id) -> JobMaster | None:
         return self._offices.get(app_id)
+
+    def state(self, app_id: Id) -> JobState | None:
+        """The state of a job whose master is here."""
+        office = self._offices.get(app_id)
+        return office.master if office is not None else None
 
     def submit(self, job: Submit, submitter: Peer, now: float) -> None:
         """Makes this agent the job's master, unless there is such a job. One that leaves does not even answer."""
@@ -166,7 +193,7 @@ class JobMasters:
         """Whether no master is left here that another agent could be instead."""
         return not self._node.neighbours(1) or all(office.ended for office in self._offices.values())
 
-    def close(self, app_id: Id) -> None:
+    def close(self, app_id: Id, _now: float) -> None:
         """The job of a master here is over for the tree; the master stays a little to answer followers."""
         self._parts.depose(app_id)
 
@@ -249,10 +276,6 @@ class JobMasters:
         office = self._offices.get(message.app_id)
         self._post.respond(requested, NoJob(message.app_id) if office is None else office.answer(message), now)
 
-    def no_job(self, app_id: Id, requested: Requested, now: float) -> None:
-        """Somebody asks for a job that has no master here."""
-        self._post.respond(requested, NoJob(app_id), now)
-
     def tell_log(self, message: LogRequest, requested: Requested, now: float) -> None:
         """Somebody wants to read what a job's code has said."""
         office, kept = self._offices.get(message.app_id), self._logs.get(message.app_id)
@@ -287,13 +310,13 @@ class JobMasters:
         office.update(self._node.peer, update, now)
         return None
 
-    def updated(self, message: Updated) -> None:
+    def updated(self, message: Updated, _sender: Peer, _now: float) -> None:
         """What came of an update that the job's own code wanted."""
         office = self._offices.get(message.app_id)
         if office is not None and message.refusal is not None:
             office.note(f"update: {message.refusal}")
 
-    def unfollow(self, message: Unfollow, sender: Peer) -> None:
+    def unfollow(self, message: Unfollow, sender: Peer, _now: float) -> None:
         if (office := self._offices.get(message.app_id)) is not None:
             office.followers.unfollow(sender, message.reader)
 

@@ -1,9 +1,12 @@
-"""Carries out what programs want of their agent, as far as they may."""
+"""Carries out what the programs of jobs request of their agent, as far as they may."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
+from agent.programs.orders import ProgramEnded, ProgramSaid
 from agent.runtime.ingest.mapped import MappedPipeline
 from agent.runtime.ingest.self_paced import SelfPacedMappedPipeline, SelfPacedPipeline
 from agent.runtime.job.deployment import Deployments
@@ -11,51 +14,67 @@ from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import MULTICASTS_PER_S, Program, Programs
 from agent.runtime.master.job_masters import JobMasters
-from agent.runtime.messages.programs import JobResponse, Line, LogLines, ProgramFailed, ProgramMulticast
+from agent.runtime.messages.handlers import Handler, Handlers, Via
+from agent.runtime.messages.jobs import NoJob
+from agent.runtime.messages.programs import JobRequest, JobResponse, Line, LogLines, ProgramFailed, ProgramMulticast
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.program_host.rpc import JobRpc
 from agent.runtime.program_host.subscriptions import ProgramSubscriptions
-from agent.runtime.requests.notices import CoreEvent, Shown
+from agent.runtime.requests.events import Shown
 from overlay import Requested
 
-LETTERS_MAX = 64
-"""Messages of other jobs that a program has not answered yet; further ones are refused."""
+UNANSWERED_MAX = 64
+"""Upper bound on messages of other jobs that programs here have not answered; further ones are refused."""
 TOO_MANY_MULTICASTS = f"multicast: more than {MULTICASTS_PER_S:.0f} a second; some are dropped"
 NOT_DRIVEN = "cbt.flush, cbt.empty and send_to are for jobs that say drives = True"
 
 
 class ProgramHost:
-    """Of all programs of one agent."""
+    """The host of all programs of one agent, whose `agent_name` this is; `show` gets what they show."""
+
+    name = "program_host"
 
     def __init__(
         self,
-        name: str,
-        post: MessageSender,
+        agent_name: str,
+        sender: MessageSender,
         programs: Programs,
-        parts: LocalJobs,
-        installations: Deployments,
-        offices: JobMasters,
-        letters: JobRpc,
-        notices: list[CoreEvent],
+        jobs: LocalJobs,
+        deployments: Deployments,
+        masters: JobMasters,
+        rpc: JobRpc,
         subscriptions: ProgramSubscriptions,
+        show: Callable[[Shown], None],
     ) -> None:
-        self.refused = 0
-        self._name = name
-        self._post = post
+        self._agent_name = agent_name
+        self._sender = sender
         self._programs = programs
-        self._parts = parts
-        self._installations = installations
-        self._offices = offices
-        self._letters = letters
-        self._notices = notices
+        self._jobs = jobs
+        self._deployments = deployments
+        self._masters = masters
+        self._rpc = rpc
         self._subscriptions = subscriptions
+        self._show = show
         self._delivered: dict[tuple[int, int], Requested] = {}
         self._tickets = 0
 
+    def handlers(self) -> Handlers:
+        return {JobRequest: Handler(Via.REQUEST, self._deliver)}
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"unanswered": len(self._delivered)}
+
     # What programs say.
 
-    def said(self, key: int, data: bytes, now: float, wall_ms: int) -> None:
-        """One frame of a program."""
+    def hear(self, event: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
+        """Takes one frame of a program, or the end of its process."""
+        self._programs.wall_ms = wall_ms
+        if isinstance(event, ProgramSaid):
+            self._said(event.key, event.data, now, wall_ms)
+        else:
+            self._ended(event.key, event.reason, event.stderr, now)
+
+    def _said(self, key: int, data: bytes, now: float, wall_ms: int) -> None:
         program = self._programs.get(key)
         if program is None:
             return
@@ -64,11 +83,11 @@ class ProgramHost:
         except ValueError as error:
             self._break(program, f"its process said what it cannot say: {error}", "", now)
             return
-        part = self._parts.get(program.app_id)
+        part = self._jobs.get(program.app_id)
         if part is not None:
             self._carry_out(program, part, act, now, wall_ms)
 
-    def ended(self, key: int, reason: str, stderr: str, now: float) -> None:
+    def _ended(self, key: int, reason: str, stderr: str, now: float) -> None:
         """A program's process is gone; `stderr` is what it printed last."""
         if (program := self._programs.get(key)) is not None:
             self._break(program, f"its process {reason}", stderr[-TEXT_CHARACTERS_MAX:], now)
@@ -77,20 +96,20 @@ class ProgramHost:
         match act:
             case calls.Loaded(about=about):
                 self._programs.loaded(program, about, now)
-                self._installations.code_loaded(part, now, wall_ms)
+                self._deployments.code_loaded(part, now, wall_ms)
             case calls.Failed(reason=reason, text=text):
                 self._break(program, reason, text, now)
             case calls.Said(text=text):
-                self.log(program, part, text, now)
+                self._log(program, part, text, now)
             case calls.Route():
-                self._letters.send(program, act, now)
+                self._rpc.send(program, act, now)
             case calls.Ask():
-                self._letters.ask(program, act, now)
+                self._rpc.ask(program, act, now)
             case calls.Reply():
                 self._reply(program, act, now)
             case calls.Show(json=json):
                 if program.shown.take(now):
-                    self._notices.append(Shown(program.app, json))
+                    self._show(Shown(program.app, json))
             case calls.Read(ticket=ticket, token=token):
                 rows = part.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
@@ -114,18 +133,18 @@ class ProgramHost:
         match act:
             case calls.Multicast(message=message):
                 if program.multicasts.take(now):
-                    self._post.multicast(part.app_id, ProgramMulticast(part.app_id, part.epoch, message), now)
+                    self._sender.multicast(part.app_id, ProgramMulticast(part.app_id, part.epoch, message), now)
                     program.multicasts.refused = 0
                 elif program.multicasts.refused == 1:
-                    self.log(program, part, TOO_MANY_MULTICASTS, now)
+                    self._log(program, part, TOO_MANY_MULTICASTS, now)
             case calls.Subscribe(app=app):
                 refusal = self._subscriptions.subscribe(program, app, now)
                 if refusal is not None:
-                    self.log(program, part, refusal, now)
+                    self._log(program, part, refusal, now)
             case calls.Change(query=query, reset=reset):
-                refusal = self._offices.change(part.app_id, query, now, wall_ms, reset=reset)
+                refusal = self._masters.change(part.app_id, query, now, wall_ms, reset=reset)
                 if refusal is not None:
-                    self.log(program, part, refusal, now)
+                    self._log(program, part, refusal, now)
 
     def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
@@ -149,61 +168,65 @@ class ProgramHost:
                 intake.gather_waiting()
             case calls.SendTo(token=token, pane=pane) if isinstance(intake, SelfPacedPipeline):
                 wrong = intake.send(token, pane, wall_ms)
-                self._parts.sent(part, now)
+                self._jobs.sent(part, now)
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:
-            self.log(program, part, wrong, now)
+            self._log(program, part, wrong, now)
 
     def _break(self, program: Program, reason: str, text: str, now: float) -> None:
         """The job's code has failed here: that ends the job, or this agent's part in it where it has not begun."""
         was_ready = program.is_ready
         self._programs.fail(program, reason)
-        part = self._parts.get(program.app_id)
+        part = self._jobs.get(program.app_id)
         if part is None or part.epoch is None or part.master_peer is None:
             return
-        if not was_ready and self._installations.code_refused(part, program, now):
+        if not was_ready and self._deployments.code_refused(part, program, now):
             return
-        broken = ProgramFailed(part.app_id, part.epoch, self._name, reason, text)
-        self._post.send(part.master_peer, broken, now)
+        broken = ProgramFailed(part.app_id, part.epoch, self._agent_name, reason, text)
+        self._sender.send(part.master_peer, broken, now)
 
-    def log(self, program: Program, part: LocalJob, text: str, now: float) -> None:
+    def _log(self, program: Program, part: LocalJob, text: str, now: float) -> None:
         """A line for the job's log, which its master keeps; of too many, some are left out."""
         if part.epoch is None or part.master_peer is None or not program.lines.take(now):
             return
-        lines = [Line(self._programs.wall_ms, self._name, text)]
+        lines = [Line(self._programs.wall_ms, self._agent_name, text)]
         if refused := program.lines.take_refused():
-            lines.insert(0, Line(self._programs.wall_ms, self._name, f"({refused} lines more than may be said)"))
-        self._post.send(part.master_peer, LogLines(part.app_id, part.epoch, lines), now)
+            lines.insert(0, Line(self._programs.wall_ms, self._agent_name, f"({refused} lines more than may be said)"))
+        self._sender.send(part.master_peer, LogLines(part.app_id, part.epoch, lines), now)
 
     # What other jobs ask of a program.
 
-    def deliver(
-        self, program: Program | None, requested: Requested, sender: str, message: calls.Typed, now: float
-    ) -> None:
-        """A message of another job; its answer goes back as soon as there is one."""
-        self._forget_the_dead()
+    def _deliver(self, request: JobRequest, requested: Requested, now: float) -> None:
+        """Delivers a message of another job to the code at the root; its answer goes back when there is one."""
+        job = self._jobs.get(request.app_id)
+        if job is None or job.master is None:
+            self._sender.respond(requested, NoJob(request.app_id), now)
+            return
+        program = job.program
+        self._forget_ended()
         about = program.about if program is not None else None
         refusal = None
         if program is None or about is None or not program.is_ready:
             refusal = "is not ready yet"
         elif not about.delivers:
             refusal = "takes no messages: its code has no deliver"
-        elif len(self._delivered) >= LETTERS_MAX:
-            refusal = f"has {LETTERS_MAX} messages to answer already"
+        elif len(self._delivered) >= UNANSWERED_MAX:
+            refusal = f"has {UNANSWERED_MAX} messages to answer already"
         if refusal is not None or program is None:
-            self._post.respond(requested, JobResponse(requested.key, None, refusal), now)
+            self._sender.respond(requested, JobResponse(requested.key, None, refusal), now)
             return
         self._tickets += 1
         self._delivered[program.key, self._tickets] = requested
-        self._programs.call(program, calls.Delivered(self._programs.place(program), self._tickets, sender, message))
+        place = self._programs.place(program)
+        self._programs.call(program, calls.Delivered(place, self._tickets, request.sender, request.message))
 
     def _reply(self, program: Program, reply: calls.Reply, now: float) -> None:
         requested = self._delivered.pop((program.key, reply.ticket), None)
         if requested is not None:
-            self._post.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)
+            self._sender.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)
 
-    def _forget_the_dead(self) -> None:
-        """Messages to programs that are over have no answer."""
+    def _forget_ended(self) -> None:
+        """Drops messages to programs that are over: they have no answer."""
         for key, ticket in [which for which in self._delivered if self._programs.get(which[0]) is None]:
             del self._delivered[key, ticket]

@@ -1,7 +1,8 @@
-"""Stages: jobs that belong to another one of the same creator, whose master follows them and which they end with."""
+"""Watches stages: jobs that belong to another job of the same creator, which follows them and ends them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.runtime.fleet.job_directory import JobDirectory
@@ -14,17 +15,17 @@ from overlay import Id
 
 LOOK_S = 1.0
 MISSING_S = 10.0
-"""A stage of which nobody has spoken for so long since it was looked for: the job's log says so."""
+"""Delay before the log of a job says that a stage has not been announced."""
 ALONE_S = 30.0
-"""The same of a stage's job: the stage stops."""
+"""Delay before a stage stops whose job is not announced."""
 
 
 @dataclass(slots=True)
 class _Bond:
-    """Between a job whose master is here and a stage of it, or the other way round.
+    """Links a job whose master is here to a stage of it, or a stage to its job.
 
-    `known_at`: when the other one was known last; `other`: its id and its master's epoch then; `trouble`: what the log
-    has been told.
+    `known_at`: when the other one was known last; `other`: its id and its master's epoch then; `trouble`: the last line
+    in the log about it.
     """
 
     known_at: float
@@ -36,57 +37,62 @@ _Bonds = dict[tuple[Id, JobEpoch, str], _Bond]
 
 
 class Stages:
-    """Of the masters on one agent."""
+    """The stages of all jobs whose master is on this agent, and the stages whose own master is."""
 
-    def __init__(self, offices: JobMasters, announcements: JobDirectory, subscriptions: ProgramSubscriptions) -> None:
-        self._offices = offices
-        self._announcements = announcements
+    name = "stages"
+
+    def __init__(self, masters: JobMasters, directory: JobDirectory, subscriptions: ProgramSubscriptions) -> None:
+        self._masters = masters
+        self._directory = directory
         self._subscriptions = subscriptions
         self._bonds: _Bonds = {}
         self._look_at = 0.0
 
     def tick(self, now: float) -> None:
-        """Looks after those that belong together."""
+        """Follows stages that have appeared, and stops those whose job is gone."""
         if now < self._look_at:
             return
         self._look_at = now + LOOK_S
         before, self._bonds = self._bonds, {}
-        for office in self._offices.held.values():
-            if office.ended is None:
-                self._follow_stages(office, before, now)
-                self._end_with_job(office, before, now)
+        for master in self._masters.held.values():
+            if master.ended is None:
+                self._follow_stages(master, before, now)
+                self._end_with_job(master, before, now)
 
-    def _bond(self, office: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
-        """That with another job of the same creator, and this one's id, if it is known to run."""
-        key = (office.master.job.app_id, office.master.epoch, name)
+    def _bond(self, master: JobMaster, name: str, before: _Bonds, now: float) -> tuple[_Bond, Id | None]:
+        """The bond with another job of the same creator, and that job's id, if it is known to run."""
+        key = (master.master.job.app_id, master.master.epoch, name)
         bond = self._bonds[key] = before.get(key) or _Bond(now)
-        other = app_named(f"{name}@{office.master.creator}", self._announcements.all())
-        if other is not None and (announced := self._announcements.get(other)) is not None:
+        other = app_named(f"{name}@{master.master.creator}", self._directory.all())
+        if other is not None and (announced := self._directory.get(other)) is not None:
             bond.known_at, bond.other = now, (other, announced.epoch)
         return bond, other
 
-    def _follow_stages(self, office: JobMaster, before: _Bonds, now: float) -> None:
-        program = office.part.program
+    def _follow_stages(self, master: JobMaster, before: _Bonds, now: float) -> None:
+        program = master.part.program
         if program is None:
             return
         for stage in program.stages:
-            bond, stage_id = self._bond(office, stage_app(office.master.job.name, stage), before, now)
+            bond, stage_id = self._bond(master, stage_app(master.master.job.name, stage), before, now)
             trouble = bond.trouble
             if stage_id is not None:
                 trouble = self._subscriptions.follow_stage(program, stage, stage_id, now) or ""
             elif now - bond.known_at > MISSING_S:
                 trouble = "does not run: there are no windows of it"
             if trouble != bond.trouble:
-                office.note(f"stage {stage}: {trouble or 'runs again'}")
+                master.note(f"stage {stage}: {trouble or 'runs again'}")
             bond.trouble = trouble
 
-    def _end_with_job(self, office: JobMaster, before: _Bonds, now: float) -> None:
-        """It is over when its job is, and also where nobody can tell any more."""
-        if not office.master.part_of:
+    def _end_with_job(self, master: JobMaster, before: _Bonds, now: float) -> None:
+        """Stops a stage when its job is over, or has not been announced for too long."""
+        if not master.master.part_of:
             return
-        bond, job = self._bond(office, office.master.part_of, before, now)
+        bond, job = self._bond(master, master.master.part_of, before, now)
         if job is None and (now - bond.known_at > ALONE_S or self._is_over(bond)):
-            office.stop(now)
+            master.stop(now)
 
     def _is_over(self, bond: _Bond) -> bool:
-        return bond.other is not None and self._announcements.is_over(*bond.other)
+        return bond.other is not None and self._directory.is_over(*bond.other)
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"bonds": len(self._bonds)}

@@ -1,17 +1,18 @@
-"""Jobs whose code gets the windows of other jobs too: of those that it subscribes to, and of its own stages."""
+"""Follows other jobs for job code that gets their windows: those it subscribes to, and its own stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.programs.calls import Published as PublishedCall
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import AmbiguousNameError, app_of, stage_app
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
-from agent.runtime.requests.following import JobSubscriptions
-from agent.runtime.requests.notices import Accepted, CoreEvent, Ended, Published
+from agent.runtime.messages.client_events import Ended, JobEvent, PublishedWindow
+from agent.runtime.requests.following import EventSink, JobSubscriptions
 from overlay import Id
 
 SUBSCRIPTIONS_MAX = 256
@@ -20,32 +21,35 @@ TOO_MANY = f"this agent's programs follow {SUBSCRIPTIONS_MAX} jobs already"
 
 @dataclass(slots=True)
 class _Subscription:
-    """To one job. `programs`: who gets its windows, and as those of which stage; "" for none."""
+    """One followed job. `programs`: the keys of the programs that get its windows, each with the stage that the job is
+    of its own; "" for none. `sink` is what follows the job.
+    """
 
     app: str
+    sink: EventSink
     programs: dict[int, str] = field(default_factory=dict)
     last_pane: int | None = None
 
 
 class ProgramSubscriptions:
-    """Of all programs of one agent, as followers of jobs among its clients."""
+    """The subscriptions of all programs of one agent."""
+
+    name = "program_subscriptions"
 
     def __init__(
-        self, followings: JobSubscriptions, announcements: JobDirectory, programs: Programs, parts: LocalJobs
+        self, following: JobSubscriptions, directory: JobDirectory, programs: Programs, jobs: LocalJobs
     ) -> None:
-        self._followings = followings
-        self._announcements = announcements
+        self._following = following
+        self._directory = directory
         self._programs = programs
-        self._parts = parts
+        self._jobs = jobs
         self._subscriptions: dict[Id, _Subscription] = {}
-
-    def __contains__(self, app_id: Id) -> bool:
-        return app_id in self._subscriptions
+        self._events: list[tuple[Id, JobEvent]] = []
 
     def subscribe(self, program: Program, app: str, now: float) -> str | None:
-        """Gives a program the windows of a job from now on; what is wrong with that, if anything."""
+        """Gives a program the windows of a job from now on; returns why not, if it cannot."""
         try:
-            app_id = app_of(app, self._announcements.all())
+            app_id = app_of(app, self._directory.all())
         except AmbiguousNameError as error:
             return f"subscribe: {error}"
         subscription = self._subscription(app_id, app, now)
@@ -55,7 +59,7 @@ class ProgramSubscriptions:
         return None
 
     def follow_stage(self, program: Program, stage: str, app_id: Id, now: float) -> str | None:
-        """The same for a stage of the program's job, under the stage's name; may be said again and again."""
+        """Gives a program the windows of a stage of its job, under the stage's name; may be repeated."""
         subscription = self._subscription(app_id, stage_app(program.app, stage), now)
         if subscription is None:
             return TOO_MANY
@@ -63,29 +67,32 @@ class ProgramSubscriptions:
         return None
 
     def _subscription(self, app_id: Id, app: str, now: float) -> _Subscription | None:
-        """That to a job; None if there are too many."""
+        """The subscription to a job; None if there are too many."""
         if app_id in self._subscriptions:
             return self._subscriptions[app_id]
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             return None
-        self._subscriptions[app_id] = _Subscription(app)
-        if app_id not in self._followings.jobs:
-            self._followings.follow(app_id, None, now, submitting=False)
-        return self._subscriptions[app_id]
+        subscription = self._subscriptions[app_id] = _Subscription(app, partial(self._hear, app_id))
+        self._following.join(app_id, subscription.sink, now)
+        return subscription
 
-    def hear(self, notices: Iterable[CoreEvent], now: float) -> None:
-        """Gives programs what they have subscribed to, among what the agent has to tell."""
-        for notice in notices if self._subscriptions else ():
-            match notice:
-                case Published(app_id=app_id, pane=pane, json=json):
-                    subscription = self._subscriptions.get(Id(app_id))
-                    if subscription is not None and (subscription.last_pane is None or pane > subscription.last_pane):
+    def _hear(self, app_id: Id, event: JobEvent) -> None:
+        self._events.append((app_id, event))
+
+    def deliver(self, now: float) -> None:
+        """Gives programs the windows that have come, and follows nothing for programs that are over."""
+        events, self._events = self._events, []
+        for app_id, event in events:
+            subscription = self._subscriptions.get(app_id)
+            if subscription is None:
+                continue
+            match event:
+                case PublishedWindow(pane=pane, result=result):
+                    if subscription.last_pane is None or pane > subscription.last_pane:
                         subscription.last_pane = pane
-                        self._publish(subscription, json)
-                case Ended(app_id=app_id):
-                    self._subscriptions.pop(Id(app_id), None)
-                case Accepted():
-                    pass
+                        self._publish(subscription, bytes(result))
+                case Ended():
+                    del self._subscriptions[app_id]
         self._let_go(now)
 
     def _publish(self, subscription: _Subscription, json: bytes) -> None:
@@ -96,12 +103,12 @@ class ProgramSubscriptions:
                 self._programs.call(program, PublishedCall(place, subscription.app, json, stage))
 
     def _may_get(self, program: Program, stage: str) -> bool:
-        """At a root; a stage's windows go to the code of the newest version alone."""
-        part = self._parts.get(program.app_id)
+        """Whether it is at a root; a stage's windows go to the code of the newest version alone."""
+        part = self._jobs.get(program.app_id)
         return program.is_root and (not stage or (part is not None and part.program is program))
 
     def _let_go(self, now: float) -> None:
-        """Follows nothing for programs that are over, or not at a root any more."""
+        """Unfollows for programs that are over, or not at a root any more."""
         for app_id, subscription in list(self._subscriptions.items()):
             subscription.programs = {
                 key: stage
@@ -110,4 +117,7 @@ class ProgramSubscriptions:
             }
             if not subscription.programs:
                 del self._subscriptions[app_id]
-                self._followings.unfollow(app_id, now)
+                self._following.unfollow(app_id, subscription.sink, now)
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"followed": len(self._subscriptions)}

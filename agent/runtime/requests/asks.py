@@ -1,98 +1,92 @@
-"""What an agent has asked of jobs by their names, and has no answer to yet."""
+"""Questions to jobs that need an answer: for their last results, or for the last lines of their log.
+
+A job that was announced exists, so an agent that denies it (the node closest to the appId may change meanwhile) is
+asked again until the deadline.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.runtime.fleet.job_directory import JobDirectory
-from agent.runtime.messages.jobs import CODEC, Answer, Ask, NoJob
+from agent.runtime.messages.jobs import Answer, Ask, NoJob
 from agent.runtime.messages.programs import Log, LogRequest
-from agent.runtime.messages.sender import MessageSender
-from agent.runtime.requests.notices import Answered, AskRefused, CoreEvent, LogAnswered
-from overlay import PAYLOAD_BYTES_MAX, Responded, WireError
+from agent.runtime.model.fields import Message
+from agent.runtime.requests.events import AskRefused, AskReply
+from agent.runtime.requests.pending import NoAnswer, PendingRequests
 
 OPEN_MAX = 256
-PATIENCE_S = 10.0
-AGAIN_S = 0.5
-"""A job that was announced is there, whatever the node says that happens to be asked: it is asked again."""
+TIMEOUT_S = 10.0
+RETRY_S = 0.5
+"""Delay before a job that exists is asked again."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """`ticket`: of the request that is on its way; None while it waits for `again_at`."""
+@dataclass(eq=False, slots=True)
+class _Question:
+    """`retry_at`: None while a request is on its way."""
 
-    question: int
     message: Ask | LogRequest
+    reply: Callable[[AskReply], None]
     deadline: float
-    ticket: int | None = None
-    again_at: float = 0.0
+    retry_at: float | None = None
 
 
-class PendingRequests:
-    """Each is a request over the overlay (Pastry's route and deliver) to the appId; what comes of it is a notice."""
+class JobQuestions:
+    """Asks jobs on behalf of this agent's clients or of its jobs; each reply is called once."""
 
-    def __init__(self, post: MessageSender, announcements: JobDirectory, notices: list[CoreEvent]) -> None:
+    name = "questions"
+
+    def __init__(self, pending: PendingRequests, directory: JobDirectory) -> None:
         self.refused = 0
-        self._post = post
-        self._announcements = announcements
-        self._notices = notices
-        self._open: list[_Open] = []
+        self._pending = pending
+        self._directory = directory
+        self._open: list[_Question] = []
 
     @property
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, question: int, message: Ask | LogRequest, now: float) -> None:
-        """Asks a job; `question` is the asker's own number for it."""
+    def ask(self, message: Ask | LogRequest, reply: Callable[[AskReply], None], now: float) -> None:
+        """Asks a job for its last results or the last lines of its log."""
         if len(self._open) >= OPEN_MAX:
-            self._notices.append(AskRefused(question, unavailable=True))
+            reply(AskRefused(unavailable=True))
             return
-        asked = _Open(question, message, now + PATIENCE_S)
-        self._open.append(asked)
-        self._send(asked, now)
+        question = _Question(message, reply, now + TIMEOUT_S)
+        self._open.append(question)
+        self._send(question, now)
 
-    def _send(self, asked: _Open, now: float) -> None:
-        asked.ticket = self._post.request(asked.message, asked.deadline - now, now)
+    def _send(self, question: _Question, now: float) -> None:
+        question.retry_at = None
+        timeout_s = question.deadline - now
+        self._pending.request(
+            question.message, timeout_s, lambda answer, then: self._answered(question, answer, then), now
+        )
 
-    def responded(self, event: Responded, now: float) -> None:
-        """An answer has come."""
-        asked = self._find(event.ticket)
-        if asked is None:
-            return
-        try:
-            answer = CODEC.decode(event.payload, PAYLOAD_BYTES_MAX)
-        except WireError:
-            answer = None
+    def _answered(self, question: _Question, answer: Message | NoAnswer, now: float) -> None:
+        app_id = question.message.app_id
         match answer:
-            case Answer() if answer.app_id == asked.message.app_id:
-                self._open.remove(asked)
-                columns, results = tuple(answer.columns), tuple(answer.results)
-                self._notices.append(Answered(asked.question, answer.name, answer.text, columns, results))
-            case Log() if answer.app_id == asked.message.app_id:
-                self._open.remove(asked)
-                self._notices.append(LogAnswered(asked.question, answer.name, tuple(answer.lines), answer.dropped))
-            case NoJob() if self._announcements.get(asked.message.app_id) is None:
-                self._refuse(asked, unavailable=False)
+            case Answer() | Log() if answer.app_id == app_id:
+                self._close(question, answer)
+            case NoAnswer.TIMED_OUT:
+                self._close(question, AskRefused(unavailable=True))
+            case NoJob() if self._directory.get(app_id) is None:
+                self._close(question, AskRefused(unavailable=False))
             case _:
                 self.refused += not isinstance(answer, NoJob)
-                asked.ticket, asked.again_at = None, now + AGAIN_S
+                question.retry_at = now + RETRY_S
 
-    def failed(self, ticket: int) -> None:
-        """Nobody has answered in time."""
-        if (asked := self._find(ticket)) is not None:
-            self._refuse(asked, unavailable=True)
+    def _close(self, question: _Question, reply: AskReply) -> None:
+        self._open.remove(question)
+        question.reply(reply)
 
     def tick(self, now: float) -> None:
-        """Asks again; gives up."""
-        for asked in list(self._open):
-            if asked.ticket is None and now >= asked.deadline:
-                self._refuse(asked, unavailable=True)
-            elif asked.ticket is None and now >= asked.again_at:
-                self._send(asked, now)
+        """Asks again; gives up at the deadline."""
+        for question in [one for one in self._open if one.retry_at is not None]:
+            if now >= question.deadline:
+                self._close(question, AskRefused(unavailable=True))
+            elif question.retry_at is not None and now >= question.retry_at:
+                self._send(question, now)
 
-    def _find(self, ticket: int) -> _Open | None:
-        return next((asked for asked in self._open if asked.ticket == ticket), None)
-
-    def _refuse(self, asked: _Open, *, unavailable: bool) -> None:
-        self._open.remove(asked)
-        self._notices.append(AskRefused(asked.question, unavailable))
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused, "open": len(self._open)}

@@ -1,7 +1,8 @@
-"""What an agent has asked of masters for its clients, and has no answer to yet: to start, change or stop a job."""
+"""Requests to masters on behalf of this agent's clients: to start, change or stop a job."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -9,167 +10,198 @@ import msgspec
 import query
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import unreadable
+from agent.runtime.messages.client_events import Accepted
+from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import NoJob, Stop, StopAnswer, Submit, Submitted, Update, Updated
 from agent.runtime.messages.sender import MessageSender
 from agent.runtime.model.bundle import Signature
-from agent.runtime.requests.notices import (
-    Accepted,
-    CoreEvent,
-    StopAnswered,
-    SubmitRefused,
-    UpdateAnswered,
-    UpdateRefused,
-)
+from agent.runtime.requests.events import StopReply, SubmitRefused, SubmitReply, UpdateRefused, UpdateReply
+from agent.runtime.requests.following import JobSubscriptions
 from overlay import Id
 
 OPEN_MAX = 256
 REPEAT_S = 1.0
-PATIENCE_S = 10.0
-STOP_PATIENCE_S = 10.0
+"""Delay before an unanswered request is sent again."""
+TIMEOUT_S = 10.0
 NO_ANSWER = "no agent answered for the job within 10 s: the fleet may be changing, try again"
 UPDATING = "the job is being updated through this agent at this moment: try again"
 TOO_MANY = f"this agent waits for the answers to {OPEN_MAX} requests already: try again"
 
 
 @dataclass(slots=True)
-class _Open:
-    message: Submit | Update | Stop
+class _Submission:
+    message: Submit
+    reply: Callable[[SubmitReply], None]
     columns: tuple[str, ...]
-    asked_at: float
     begun_at: float
+    sent_at: float
+
+
+@dataclass(slots=True)
+class _Updating:
+    message: Update
+    reply: Callable[[UpdateReply], None]
+    begun_at: float
+    sent_at: float
+
+
+@dataclass(slots=True)
+class _Stopping:
+    message: Stop
+    replies: list[Callable[[StopReply], None]]
+    begun_at: float
+    sent_at: float
 
 
 class JobCommands:
-    """Submissions, updates and stops, repeated until they are answered or have waited for too long."""
+    """Repeats submissions, updates and stops until they are answered or time out; each reply is called once."""
 
-    def __init__(self, post: MessageSender, announcements: JobDirectory, notices: list[CoreEvent]) -> None:
-        self._post = post
-        self._announcements = announcements
-        self._notices = notices
-        self._submitted: dict[Id, _Open] = {}
-        self._updating: dict[Id, _Open] = {}
-        self._stopping: dict[Id, _Open] = {}
+    name = "commands"
 
-    def submit(self, job: Submit, now: float, wall_ms: int) -> None:
-        """Asks for a job to be started."""
+    def __init__(self, sender: MessageSender, directory: JobDirectory, following: JobSubscriptions) -> None:
+        self._sender = sender
+        self._directory = directory
+        self._following = following
+        self._submissions: dict[Id, _Submission] = {}
+        self._updates: dict[Id, _Updating] = {}
+        self._stops: dict[Id, _Stopping] = {}
+
+    def handlers(self) -> Handlers:
+        return {
+            Submitted: Handler(Via.DIRECT, self._submitted),
+            Updated: Handler(Via.DIRECT, self._updated),
+            StopAnswer: Handler(Via.DIRECT, self._stopped),
+            NoJob: Handler(Via.DIRECT, self._no_job),
+        }
+
+    def submit(self, job: Submit, reply: Callable[[SubmitReply], None], now: float, wall_ms: int) -> None:
+        """Starts a job, wherever its master will be."""
         try:
             plan = query.Plan.from_wire(job.plan)
             self._check_apps(plan, job.name)
         except query.PlanError as error:
-            self._notices.append(SubmitRefused(job.app_id, str(error), unavailable=False))
+            reply(SubmitRefused(job.app_id, str(error), unavailable=False))
             return
-        drives = job.bundle is not None and job.bundle.contents.drives
-        bounded = job.bounded or (plan.window_ms is None and not drives)
-        # A window of another job that is out is out: nothing of it comes late.
+        if len(self._submissions) >= OPEN_MAX:
+            reply(SubmitRefused(job.app_id, TOO_MANY, unavailable=True))
+            return
+        self_paced = job.bundle is not None and job.bundle.contents.drives
+        bounded = job.bounded or (plan.window_ms is None and not self_paced)
+        # Another job's published windows are final: nothing of them comes late.
         grace_ms = job.grace_ms if plan.app is None else 0
         job = msgspec.structs.replace(job, bounded=bounded, submitted_ms=max(0, wall_ms), grace_ms=grace_ms)
-        columns = tuple(query.output_names(plan))
-        if len(self._submitted) >= OPEN_MAX:
-            self._notices.append(SubmitRefused(job.app_id, TOO_MANY, unavailable=True))
-            return
-        self._submitted[job.app_id] = _Open(job, columns, now, now)
-        self._post.route(job, now)
+        self._submissions[job.app_id] = _Submission(job, reply, tuple(query.output_names(plan)), now, now)
+        self._following.expect(job.app_id)
+        self._sender.route(job, now)
 
     def _check_apps(self, plan: query.Plan, own_name: str | None) -> None:
-        if (refusal := unreadable(plan, own_name, self._announcements.all())) is not None:
+        if (refusal := unreadable(plan, own_name, self._directory.all())) is not None:
             raise query.PlanError(refusal)
 
-    def update(self, update: Update, now: float, wall_ms: int) -> None:
-        """Asks for a job to compute something else; one such request of a job at a time."""
+    def update(self, update: Update, reply: Callable[[UpdateReply], None], now: float, wall_ms: int) -> None:
+        """Lets a job compute something else from a window on; one such request of a job at a time."""
         update = msgspec.structs.replace(update, updated_ms=max(0, wall_ms))
-        known = self._announcements.get(update.app_id)
+        known = self._directory.get(update.app_id)
         try:
             self._check_apps(query.Plan.from_wire(update.plan), known.name if known else None)
         except query.PlanError as error:
-            self._notices.append(UpdateRefused(update.app_id, str(error), "usage"))
+            reply(UpdateRefused(update.app_id, str(error), "usage"))
             return
-        if len(self._updating) >= OPEN_MAX or update.app_id in self._updating:
-            busy = TOO_MANY if update.app_id not in self._updating else UPDATING
-            self._notices.append(UpdateRefused(update.app_id, busy, "unavailable"))
+        if len(self._updates) >= OPEN_MAX or update.app_id in self._updates:
+            busy = TOO_MANY if update.app_id not in self._updates else UPDATING
+            reply(UpdateRefused(update.app_id, busy, "unavailable"))
             return
-        self._updating[update.app_id] = _Open(update, (), now, now)
+        self._updates[update.app_id] = _Updating(update, reply, now, now)
         self._send(update, now)
 
-    def stop(self, app_id: Id, seal: Signature | None, now: float) -> None:
-        """Asks for a job to be stopped; the seal is its creator's word for that."""
-        if len(self._stopping) >= OPEN_MAX:
-            self._notices.append(StopAnswered(app_id, found=False))
+    def stop(
+        self, app_id: Id, reply: Callable[[StopReply], None], now: float, signature: Signature | None = None
+    ) -> None:
+        """Ends a job everywhere; `signature` is its creator's order to do so, if it has a creator."""
+        if len(self._stops) >= OPEN_MAX:
+            reply(StopAnswer(app_id, found=False))
             return
-        self._stopping[app_id] = _Open(Stop(app_id, seal), (), now, now)
-        self._send(Stop(app_id, seal), now)
-
-    def is_open(self, app_id: Id) -> bool:
-        """Whether a job has been submitted here and not yet accepted."""
-        return app_id in self._submitted
+        waiting = self._stops[app_id].replies if app_id in self._stops else []
+        message = Stop(app_id, signature)
+        self._stops[app_id] = _Stopping(message, [*waiting, reply], now, now)
+        self._send(message, now)
 
     @property
     def is_empty(self) -> bool:
-        return not (self._submitted or self._updating or self._stopping)
+        return not (self._submissions or self._updates or self._stops)
 
-    def answered(self, message: Submitted) -> bool:
-        """A master answers a submission; whether the job runs."""
-        request = self._submitted.get(message.app_id)
-        if request is None or not isinstance(request.message, Submit):
-            return False
+    def _submitted(self, message: Submitted, _sender: object, now: float) -> None:
+        """A master answers a submission."""
+        request = self._submissions.get(message.app_id)
+        if request is None or request.message.submitted_ms != message.submitted_ms:
+            if message.refusal is not None and request is None:
+                self._following.drop_new(message.app_id)
+            return
         job = request.message
-        if job.submitted_ms != message.submitted_ms:
-            return False
-        del self._submitted[job.app_id]
+        del self._submissions[job.app_id]
         if message.refusal is not None:
-            self._notices.append(SubmitRefused(job.app_id, message.refusal, unavailable=False))
+            self._following.drop_new(job.app_id)
+            request.reply(SubmitRefused(job.app_id, message.refusal, unavailable=False))
+        else:
+            request.reply(Accepted(job.name, job.text, list(request.columns), job.bounded))
+            self._following.started(job.app_id, now)
+
+    def _updated(self, message: Updated, _sender: object, _now: float) -> bool:
+        """A master answers an update; False if no client asked for it."""
+        request = self._updates.get(message.app_id)
+        if request is None or request.message.updated_ms != message.updated_ms:
             return False
-        self._notices.append(Accepted(job.app_id, job.name, job.text, job.stream, request.columns, job.bounded))
+        del self._updates[message.app_id]
+        if message.refusal is not None:
+            request.reply(UpdateRefused(message.app_id, message.refusal, "usage"))
+        else:
+            request.reply(message)
         return True
 
-    def updated(self, message: Updated) -> bool:
-        """A master answers an update; whether it was asked for by a client."""
-        request = self._updating.get(message.app_id)
-        if request is None or not isinstance(request.message, Update):
-            return False
-        if request.message.updated_ms != message.updated_ms:
-            return False
-        del self._updating[message.app_id]
-        if message.refusal is not None:
-            self._notices.append(UpdateRefused(message.app_id, message.refusal, "usage"))
-            return True
-        counts = (message.agents, message.expected, tuple(message.laggards))
-        self._notices.append(UpdateAnswered(message.app_id, message.version, message.starts, *counts))
-        return True
-
-    def no_job(self, message: NoJob) -> None:
+    def _no_job(self, message: NoJob, _sender: object, _now: float) -> None:
         """The node that is closest to the appId has never heard of the job."""
-        if self._announcements.get(message.app_id) is None and self._updating.pop(message.app_id, None) is not None:
-            self._notices.append(UpdateRefused(message.app_id, "", "unknown"))
+        if self._directory.get(message.app_id) is None and message.app_id in self._updates:
+            self._updates.pop(message.app_id).reply(UpdateRefused(message.app_id, "", "unknown"))
 
-    def stopped(self, message: StopAnswer) -> None:
-        """A master, or who stands in its place, answers a stop."""
-        unknown = self._announcements.get(message.app_id) is None
-        if (message.found or unknown) and self._stopping.pop(message.app_id, None) is not None:
-            self._notices.append(StopAnswered(message.app_id, message.found, message.refusal))
+    def _stopped(self, message: StopAnswer, _sender: object, _now: float) -> None:
+        """A master, or the node in its place, answers a stop."""
+        is_unknown = self._directory.get(message.app_id) is None
+        if (message.found or is_unknown) and message.app_id in self._stops:
+            for reply in self._stops.pop(message.app_id).replies:
+                reply(message)
 
-    def tick(self, now: float) -> list[Id]:
-        """Repeats what has no answer; the submissions that are given up."""
-        for app_id, request in list(self._stopping.items()):
-            if now - request.begun_at > STOP_PATIENCE_S:
-                del self._stopping[app_id]
-                self._notices.append(StopAnswered(app_id, found=False))
-        for app_id in [app_id for app_id, one in self._updating.items() if now - one.begun_at > PATIENCE_S]:
-            del self._updating[app_id]
-            self._notices.append(UpdateRefused(app_id, NO_ANSWER, "unavailable"))
-        given_up = [app_id for app_id, one in self._submitted.items() if now - one.begun_at > PATIENCE_S]
-        for app_id in given_up:
-            del self._submitted[app_id]
-            self._notices.append(SubmitRefused(app_id, NO_ANSWER, unavailable=True))
-        for request in (*self._submitted.values(), *self._updating.values(), *self._stopping.values()):
-            if now - request.asked_at >= REPEAT_S:
-                request.asked_at = now
+    def tick(self, now: float) -> None:
+        """Repeats unanswered requests and gives up old ones."""
+        for app_id in _overdue(self._stops, now):
+            for reply in self._stops.pop(app_id).replies:
+                reply(StopAnswer(app_id, found=False))
+        for app_id in _overdue(self._updates, now):
+            self._updates.pop(app_id).reply(UpdateRefused(app_id, NO_ANSWER, "unavailable"))
+        for app_id in _overdue(self._submissions, now):
+            submission = self._submissions.pop(app_id)
+            self._following.drop_new(app_id)
+            submission.reply(SubmitRefused(app_id, NO_ANSWER, unavailable=True))
+        requests: tuple[_Submission | _Updating | _Stopping, ...] = (
+            *self._submissions.values(),
+            *self._updates.values(),
+            *self._stops.values(),
+        )
+        for request in requests:
+            if now - request.sent_at >= REPEAT_S:
+                request.sent_at = now
                 self._send(request.message, now)
-        return given_up
 
     def _send(self, message: Submit | Update | Stop, now: float) -> None:
-        """To the master where one is known to be in office, else to where one should be."""
-        known = self._announcements.get(message.app_id)
+        """Sends to the master where one is known to be in office, else routes to where one should be."""
+        known = self._directory.get(message.app_id)
         if not isinstance(message, Submit) and known is not None:
-            self._post.send(known.master, message, now)
+            self._sender.send(known.master, message, now)
         else:
-            self._post.route(message, now)
+            self._sender.route(message, now)
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"submissions": len(self._submissions), "updates": len(self._updates), "stops": len(self._stops)}
+
+
+def _overdue(requests: Mapping[Id, _Submission | _Updating | _Stopping], now: float) -> list[Id]:
+    return [app_id for app_id, request in requests.items() if now - request.begun_at > TIMEOUT_S]

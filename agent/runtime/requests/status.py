@@ -1,4 +1,4 @@
-"""What an agent says of itself and of the fleet's jobs: plain data, made when asked for."""
+"""Describes an agent's part in jobs: plain data, made when asked for."""
 
 from __future__ import annotations
 
@@ -9,32 +9,6 @@ from agent.runtime.job.topology import groups_of
 from agent.runtime.messages.jobs import Announce
 from agent.runtime.model.panes import FIRST_PANE
 from overlay import Node, Peer
-
-
-@dataclass(frozen=True, slots=True)
-class JobListing:
-    """A job of the fleet as its master last announced it. `frontier`: the pane up to which results are out.
-
-    `creator` is "" for nobody's; `mandate` the digest of what they have signed last, the `counter`th such. `part_of`:
-    the job that it is a stage of, "" where it is none.
-    """
-
-    app_id: int
-    name: str
-    stream: str
-    text: str
-    bounded: bool
-    master: Peer
-    master_name: str
-    epoch: int
-    version: int
-    agents: int
-    expected: int
-    frontier: int | None
-    creator: str
-    counter: int
-    mandate: bytes
-    part_of: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +43,6 @@ class AgentStatus:
     replicas: tuple[int, ...]
     refused: int
     leaving: bool
-
-
-def listing(announce: Announce) -> JobListing:
-    """What an announcement says of its job."""
-    return JobListing(
-        app_id=announce.app_id,
-        name=announce.name,
-        stream=announce.stream,
-        text=announce.text,
-        bounded=announce.bounded,
-        master=announce.master,
-        master_name=announce.master_name,
-        epoch=announce.epoch.counter,
-        version=announce.version,
-        agents=announce.agents,
-        expected=announce.expected,
-        frontier=_pane(announce.frontier),
-        creator=announce.creator,
-        counter=announce.counter,
-        mandate=announce.mandate,
-        part_of=announce.part_of,
-    )
 
 
 def part_status(part: LocalJob, announce: Announce | None, node: Node) -> PartStatus:

@@ -1,17 +1,18 @@
-"""What a stream holds all over the fleet: every agent is asked, and those that have it look into their files.
+"""Discovers what a stream holds all over the fleet: every agent is asked, and those that have it look into their files.
 
-The question is a multicast that is acknowledged: so the asker knows how many agents there are, and who of them has not
-answered. It waits until all have, or for DEADLINE_S, and tells what has come by then.
+The question is a multicast that is acknowledged: so the asker knows how many agents there are, and which of them have
+not answered. It waits until all have, or for DEADLINE_S, and replies with what has come by then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent.runtime.messages.descriptions import DescribeStream, StreamDescription
+from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
-from agent.runtime.model.fields import Message
-from agent.runtime.requests.notices import CoreEvent, StreamAsked, StreamSurveyed
+from agent.runtime.requests.events import StreamAsked, StreamSurveyed
 from overlay import Id, MulticastAcknowledged, Peer
 
 DEADLINE_S = 3.0
@@ -20,9 +21,10 @@ ANSWERS_MAX = 20_000
 
 
 @dataclass(slots=True)
-class _Open:
-    """`received` and `missing`: who has the question and who may not have it; None: not known yet."""
+class _Question:
+    """`received` and `missing`: the agents that have the question and those that may not; None: not known yet."""
 
+    reply: Callable[[StreamSurveyed], None]
     deadline: float
     message_id: int
     answers: dict[Id, StreamDescription] = field(default_factory=dict)
@@ -31,65 +33,76 @@ class _Open:
 
 
 class StreamDiscovery:
-    """Of one agent: its own questions, and those of others."""
+    """Asks the fleet on behalf of this agent's clients, and reports other agents' questions to `on_asked`."""
 
-    def __init__(self, own: Peer, post: MessageSender, notices: list[CoreEvent]) -> None:
+    name = "discovery"
+
+    def __init__(self, own: Peer, sender: MessageSender, on_asked: Callable[[StreamAsked], None]) -> None:
         self._own = own
-        self._post = post
-        self._notices = notices
-        self._open: dict[int, _Open] = {}
+        self._sender = sender
+        self._on_asked = on_asked
+        self._open: dict[int, _Question] = {}
+        self._numbers = 0
+
+    def handlers(self) -> Handlers:
+        return {
+            DescribeStream: Handler(Via.FLEET, self._asked),
+            StreamDescription: Handler(Via.DIRECT, self._described),
+        }
 
     @property
     def is_empty(self) -> bool:
         return not self._open
 
-    def ask(self, question: int, stream: str, now: float) -> None:
-        """Asks all agents: `StreamSurveyed` follows, under the asker's number."""
+    def ask(self, stream: str, reply: Callable[[StreamSurveyed], None], now: float) -> None:
+        """Asks all agents what they have of a stream."""
         if len(self._open) >= OPEN_MAX:
-            self._notices.append(StreamSurveyed(question, (), 0))
+            reply(StreamSurveyed((), 0))
             return
-        message = DescribeStream(FLEET_GROUP, self._own, question, stream)
-        message_id = self._post.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
-        self._open[question] = _Open(now + DEADLINE_S, message_id)
+        self._numbers += 1
+        message = DescribeStream(FLEET_GROUP, self._own, self._numbers, stream)
+        message_id = self._sender.multicast_acknowledged(FLEET_GROUP, message, 0.8 * DEADLINE_S, now)
+        self._open[self._numbers] = _Question(reply, now + DEADLINE_S, message_id)
 
     def tell(self, asked: StreamAsked, seen: StreamDescription, now: float) -> None:
         """Answers another agent's question, or an own one."""
-        self._post.send(asked.asker, seen, now)
+        self._sender.send(asked.asker, seen, now)
 
-    def hear(self, message: Message, sender: Peer | None) -> bool:
-        """A question of anybody, or an answer; False for an answer that nobody waits for."""
-        match message:
-            case DescribeStream(asker=asker, question=question, stream=stream):
-                self._notices.append(StreamAsked(asker, question, stream))
-                return True
-            case StreamDescription(question=question) if sender is not None:
-                asked = self._open.get(question)
-                if asked is None or len(asked.answers) >= ANSWERS_MAX:
-                    return False
-                asked.answers[sender.node_id] = message
-                self._end_if_complete(question, asked)
-                return True
-        return False
+    def _asked(self, message: DescribeStream, _now: float) -> None:
+        self._on_asked(StreamAsked(message.asker, message.question, message.stream))
+
+    def _described(self, message: StreamDescription, sender: Peer, _now: float) -> bool:
+        """Takes an answer; False if nobody waits for it."""
+        question = self._open.get(message.question)
+        if question is None or len(question.answers) >= ANSWERS_MAX:
+            return False
+        question.answers[sender.node_id] = message
+        self._end_if_complete(message.question, question)
+        return True
 
     def acknowledged(self, event: MulticastAcknowledged) -> None:
-        """Who has got a question."""
-        for question, asked in list(self._open.items()):
-            if asked.message_id == event.message_id:
-                asked.received, asked.missing = event.received, event.missing
-                self._end_if_complete(question, asked)
+        """The overlay reports which agents have a question."""
+        for number, question in list(self._open.items()):
+            if question.message_id == event.message_id:
+                question.received, question.missing = event.received, event.missing
+                self._end_if_complete(number, question)
 
     def tick(self, now: float) -> None:
-        """Waits no longer where it has been long enough."""
-        for question, asked in list(self._open.items()):
-            if now >= asked.deadline:
-                self._end(question, asked)
+        """Ends questions whose deadline has come."""
+        for number, question in list(self._open.items()):
+            if now >= question.deadline:
+                self._end(number, question)
 
-    def _end_if_complete(self, question: int, asked: _Open) -> None:
-        if asked.received is not None and not asked.missing and asked.received <= asked.answers.keys():
-            self._end(question, asked)
+    def _end_if_complete(self, number: int, question: _Question) -> None:
+        received = question.received
+        if received is not None and not question.missing and received <= question.answers.keys():
+            self._end(number, question)
 
-    def _end(self, question: int, asked: _Open) -> None:
-        del self._open[question]
-        everyone = (asked.received or frozenset()) | asked.missing
-        silent = len(everyone - asked.answers.keys())
-        self._notices.append(StreamSurveyed(question, tuple(asked.answers.values()), silent))
+    def _end(self, number: int, question: _Question) -> None:
+        del self._open[number]
+        everyone = (question.received or frozenset()) | question.missing
+        silent = len(everyone - question.answers.keys())
+        question.reply(StreamSurveyed(tuple(question.answers.values()), silent))
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"open": len(self._open)}

@@ -1,12 +1,13 @@
-"""Jobs that read another job's results: on the agent of their master, which follows that job as clients do.
+"""Reads other jobs' results as events, on the agent of the reading job's master, which follows them as clients do.
 
 Each row of a result is an event at the start of its window. What comes after the last window that is committed is asked
 for, so that the next master's agent goes on where this one has ended: no window is read twice, and none is left out as
-long as the other job's master keeps it. Event time is as far as the other job is out.
+long as the other job's master keeps it. Event time is as far as the other job has published.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.parsing import Parsed
@@ -16,176 +17,160 @@ from agent.runtime.function.upstream_rows import ResultError, read_result
 from agent.runtime.ingest.feed import FeedKey
 from agent.runtime.ingest.pipeline import Pipeline
 from agent.runtime.job.local_jobs import LocalJobs
-from agent.runtime.messages.jobs import NoJob
-from agent.runtime.messages.sender import MessageSender
-from agent.runtime.model.epoch import JobEpoch
+from agent.runtime.messages.client_events import Accepted, Ended, JobEvent, PublishedWindow
 from agent.runtime.model.panes import FIRST_PANE
+from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.requests.following import LOST_S, JobSubscriptions
-from agent.runtime.requests.notices import Accepted, CoreEvent, Ended, Published
 from overlay import Id
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _UpstreamJob:
-    """Of one job. `app` is the name of the job it reads, `app_id` that job, while it is followed.
+    """The job that one local job, the `reader`, reads. `app` is its name, `app_id` its id while it is followed.
 
-    `begins_after`: the last instant that is out already; None: that of what it reads. `after`: the pane of the last
-    window that has come. `closed_ms`: up to this instant, all have. `sought_at`: since when no such job is known.
+    `begins_after`: the last instant that the reader has published; None: that of what it reads. `after`: the pane of
+    the last window that has come. `closed_ms`: up to this instant, all have. `sought_at`: since when no such job is
+    known. `events`: those of the job that have not been taken yet.
     """
 
+    reader: Id
     intake: Pipeline
     key: FeedKey
     app: str
     begins_after: int | None
     after: int | None
     sought_at: float
-    followings: JobSubscriptions
-    notices: list[CoreEvent] = field(default_factory=list)
+    events: list[JobEvent] = field(default_factory=list)
     app_id: Id | None = None
     closed_ms: int = FIRST_PANE
     ends_with_app: bool = False
     is_over: bool = False
 
+    def hear(self, event: JobEvent) -> None:
+        self.events.append(event)
+
 
 class UpstreamJobs:
-    """Of one agent."""
+    """The upstream jobs of all local jobs whose master is here."""
 
-    def __init__(self, post: MessageSender, announcements: JobDirectory, parts: LocalJobs) -> None:
+    name = "upstream"
+
+    def __init__(self, directory: JobDirectory, jobs: LocalJobs, following: JobSubscriptions, clock: WallClock) -> None:
         self.refused = 0
-        self._post = post
-        self._announcements = announcements
-        self._parts = parts
-        self._readings: dict[Id, _UpstreamJob] = {}
+        self._directory = directory
+        self._jobs = jobs
+        self._following = following
+        self._clock = clock
+        self._upstream: dict[Id, _UpstreamJob] = {}
 
-    def of(self, reader: Id) -> JobSubscriptions | None:
-        """How a job follows the one it reads."""
-        reading = self._readings.get(reader)
-        return reading.followings if reading is not None else None
+    def extend_deadlines(self, seconds: float) -> None:
+        """This agent stood still: masters may have spoken meanwhile."""
+        for upstream in self._upstream.values():
+            upstream.sought_at += seconds
 
-    def announced(self, app_id: Id, epoch: JobEpoch, now: float) -> None:
-        """A master has announced its job."""
-        for reading in self._readings.values():
-            reading.followings.announced(app_id, epoch, now)
-
-    def no_job(self, message: NoJob, now: float) -> None:
-        """A node says that there is no such job."""
-        for reading in self._readings.values():
-            reading.followings.no_job(message, now)
-
-    def excuse(self, seconds: float) -> None:
-        """This agent stood still for so long: masters may have spoken meanwhile."""
-        for reading in self._readings.values():
-            reading.followings.excuse(seconds)
-            reading.sought_at += seconds
-
-    def tick(self, now: float, wall_ms: int) -> None:
-        """Begins and ends to read, and asks again where it is time."""
-        parts = [part for part in self._parts if part.reads_rows]
-        intakes = {part.app_id: part.intake for part in parts if isinstance(part.intake, Pipeline)}
+    def tick(self, now: float) -> None:
+        """Begins and ends to read, and looks for jobs that are not known."""
+        jobs = [job for job in self._jobs if job.reads_rows]
+        intakes = {job.app_id: job.intake for job in jobs if isinstance(job.intake, Pipeline)}
         wanted = {app_id: intake for app_id, intake in intakes.items() if intake.app_feed is not None}
-        for reader, reading in list(self._readings.items()):
-            if wanted.get(reader) is not reading.intake:
-                self._end(reader, now)
+        for reader, upstream in list(self._upstream.items()):
+            if wanted.get(reader) is not upstream.intake:
+                del self._upstream[reader]
+                if upstream.app_id is not None:
+                    self._following.unfollow(upstream.app_id, upstream.hear, now, reader=reader)
         for reader, intake in wanted.items():
-            if reader not in self._readings and intake.get_ready():
-                self._readings[reader] = self._reading(reader, intake, now)
-        for reading in self._readings.values():
-            if reading.app_id is None and not reading.is_over:
-                self._seek(reading, now, wall_ms)
-            reading.followings.tick(now)
-        self.take(now, wall_ms)
+            if reader not in self._upstream and intake.get_ready():
+                self._upstream[reader] = _upstream_job(reader, intake, now)
+        for upstream in self._upstream.values():
+            if upstream.app_id is None and not upstream.is_over:
+                self._seek(upstream, now)
+        self.take(now)
 
-    def _reading(self, reader: Id, intake: Pipeline, now: float) -> _UpstreamJob:
-        feed = intake.app_feed
-        assert feed is not None
-        assert feed.app is not None
-        after: int | None = intake.worker.closed_ms
-        if after == FIRST_PANE and not feed.bounded:
-            after = None
-        notices: list[CoreEvent] = []
-        followings = JobSubscriptions(self._post, self._announcements, notices, reader)
-        return _UpstreamJob(intake, feed.key, feed.app, after, after, now, followings, notices)
+    def _seek(self, upstream: _UpstreamJob, now: float) -> None:
+        upstream.app_id = app_named(upstream.app, self._directory.all())
+        if upstream.app_id is not None:
+            self._following.follow(upstream.app_id, upstream.after, upstream.hear, now, reader=upstream.reader)
+        elif now - upstream.sought_at > LOST_S:
+            self._is_over(upstream, now, is_whole=False)
 
-    def _end(self, reader: Id, now: float) -> None:
-        reading = self._readings.pop(reader)
-        self.refused += reading.followings.refused
-        if reading.app_id is not None:
-            reading.followings.unfollow(reading.app_id, now)
-
-    def _seek(self, reading: _UpstreamJob, now: float, wall_ms: int) -> None:
-        """The job may not have been heard of yet; one that is not heard of for long is no more."""
-        reading.app_id = app_named(reading.app, self._announcements.all())
-        if reading.app_id is not None:
-            reading.followings.follow(reading.app_id, reading.after, now)
-        elif now - reading.sought_at > LOST_S:
-            self._is_over(reading, now, wall_ms, is_whole=False)
-
-    def take(self, now: float, wall_ms: int) -> None:
-        """Takes what has come."""
-        for reading in list(self._readings.values()):
-            if reading.app_id is None or reading.key not in reading.intake.feeds:
-                continue  # an agent that leaves reads nothing any more
-            if (gap := reading.followings.take_gap(reading.app_id)) is not None:
+    def take(self, now: float) -> None:
+        """Gives the readers what has come."""
+        for upstream in list(self._upstream.values()):
+            if upstream.app_id is None or upstream.key not in upstream.intake.feeds:
+                continue  # an agent that leaves reads no further
+            if (gap := self._following.take_gap(upstream.app_id, upstream.reader)) is not None:
                 for instant in gap:
-                    reading.intake.lacks_some_at(instant)
-            closed_ms = reading.followings.closed_ms(reading.app_id)
-            notices = list(reading.notices)
-            reading.notices.clear()
-            for notice in notices:
-                self._take(reading, notice, now, wall_ms)
-            if closed_ms is not None and not reading.is_over:
-                self._closed(reading, closed_ms, now, wall_ms)
+                    upstream.intake.lacks_some_at(instant)
+            closed_ms = self._following.closed_ms(upstream.app_id, upstream.reader)
+            events, upstream.events = upstream.events, []
+            for event in events:
+                self._take(upstream, event, now)
+            if closed_ms is not None and not upstream.is_over:
+                self._closed(upstream, closed_ms, now)
 
-    def _take(self, reading: _UpstreamJob, notice: CoreEvent, now: float, wall_ms: int) -> None:
-        match notice:
+    def _take(self, upstream: _UpstreamJob, event: JobEvent, now: float) -> None:
+        match event:
             case Accepted(bounded=bounded):
-                reading.ends_with_app = bounded
-            case Published(pane=pane, json=json):
-                reading.after = pane
-                self._open(reading, pane - 1, now)
-                parsed = self._events(reading, pane, json)
-                reading.closed_ms = max(reading.closed_ms, (parsed.watermark_ms or 0) - 1)
-                self._parts.insert(reading.key, parsed, now, wall_ms)
+                upstream.ends_with_app = bounded
+            case PublishedWindow(pane=pane, result=result):
+                upstream.after = pane
+                self._open(upstream, pane - 1, now)
+                parsed = self._events(upstream, pane, bytes(result))
+                upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
+                self._jobs.insert(upstream.key, parsed, now, self._clock.ms)
             case Ended(reason="lost"):
-                reading.app_id, reading.sought_at = None, now
+                upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
-                self._is_over(reading, now, wall_ms, is_whole=reason == "finished")
+                self._is_over(upstream, now, is_whole=reason == "finished")
 
-    def _open(self, reading: _UpstreamJob, closed_ms: int, now: float) -> None:
-        """The first that comes tells from where on there is everything; of a job over what logs hold, all is."""
-        if reading.begins_after is not None:
-            closed_ms = reading.begins_after
-        if closed_ms != FIRST_PANE or reading.ends_with_app:
-            self._parts.open_app(reading.key, FIRST_PANE if reading.ends_with_app else closed_ms, now)
+    def _open(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
+        """Opens the reader's feed at the first window that comes; at the very start where the other job is bounded."""
+        if upstream.begins_after is not None:
+            closed_ms = upstream.begins_after
+        if closed_ms != FIRST_PANE or upstream.ends_with_app:
+            self._jobs.open_app(upstream.key, FIRST_PANE if upstream.ends_with_app else closed_ms, now)
 
-    def _events(self, reading: _UpstreamJob, pane: int, json: bytes) -> Parsed:
-        columns = reading.intake.feeds[reading.key].columns
+    def _events(self, upstream: _UpstreamJob, pane: int, json: bytes) -> Parsed:
+        columns = upstream.intake.feeds[upstream.key].columns
         try:
             result = read_result(json)
         except ResultError:
             self.refused += 1
-            reading.intake.lacks_some_at(pane)
+            upstream.intake.lacks_some_at(pane)
             return Parsed((), 0, pane)
         if not result.final:
-            return Parsed((), 0, reading.closed_ms + 1)  # it will come once more, as a whole
+            return Parsed((), 0, upstream.closed_ms + 1)  # it will come once more, as a whole
         if not result.is_whole:
-            reading.intake.lacks_some_at(pane)
+            upstream.intake.lacks_some_at(pane)
         closed_ms = pane + 1 if result.more else result.closed_ms()
         return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
-    def _closed(self, reading: _UpstreamJob, closed_ms: int, now: float, wall_ms: int) -> None:
-        """The other job is out so far, whether it had anything to tell or not."""
-        self._open(reading, closed_ms, now)
-        if reading.intake.feeds[reading.key].bounded and not reading.ends_with_app:
-            self._is_over(reading, now, wall_ms, is_whole=True)
-        elif closed_ms > reading.closed_ms:
-            reading.closed_ms = closed_ms
-            self._parts.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
+    def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
+        """The other job has published everything up to this instant, whether there were results or not."""
+        self._open(upstream, closed_ms, now)
+        if upstream.intake.feeds[upstream.key].bounded and not upstream.ends_with_app:
+            self._is_over(upstream, now, is_whole=True)
+        elif closed_ms > upstream.closed_ms:
+            upstream.closed_ms = closed_ms
+            self._jobs.insert(upstream.key, Parsed((), 0, closed_ms + 1), now, self._clock.ms)
 
-    def _is_over(self, reading: _UpstreamJob, now: float, wall_ms: int, *, is_whole: bool) -> None:
-        """Nothing more will come. Of a job that did not come to its end by itself, the window under way is missing."""
-        reading.is_over = True
+    def _is_over(self, upstream: _UpstreamJob, now: float, *, is_whole: bool) -> None:
+        """Ends the reader's feed. The window under way is missing if the other job did not end by itself."""
+        upstream.is_over = True
         if not is_whole:
-            reading.intake.lacks_some_at(reading.closed_ms + 1)
-        self._open(reading, reading.closed_ms, now)
-        self._parts.end_of_feed(reading.key, now, wall_ms)
+            upstream.intake.lacks_some_at(upstream.closed_ms + 1)
+        self._open(upstream, upstream.closed_ms, now)
+        self._jobs.end_of_feed(upstream.key, now, self._clock.ms)
+
+    def statistics(self) -> Mapping[str, int]:
+        return {"refused": self.refused, "read": len(self._upstream)}
+
+
+def _upstream_job(reader: Id, intake: Pipeline, now: float) -> _UpstreamJob:
+    feed = intake.app_feed
+    assert feed is not None
+    assert feed.app is not None
+    after: int | None = intake.worker.closed_ms
+    if after == FIRST_PANE and not feed.bounded:
+        after = None
+    return _UpstreamJob(reader, intake, feed.key, feed.app, after, after, now)

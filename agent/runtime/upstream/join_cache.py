@@ -1,47 +1,49 @@
-"""The latest results of other jobs that this agent's jobs join with: asked for again whenever there may be a newer one.
+"""Caches the latest results of other jobs that this agent's jobs join with, and asks for newer ones.
 
-A master announces how far its job is out; each agent that looks things up in it then asks for the last window, by the
-same request as `elf ask`, after a moment of its own, so that not all ask at once. So agents may differ by a window. The
+A master announces how far its job has published; each agent that joins with it then asks for the last window, by the
+same request as `elf ask`, after a delay of its own, so that not all ask at once. So agents may differ by a window. The
 last result of a job that is over stays in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_named
 from agent.runtime.function.join import JoinTable
 from agent.runtime.function.upstream_rows import RESULT_BYTES_MAX, ResultError
 from agent.runtime.ingest.pipeline import Pipeline
-from agent.runtime.job.local_job import LocalJob
-from agent.runtime.messages.jobs import Ask
-from agent.runtime.messages.sender import MessageSender
+from agent.runtime.job.local_jobs import LocalJobs
+from agent.runtime.messages.jobs import Answer, Ask
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END
-from agent.runtime.requests.asks import PendingRequests
-from agent.runtime.requests.notices import Answered, AskRefused, CoreEvent
+from agent.runtime.requests.asks import JobQuestions
+from agent.runtime.requests.events import AskRefused, AskReply
+from agent.runtime.requests.pending import PendingRequests
 from agent.runtime.upstream.tables import FileTables
-from overlay import Id, Responded
+from overlay import Id
 
 SPREAD_S = 0.5
-"""The agents that look up in one job ask within so much time."""
-AGAIN_S = 2.0
-"""After a question without an answer."""
-PATIENCE_S = 10.0
-"""A job whose look-ups have no answer for so long goes on without."""
+"""Time over which the agents that join with one job spread their questions."""
+RETRY_S = 2.0
+"""Delay before an unanswered question is repeated."""
+TIMEOUT_S = 10.0
+"""A job whose joins have had no answer for this time goes on without."""
 STALE_S = 15.0
-"""What is older than the latest result by so much is not the latest any more."""
+"""Age after which a result that may not be the latest counts as lacking."""
 
 
 _Progress = tuple[JobEpoch | None, int]
-"""How far a job is out; without an epoch, it is over."""
+"""The pane up to which a job has published, and its epoch; None: it is over."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _CachedResult:
-    """Of one job. `asked` is how far it was out when it was asked last; `revision` counts the answers.
+    """The last result of one job. `asked` is how far the job was when the answer was asked for; `revision` counts
+    answers.
 
     `behind_since`: since when there may be a newer result than this one; None: it is the newest.
     """
@@ -49,115 +51,106 @@ class _CachedResult:
     wanted_since: float
     app_id: Id | None = None
     asked: _Progress | None = None
-    asking: _Progress | None = None
-    ask_at: float = 0.0
+    ask_at: float | None = None
     behind_since: float | None = None
-    question: int | None = None
+    is_asking: bool = False
     json: bytes | None = None
     revision: int = 0
 
 
 class JoinCache:
-    """Of one agent, which has these `tables`. `node_id` gives it its moment; `warn` is told when a job cannot be joined
-    any more, and why.
+    """The cached results of one agent, which also has the `tables`. `node_id` determines its delay; `warn` is told
+    when a job cannot be joined any more, and why.
     """
+
+    name = "joins"
 
     def __init__(
         self,
         node_id: int,
-        post: MessageSender,
-        announcements: JobDirectory,
+        directory: JobDirectory,
+        jobs: LocalJobs,
+        pending: PendingRequests,
         tables: FileTables,
         warn: Callable[[str, str], None],
     ) -> None:
         self._node_id = node_id
-        self._announcements = announcements
-        self._tables_here = tables
+        self._directory = directory
+        self._jobs = jobs
+        self._file_tables = tables
         self._warn = warn
-        self._notices: list[CoreEvent] = []
-        self._questions = PendingRequests(post, announcements, self._notices)
-        self._tables: dict[str, _CachedResult] = {}
-        self._lookups: dict[JoinTable, str] = {}
-        self._numbers = 0
+        self._questions = JobQuestions(pending, directory)
+        self._cached: dict[str, _CachedResult] = {}
+        self._joined: dict[JoinTable, str] = {}
 
-    @property
-    def refused(self) -> int:
-        return self._questions.refused
-
-    def tick(self, parts: Iterable[LocalJob], now: float) -> None:
-        """Asks what is to be asked for the workers of these, and gives them what has come."""
-        intakes = [part.intake for part in parts if part.reads_rows and isinstance(part.intake, Pipeline)]
+    def tick(self, now: float) -> None:
+        """Asks for what jobs join with, and gives them what has come."""
+        intakes = [job.intake for job in self._jobs if job.reads_rows and isinstance(job.intake, Pipeline)]
         functions = [function for intake in intakes for function in intake.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
-        self._tables_here.give(every)
-        self._lookups = {lookup: lookup.app for lookup in every if lookup.app is not None}
-        wanted = set(self._lookups.values())
-        self._tables = {name: table for name, table in self._tables.items() if name in wanted}
+        self._file_tables.give(every)
+        self._joined = {table: table.app for table in every if table.app is not None}
+        wanted = set(self._joined.values())
+        self._cached = {name: cached for name, cached in self._cached.items() if name in wanted}
         for name in wanted:
-            self._look_after(name, now)
+            self._refresh(name, now)
         self._questions.tick(now)
-        self._take(now)
+        self._give_all(now)
 
-    def responded(self, event: Responded, now: float) -> None:
-        """An answer may be to a question of this."""
-        self._questions.responded(event, now)
-        self._take(now)
-
-    def failed(self, ticket: int, now: float) -> None:
-        """So may be a question that nobody has answered."""
-        self._questions.failed(ticket)
-        self._take(now)
-
-    def _look_after(self, name: str, now: float) -> None:
-        table = self._tables.get(name)
-        if table is None:
-            table = self._tables[name] = _CachedResult(now)
-        table.app_id = app_named(name, self._announcements.all()) or table.app_id
-        if table.app_id is None or table.question is not None:
+    def _refresh(self, name: str, now: float) -> None:
+        cached = self._cached.setdefault(name, _CachedResult(now))
+        cached.app_id = app_id = app_named(name, self._directory.all()) or cached.app_id
+        if app_id is None or cached.is_asking:
             return
-        announce = self._announcements.get(table.app_id)
-        news = (None, END) if announce is None else (announce.epoch, announce.frontier)
-        if news == table.asked:
+        announce = self._directory.get(app_id)
+        progress = (None, END) if announce is None else (announce.epoch, announce.frontier)
+        if progress == cached.asked:
             return
-        if table.behind_since is None:
-            table.behind_since, table.ask_at = now, now + self._moment(table.app_id)
-        if now >= table.ask_at:
-            self._numbers += 1
-            table.question, table.asking = self._numbers, news
-            self._questions.ask(table.question, Ask(table.app_id, 1, RESULT_BYTES_MAX), now)
+        if cached.behind_since is None:
+            cached.behind_since, cached.ask_at = now, now + self._delay(app_id)
+        if cached.ask_at is None:
+            cached.ask_at = now + RETRY_S
+        if now >= cached.ask_at:
+            cached.is_asking = True
+            self._questions.ask(Ask(app_id, 1, RESULT_BYTES_MAX), partial(self._answered, name, progress), now)
 
-    def _moment(self, app_id: Id) -> float:
+    def _delay(self, app_id: Id) -> float:
         return SPREAD_S * (hash((self._node_id, app_id)) % 1000) / 1000
 
-    def _take(self, now: float) -> None:
-        notices = list(self._notices)
-        self._notices.clear()
-        for notice in notices:
-            if not isinstance(notice, Answered | AskRefused):
-                continue
-            table = next((one for one in self._tables.values() if one.question == notice.question), None)
-            if table is None:
-                continue
-            table.question = None
-            if isinstance(notice, AskRefused) and notice.unavailable:
-                table.ask_at = now + AGAIN_S
-                continue
-            table.asked, table.behind_since = table.asking, None
-            if isinstance(notice, Answered):
-                table.json = notice.results[-1][1] if notice.results else None
-                table.revision += 1
-        for lookup, app in self._lookups.items():
-            if app in self._tables:
-                self._give(lookup, app, self._tables[app], now)
+    def _answered(self, name: str, progress: _Progress, reply: AskReply) -> None:
+        """Keeps an answer; one that is not to be had now is asked for again."""
+        cached = self._cached.get(name)
+        if cached is None:
+            return
+        cached.is_asking = False
+        if isinstance(reply, AskRefused) and reply.unavailable:
+            cached.ask_at = None
+            return
+        cached.asked, cached.behind_since = progress, None
+        if isinstance(reply, Answer):
+            cached.json = reply.results[-1][1] if reply.results else None
+            cached.revision += 1
+            for table, app in self._joined.items():
+                if app == name:
+                    self._give(table, app, cached)
 
-    def _give(self, lookup: JoinTable, app: str, table: _CachedResult, now: float) -> None:
-        if lookup.revision < table.revision:
-            lookup.revision = table.revision
-            lookup.is_settled, was_refused = True, lookup.is_refused
-            try:
-                lookup.hold(table.json)
-            except ResultError as error:
-                if not was_refused:
-                    self._warn(app, str(error))
-        lookup.is_settled |= now - table.wanted_since > PATIENCE_S
-        lookup.lacks |= table.behind_since is not None and now - table.behind_since > STALE_S
+    def _give(self, table: JoinTable, app: str, cached: _CachedResult) -> None:
+        if table.revision >= cached.revision:
+            return
+        table.revision = cached.revision
+        table.is_settled, was_refused = True, table.is_refused
+        try:
+            table.hold(cached.json)
+        except ResultError as error:
+            if not was_refused:
+                self._warn(app, str(error))
+
+    def _give_all(self, now: float) -> None:
+        for table, app in self._joined.items():
+            cached = self._cached[app]
+            self._give(table, app, cached)
+            table.is_settled |= now - cached.wanted_since > TIMEOUT_S
+            table.lacks |= cached.behind_since is not None and now - cached.behind_since > STALE_S
+
+    def statistics(self) -> Mapping[str, int]:
+        return {**self._questions.statistics(), "cached": len(self._cached)}

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from agent.control.messages import Ended, Window
+from agent.control.messages import Ended, PublishedWindow
 from elf.batch.backfill.handover import Seam, find_seam
 from elf.client.attachment import Update
 from elf.client.result import Result, read_result
@@ -119,6 +119,8 @@ class BackfilledJob:
             self._tell(f"quiet, or not archived up to the first live window: {', '.join(lacking)}")
         elif not agents:
             self._tell("the archive has nothing of its stream")
-        self._ready += (read_result(Window(0, msgspec.Raw(line)), self.columns) for line in self._past.before(seam))
+        self._ready += (
+            read_result(PublishedWindow(0, msgspec.Raw(line)), self.columns) for line in self._past.before(seam)
+        )
         self._ready += seam.live
         self._is_joined = True

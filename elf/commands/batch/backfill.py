@@ -83,7 +83,7 @@ def backfill(
 def _print(filling: Backfill, output: str) -> None:
     import msgspec
 
-    from agent.control.messages import Window
+    from agent.control.messages import PublishedWindow
     from elf.client.result import read_result
     from elf.output.output import result_writer
 
@@ -91,7 +91,7 @@ def _print(filling: Backfill, output: str) -> None:
     writer = result_writer(output, columns)
     count = 0
     for line in filling.missed():
-        writer.write(read_result(Window(0, msgspec.Raw(line)), columns))
+        writer.write(read_result(PublishedWindow(0, msgspec.Raw(line)), columns))
         count += 1
     writer.close()
     sys.stdout.flush()

@@ -1,0 +1,55 @@
+"""Events of a followed job, as followers on its agent get them and as the control socket carries them to clients.
+
+Clients import this module, so it imports nothing of the runtime.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Accepted(msgspec.Struct, frozen=True, tag="accepted"):
+    """The job is there: its name, its query as ELF reads it, the columns of its rows, the version that is in force."""
+
+    app: str
+    query: str
+    columns: list[str]
+    bounded: bool
+    version: int = 1
+
+
+class Acknowledged(msgspec.Struct, frozen=True, tag="acknowledged"):
+    """The number of agents that run the job and of those on its roster; repeated when either changes."""
+
+    agents: int
+    expected: int
+    version: int
+    epoch: int
+    master: str
+
+
+class PublishedWindow(msgspec.Struct, frozen=True, tag="window"):
+    """One result as its JSON (DESIGN 5); `pane` is the window's start in epoch ms (0 without windows).
+
+    Panes come in order. After another `follow` of the same job they start again from where that one asked for.
+    """
+
+    pane: int
+    result: msgspec.Raw
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """There will be no further result of the job.
+
+    finished: its input ended; stopped: someone stopped it, or nobody followed it; nobody: no agent has its stream;
+    lost: nothing was heard of it for long; unknown: there is no such job; failed: it cannot go on, and `failure`
+    tells people why.
+    """
+
+    reason: Literal["finished", "stopped", "nobody", "lost", "unknown", "failed"]
+    failure: str = ""
+
+
+JobEvent = Accepted | Acknowledged | PublishedWindow | Ended
