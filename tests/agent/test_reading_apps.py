@@ -311,7 +311,7 @@ def test_a_job_that_reads_another_can_be_changed() -> None:
         "SELECT product, SUM(n) AS n, COUNT(*) AS times FROM app('shop') GROUP BY product WINDOWING 4 SECONDS",
     )
     assert isinstance(answer, Updated)
-    assert (answer.agents, answer.expected, answer.laggards) == (1, 1, ())
+    assert (answer.agents, answer.expected, answer.laggards) == (1, 1, [])
     write(fleet, 14)
     by_version = {version: [one for one in of(fleet, "top") if one.version == version] for version in (1, 2)}
     assert min(map(len, by_version.values())) >= 2

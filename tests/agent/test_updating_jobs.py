@@ -99,7 +99,7 @@ def test_any_agent_can_be_asked_and_learns_of_all(by: int) -> None:
     update(fleet, FEW, by=by)
     told = settle_update(fleet, by)
     assert isinstance(told, Updated)
-    assert (told.version, told.agents, told.expected, told.laggards) == (2, 3, 3, ())
+    assert (told.version, told.agents, told.expected, told.laggards) == (2, 3, 3, [])
     assert {job.version for agent in fleet.agents for job in agent.directory.all()} == {2}
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {2}
 
