@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from agent.configuration.config import StreamConfig
-from agent.feeding.reading import Batch, Columns, FeedReader, ReadBatch, slices
+from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import Feed, FeedKey
@@ -155,7 +155,7 @@ class Feeds:
                 self._pump()
             is_first = False
 
-    async def _insert(self, reading: _FeedTask, batch: Batch) -> None:
+    async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
         """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
 
         A job that comes later has no use for it: it was written before.

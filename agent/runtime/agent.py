@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from agent.parsing import Parsed
-from agent.programs.orders import Order, ProgramEnded, ProgramSaid
+from agent.programs.commands import ProgramCommand, ProgramEnded, ProgramSaid
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import Creators, NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
@@ -189,7 +189,7 @@ class Agent:
     def creators(self, creators: Creators) -> None:
         self._code.creators = creators
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         """What the shell is to do with programs, drained."""
         return self._programs.orders()
 

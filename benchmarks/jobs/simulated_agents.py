@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import query
 from agent import Agent, CoreEvent, Feed, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
-from agent.programs.orders import ProgramSaid
+from agent.programs.commands import ProgramSaid
 from agent.runtime.model.bundle import Bundle
 from benchmarks.overlay.population import Population
 from benchmarks.race import BenchmarkError

@@ -327,8 +327,8 @@ def test_stages_that_read_each_other_are_refused(fleet_of: Make) -> None:
 
 
 def test_a_process_that_says_its_job_has_more_stages_is_not_believed() -> None:
-    about = calls.About(
+    about = calls.JobDescription(
         "wanted", "SELECT", {}, dict.fromkeys("abcdefghi", "SELECT"), None, {}, False, False, False, False
     )
     with pytest.raises(ValueError, match="<= 8"):
-        calls.read_act(calls.encode(calls.Loaded(about)))
+        calls.read_act(calls.encode(calls.CodeLoaded(about)))

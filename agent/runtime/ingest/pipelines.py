@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.parsing import SourceColumn
-from agent.programs.calls import About
+from agent.programs.calls import JobDescription
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedDemand, merged_columns
 from agent.runtime.ingest.mapped import MappedPipeline, Send
@@ -37,7 +37,7 @@ def new_intake(
     return Pipeline(versions, message.job, feeds, message.begins, wall_ms, operators, wanted)
 
 
-def columns_read(versions: Versions, about: About | None, stream: str) -> tuple[SourceColumn, ...]:
+def columns_read(versions: Versions, about: JobDescription | None, stream: str) -> tuple[SourceColumn, ...]:
     """What a job wants of the events of a stream: what its queries read, or what its code maps."""
     if about is not None and about.maps:
         return tuple(SourceColumn(name, tuple(name.split(".")), type_) for name, type_ in about.reads.items())

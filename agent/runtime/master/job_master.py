@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.programs.calls import Published
+from agent.programs.calls import WindowPublished
 from agent.runtime.function.result import Result, WindowMembership
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
@@ -432,7 +432,7 @@ class JobMaster:
 
     def _call_back(self, json: bytes) -> None:
         if (program := self.part.program) is not None:
-            self._programs.call(program, Published(self._programs.place(program), program.app, json))
+            self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
         """Another master is in office: it has taken over with what is waiting here as published."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, encode_segment, write_segment
 from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 from agent.sources.blocks import BlockCutter, cut_blocks
@@ -66,7 +66,7 @@ class Loading:
                     )
 
     def _load(self, pieces: Sequence[Piece]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
-        lots: list[Rows] = []
+        lots: list[ArchiveRows] = []
         held = 0
         for piece in pieces:
             try:
@@ -81,14 +81,14 @@ class Loading:
         if lots:
             yield self._written(lots)
 
-    def _written(self, lots: Sequence[Rows]) -> tuple[Segment, bytes | None, None]:
+    def _written(self, lots: Sequence[ArchiveRows]) -> tuple[Segment, bytes | None, None]:
         if self.directory is not None:
             return write_segment(Path(self.directory), lots, self.written_ms), None, None
         data, segment = encode_segment(lots, self.written_ms)
         return segment, data, None
 
 
-def read_piece(piece: Piece) -> Iterator[Rows]:
+def read_piece(piece: Piece) -> Iterator[ArchiveRows]:
     """The rows of a piece: the same as if its file were read from the beginning. SourceError where that fails."""
     blocks = _plain_blocks(piece) if piece.is_plain else _later_blocks(piece)
     reader = RowReader(piece.origin)
