@@ -38,7 +38,7 @@ from agent.control.messages import (
     Updated,
     UpdateJob,
 )
-from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.attachment import AttachedJob, Backoff, JobAttachment, Update, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
 from elf.client.errors import ClientError, JobEndedError, refusal
 from elf.client.protocol import ControlConnection
@@ -176,7 +176,7 @@ class AsyncClient:
         return answer
 
     def _job(self, request: Query | Submit | Follow, backoff: Backoff | None) -> AsyncJob:
-        return AsyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+        return AsyncJob(self, JobAttachment(request, self.path, self.timeout_s, backoff))
 
     async def _ask(self, request: Request) -> Answer:
         connection = ControlConnection(self.path)
@@ -200,7 +200,7 @@ class AsyncJob(AttachedJob):
     Leaving its `async with` statement ends the connection, and with it a job that was not detached.
     """
 
-    def __init__(self, client: AsyncClient, attachment: Attachment) -> None:
+    def __init__(self, client: AsyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
         self._stream: trio.SocketStream | None = None

@@ -73,7 +73,7 @@ class Backoff:
         self._delay_s = self.FIRST_S
 
 
-class Attachment:
+class JobAttachment:
     """A job this client has submitted or follows.
 
     `accepted` is there once the agent has taken the request, `acknowledged` says how many agents run it, `last_pane`
@@ -211,7 +211,7 @@ class Attachment:
 class AttachedJob:
     """What both clients' jobs know without asking; there once the job's `with` statement is entered."""
 
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: JobAttachment) -> None:
         self._core = attachment
         self._closed = False
 

@@ -39,7 +39,7 @@ from agent.control.messages import (
     Updated,
     UpdateJob,
 )
-from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.attachment import AttachedJob, Backoff, JobAttachment, Update, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
 from elf.client.errors import ClientError, JobEndedError, refusal
 from elf.client.protocol import ControlConnection
@@ -181,7 +181,7 @@ class SyncClient:
         return answer
 
     def _job(self, request: Query | Submit | Follow, backoff: Backoff | None) -> SyncJob:
-        return SyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+        return SyncJob(self, JobAttachment(request, self.path, self.timeout_s, backoff))
 
     def _ask(self, request: Request) -> Answer:
         connection = ControlConnection(self.path)
@@ -205,7 +205,7 @@ class SyncJob(AttachedJob):
     Leaving its `with` statement, or `close()`, ends the connection, and with it a job that was not detached.
     """
 
-    def __init__(self, client: SyncClient, attachment: Attachment) -> None:
+    def __init__(self, client: SyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
         self._socket: socket.socket | None = None
