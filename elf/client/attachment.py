@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Submit, Window
 from elf.client.errors import (
@@ -27,6 +28,7 @@ from elf.client.protocol import ControlConnection
 from elf.client.result import Result, read_result
 from elf.terminal.terminal import printable
 
+AnswerT = TypeVar("AnswerT", bound=Answer)
 NEVER = float("inf")
 UNKNOWN_PATIENCE_S = 45.0
 """A restarted agent knows no jobs until it has heard of them; after this long there is none of that name."""
@@ -266,6 +268,14 @@ class AttachedJob:
         if self._core.accepted is None:
             raise ClientError("the job is not submitted yet: enter its `with` statement")
         return self._core.accepted
+
+
+def expected(answer: Answer, kind: type[AnswerT]) -> AnswerT:
+    """An answer of the kind that the request has. Raises RefusedError for a refusal."""
+    if isinstance(answer, Refused):
+        raise refusal(answer)
+    assert isinstance(answer, kind), "the protocol lets nothing else pass"
+    return answer
 
 
 def no_answer(where: str, timeout_s: float) -> AnswerTimeoutError:
