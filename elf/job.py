@@ -62,7 +62,7 @@ class Cbt(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class JobHost(Protocol):
     """What a job's object can do and know; the process it lives in provides it."""
 
     app: str
@@ -106,7 +106,7 @@ class Job:
     reads: ClassVar[Mapping[str, str]] = {}
     drives: ClassVar[bool] = False
 
-    _elf: Surroundings
+    _elf: JobHost
 
     # Callbacks.
 

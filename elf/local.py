@@ -62,7 +62,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LocalSource:
     """A named stream and the files that hold it; `-` is standard input."""
 
     name: str
@@ -112,7 +112,7 @@ class LocalRun:
     of the result's columns, `warnings` grow while it runs, and so do the seconds spent on parsing and in the agents.
     """
 
-    def __init__(self, text: str, sources: Sequence[Source], options: LocalOptions) -> None:
+    def __init__(self, text: str, sources: Sequence[LocalSource], options: LocalOptions) -> None:
         self.warnings: list[str] = []
         self._options = options
         parsed = query.parse(text)
@@ -254,12 +254,12 @@ class LocalRun:
                 self.warnings.append(f"no event has {value} in column {name}, which the query needs: it is NULL")
 
 
-def schemas(sources: Sequence[Source], options: LocalOptions) -> dict[str, query.Schema]:
+def schemas(sources: Sequence[LocalSource], options: LocalOptions) -> dict[str, query.Schema]:
     """The columns of each stream, as its files begin. Raises UsageError for sources that are not there."""
     return _catalog(sources, _open(sources, options))
 
 
-def _open(sources: Sequence[Source], options: LocalOptions) -> list[_Input]:
+def _open(sources: Sequence[LocalSource], options: LocalOptions) -> list[_Input]:
     try:
         inputs = [_sniff(source.name, path, options) for source in sources for path in source.paths]
     except SourceError as error:
@@ -275,7 +275,7 @@ def _sniff(stream: str, path: str, options: LocalOptions) -> _Input:
     return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
 
 
-def _catalog(sources: Sequence[Source], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
+def _catalog(sources: Sequence[LocalSource], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
     """What is known of each stream: the union of its files."""
     return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
 

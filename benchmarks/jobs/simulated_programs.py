@@ -17,7 +17,7 @@ from agent.programs.commands import EndProgram, ProgramCommand, ProgramSaid, Sta
 from agent.runtime.model.bundle import Bundle, Contents, Function
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
-from elf.signing.creator import creator_in, sealed
+from elf.signing.creator import creator_in, signed_bundle
 from overlay import Authority, CreatorFiles, CreatorTrust, Id, Identity, Node, Revocations, Simulator, Trust
 from overlay import read_public_key as public_key_in
 
@@ -84,7 +84,7 @@ class SimulatedPrograms:
         described = about(load_code(code).kind)
         plan = query.analyze(query.parse(described.query), {STREAM: query.Schema({}, open=True)})
         contents = Contents([Function("query", plan.to_wire(), described.query)], code, described.drives)
-        return described.query, *sealed(self._creator, app, contents, time.time_ns() // 1_000_000, after)
+        return described.query, *signed_bundle(self._creator, app, contents, time.time_ns() // 1_000_000, after)
 
     def carry_out(self, simulator: Simulator, node: Node, order: ProgramCommand, at: float, tell: Tell) -> None:
         """What an agent wants at a time; `tell` hears what its program says, when it does."""

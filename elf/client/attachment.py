@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.control.messages import Accepted, Acknowledged, Answer, Ended, Follow, Query, Refused, Submit, Window
 from elf.client.errors import (
@@ -27,6 +28,7 @@ from elf.client.protocol import ControlConnection
 from elf.client.result import Result, read_result
 from elf.terminal.terminal import printable
 
+AnswerT = TypeVar("AnswerT", bound=Answer)
 NEVER = float("inf")
 UNKNOWN_PATIENCE_S = 45.0
 """A restarted agent knows no jobs until it has heard of them; after this long there is none of that name."""
@@ -73,7 +75,7 @@ class Backoff:
         self._delay_s = self.FIRST_S
 
 
-class Attachment:
+class JobAttachment:
     """A job this client has submitted or follows.
 
     `accepted` is there once the agent has taken the request, `acknowledged` says how many agents run it, `last_pane`
@@ -211,7 +213,7 @@ class Attachment:
 class AttachedJob:
     """What both clients' jobs know without asking; there once the job's `with` statement is entered."""
 
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: JobAttachment) -> None:
         self._core = attachment
         self._closed = False
 
@@ -266,6 +268,14 @@ class AttachedJob:
         if self._core.accepted is None:
             raise ClientError("the job is not submitted yet: enter its `with` statement")
         return self._core.accepted
+
+
+def expected(answer: Answer, kind: type[AnswerT]) -> AnswerT:
+    """An answer of the kind that the request has. Raises RefusedError for a refusal."""
+    if isinstance(answer, Refused):
+        raise refusal(answer)
+    assert isinstance(answer, kind), "the protocol lets nothing else pass"
+    return answer
 
 
 def no_answer(where: str, timeout_s: float) -> AnswerTimeoutError:

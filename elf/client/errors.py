@@ -22,7 +22,7 @@ class AnswerTimeoutError(ClientError, TimeoutError):
     """The agent did not answer a request in time."""
 
 
-class ProtocolError(ClientError):
+class ControlProtocolError(ClientError):
     """What answers at the control socket does not speak as an agent does."""
 
 

@@ -47,13 +47,13 @@ from agent.control.messages import (
     UpdateJob,
     Window,
 )
-from elf.client.errors import ConnectionLostError, ProtocolError, QueryRefusedError
+from elf.client.errors import ConnectionLostError, ControlProtocolError, QueryRefusedError
 from elf.terminal.terminal import printable
 
 EXCERPT_CHARACTERS = 60
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """What the client may expect next."""
 
     IDLE = auto()
@@ -62,22 +62,22 @@ class State(Enum):
     DONE = auto()
 
 
-_TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
-    (State.ASKED, Accepted): State.ATTACHED,
-    (State.ASKED, Updated): State.DONE,
-    (State.ASKED, Stopped): State.DONE,
-    (State.ASKED, Analysed): State.DONE,
-    (State.ASKED, Described): State.DONE,
-    (State.ASKED, Surveyed): State.DONE,
-    (State.ASKED, Answered): State.DONE,
-    (State.ASKED, Log): State.DONE,
-    (State.ASKED, Jobs): State.DONE,
-    (State.ASKED, Status): State.DONE,
-    (State.ASKED, Refused): State.DONE,
-    (State.ATTACHED, Acknowledged): State.ATTACHED,
-    (State.ATTACHED, Window): State.ATTACHED,
-    (State.ATTACHED, Ended): State.DONE,
-    (State.ATTACHED, Refused): State.DONE,
+_TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
+    (ConnectionState.ASKED, Accepted): ConnectionState.ATTACHED,
+    (ConnectionState.ASKED, Updated): ConnectionState.DONE,
+    (ConnectionState.ASKED, Stopped): ConnectionState.DONE,
+    (ConnectionState.ASKED, Analysed): ConnectionState.DONE,
+    (ConnectionState.ASKED, Described): ConnectionState.DONE,
+    (ConnectionState.ASKED, Surveyed): ConnectionState.DONE,
+    (ConnectionState.ASKED, Answered): ConnectionState.DONE,
+    (ConnectionState.ASKED, Log): ConnectionState.DONE,
+    (ConnectionState.ASKED, Jobs): ConnectionState.DONE,
+    (ConnectionState.ASKED, Status): ConnectionState.DONE,
+    (ConnectionState.ASKED, Refused): ConnectionState.DONE,
+    (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, Window): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, Ended): ConnectionState.DONE,
+    (ConnectionState.ATTACHED, Refused): ConnectionState.DONE,
 }
 _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     Query: Accepted,
@@ -102,7 +102,7 @@ class ControlConnection:
     """One request and its answers. `where` names the agent's socket in complaints."""
 
     def __init__(self, where: str, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
-        self.state = State.IDLE
+        self.state = ConnectionState.IDLE
         self._where = printable(where)
         self._line_bytes_max = line_bytes_max
         self._request: Request | None = None
@@ -112,14 +112,14 @@ class ControlConnection:
 
     def send(self, request: Request) -> bytes:
         """The bytes of the request; raises QueryRefusedError if no agent would take it."""
-        assert self.state is State.IDLE, "a connection carries one request"
+        assert self.state is ConnectionState.IDLE, "a connection carries one request"
         try:
             line = _ENCODER.encode(request) + b"\n"
         except UnicodeEncodeError:
             raise QueryRefusedError("the request is no text: it has bytes in it that are not UTF-8") from None
         if len(line) > REQUEST_BYTES_MAX:
             raise QueryRefusedError(f"the request is too long: {len(line):,} bytes, at most {REQUEST_BYTES_MAX:,}")
-        self.state, self._request = State.ASKED, request
+        self.state, self._request = ConnectionState.ASKED, request
         return line
 
     def receive_data(self, data: bytes) -> None:
@@ -134,7 +134,7 @@ class ControlConnection:
 
         Raises ConnectionLostError once the agent has closed early, ProtocolError for what no agent sends.
         """
-        if self.state is State.DONE:
+        if self.state is ConnectionState.DONE:
             return None
         line = self._next_line()
         if line is None:
@@ -166,15 +166,15 @@ class ControlConnection:
 
     def _checked(self, answer: Answer) -> Answer:
         following = _TRANSITIONS.get((self.state, type(answer)))
-        is_first = self.state is State.ASKED and not isinstance(answer, Refused)
+        is_first = self.state is ConnectionState.ASKED and not isinstance(answer, Refused)
         assert self._request is not None, "answers are read once a request is sent"
         if following is None or (is_first and type(answer) is not _FIRST_ANSWERS[type(self._request)]):
             raise self._complaint(f"answered out of turn ({type(answer).__name__})")
         self.state = following
         return answer
 
-    def _complaint(self, what: str) -> ProtocolError:
-        return ProtocolError(
+    def _complaint(self, what: str) -> ControlProtocolError:
+        return ControlProtocolError(
             f"{self._where}: what listens there {what}: "
             "name the control socket of an agent of this version of ELF (--socket, ELF_SOCKET)"
         )

@@ -8,7 +8,7 @@ import msgspec
 
 from agent.control.messages import Answered, Window
 from agent.runtime.function.result import OtherGroups
-from elf.client.errors import ProtocolError
+from elf.client.errors import ControlProtocolError
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +77,10 @@ def read_result(window: Window, columns: list[str], version: int | None = None) 
         result = _DECODER.decode(line)
         line.decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"the agent sent a window that is none ({error})") from None
+        raise ControlProtocolError(f"the agent sent a window that is none ({error})") from None
     names = list(result.rows[0]) if result.rows and result.version != version else columns
     if any(row.keys() != set(names) for row in result.rows):
-        raise ProtocolError("the agent sent a window whose rows have other columns than its job")
+        raise ControlProtocolError("the agent sent a window whose rows have other columns than its job")
     msgspec.structs.force_setattr(result, "columns", names)
     msgspec.structs.force_setattr(result, "pane", window.pane)
     msgspec.structs.force_setattr(result, "json", line)

@@ -56,6 +56,6 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
 def _measures(output: str, query_text: str) -> Sequence[str]:
     if output != "plot":
         return ()
-    from elf.explain import measures_of
+    from elf.output.measures import measures_of
 
     return measures_of(query_text)

@@ -12,7 +12,7 @@ from agent.control.messages import Acknowledged, Ended
 from elf.client.attachment import Disconnected, Reconnected
 from elf.client.result import Result
 from elf.output.output import ResultWriter, result_writer
-from elf.output.view import Limits, SeenJob, View
+from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
 
 SETTLED_S = 0.5
@@ -82,7 +82,7 @@ class JobView:
     Raises BrokenPipeError when the reader of standard output has gone, even while there is nothing to write.
     """
 
-    def __init__(self, job: SeenJob, view: View, limits: Limits) -> None:
+    def __init__(self, job: ViewedJob, view: View, limits: ViewLimits) -> None:
         self._job = job
         self._limits = limits
         self._is_in_place = view.in_place and not job.bounded
@@ -143,10 +143,10 @@ class JobView:
         tell(f"{self._name}: {text}")
 
 
-def _writer(job: SeenJob, output: str, *, in_place: bool) -> ResultWriter:
+def _writer(job: ViewedJob, output: str, *, in_place: bool) -> ResultWriter:
     if output != "plot":
         return result_writer(output, job.columns, in_place=in_place)
-    from elf.explain import measures_of  # it needs all of ELF QL
+    from elf.output.measures import measures_of  # it needs all of ELF QL
 
     return result_writer(output, job.columns, measures=measures_of(job.query), in_place=in_place)
 

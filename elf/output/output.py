@@ -16,6 +16,7 @@ from rich.text import Text
 
 from elf.output.chart import ChartWriter
 from elf.output.result import completeness
+from elf.terminal.console import open_console
 from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable, printable_json, tell
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from agent.runtime.function.result import OtherGroups
     from elf.output.result import Result
 
-WIDTH_MIN = 20
 READABLE_CELLS = 16
 """A table's column may be folded, but not to less than this or what it needs; else rows are shown as records."""
 
@@ -59,7 +59,7 @@ def result_writer(
         return JsonWriter(stream)
     if kind == "csv":
         return CsvWriter(columns, stream)
-    console = terminal(stream)
+    console = open_console(stream)
     place = LiveRegion(console) if in_place else None
     if kind == "plot":
         return ChartWriter(measures, console, place)
@@ -71,20 +71,6 @@ def write_all(results: Iterable[Result], writer: ResultWriter) -> None:
     for result in results:
         writer.write(result)
     writer.close()
-
-
-def terminal(stream: TextIO) -> Console:
-    """Where tables are shown, of the width that it (or COLUMNS) says, but not without room for a word."""
-    console = _Terminal(file=stream, highlight=False)
-    console.width = max(console.width, WIDTH_MIN)
-    return console
-
-
-class _Terminal(Console):
-    """Tells its caller when its reader has gone; the exit code is the command line's business."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
 
 
 class JsonWriter(ResultWriter):
@@ -121,8 +107,8 @@ class CsvWriter(ResultWriter):
         columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in names]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
         if result.other is not None:
-            tell(": ".join([*window[:1], in_other(result.other)]))
-        for line in in_limited(result.limited):
+            tell(": ".join([*window[:1], other_line(result.other)]))
+        for line in limit_lines(result.limited):
             tell(": ".join([*window[:1], line]))
 
 
@@ -167,8 +153,8 @@ def result_table(result: Result, columns: Sequence[str], width: int, lines_max: 
     else:
         shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
-    other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
-    limited = [Text(line, style="dim") for line in in_limited(result.limited)]
+    other = [] if result.other is None else [Text(other_line(result.other), style="dim")]
+    limited = [Text(line, style="dim") for line in limit_lines(result.limited)]
     more = len(result.rows) - len(cells[0]) if cells else 0
     cut = [Text(f"… {more:,} more rows", style="dim")] if more else []
     return Group(*window, *shown, *cut, *other, *limited, Text(completeness(result), style="dim"))
@@ -217,14 +203,14 @@ def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
     return record
 
 
-def in_other(other: OtherGroups) -> str:
+def other_line(other: OtherGroups) -> str:
     """What is in none of a result's rows, in one line."""
     more = f"about {other.about} more are" if other.about else "all others are"
     values = [f"{printable(name)} {_cell(value).plain}" for name, value in other.values.items()]
     return f"{other.kept:,} groups; {more} together in OTHER{': ' if values else ''}{', '.join(values)}"
 
 
-def in_limited(limited: Mapping[str, int]) -> list[str]:
+def limit_lines(limited: Mapping[str, int]) -> list[str]:
     """A line for each aggregate that has left values out."""
     return [
         f"{printable(text)} met its limit in {groups:,} {'group' if groups == 1 else 'groups'}"

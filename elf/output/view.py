@@ -18,14 +18,14 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ViewLimits:
     """When to end although the job goes on: after so many windows, or at a time (of `time.monotonic`)."""
 
     windows: int | None = None
     deadline: float = float("inf")
 
 
-class SeenJob(Protocol):
+class ViewedJob(Protocol):
     """A job whose windows come one after the other; see `SyncJob`."""
 
     @property

@@ -33,14 +33,14 @@ class CodeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class LoadedCode:
     """A job's class and its messages."""
 
     kind: type[Job]
     messages: Messages
 
 
-def load_code(source: bytes) -> Code:
+def load_code(source: bytes) -> LoadedCode:
     """Executes a job's file. Raises CodeError."""
     text = source.decode(errors="replace")
     linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
@@ -57,7 +57,7 @@ def load_code(source: bytes) -> Code:
     if len(classes) != 1:
         names = ", ".join(kind.__name__ for kind in classes) or "none"
         raise CodeError(f"a job's file defines one class that is an elf.Job, this one defines {names}")
-    return Code(classes[0], messages)
+    return LoadedCode(classes[0], messages)
 
 
 def _is_job(kind: object, module: ModuleType) -> bool:

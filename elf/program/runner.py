@@ -13,7 +13,7 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
-from elf.program.surroundings import JobContext, Wire, columns_of
+from elf.program.job_context import AgentWire, JobContext, columns_of
 
 
 class Runner:
@@ -23,7 +23,7 @@ class Runner:
     call that it is done; of those that it has taken from the wire itself, the runner says so.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: AgentWire) -> None:
         self._wire = wire
         self._side: JobContext | None = None
         self._job: Job | None = None

@@ -57,10 +57,10 @@ def creator_of(job: Job, folder: Path | None) -> Creator:
     return creator
 
 
-def word_to_stop(job: Job, folder: Path | None) -> bytes:
+def stop_signature(job: Job, folder: Path | None) -> bytes:
     """What a job's creator signs to stop it, as it is sent. Raises ElfError."""
 
-    _, seal = stopping(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
+    _, seal = stop_order(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
     return msgspec.msgpack.encode(seal)
 
 
@@ -69,22 +69,22 @@ STOP_MS = 300_000
 """A word to stop a job holds for so long, so that it cannot be kept and said again."""
 
 
-def sealed(
+def signed_bundle(
     creator: Creator, app: str, contents: Contents, wall_ms: int, after: tuple[int, bytes] = (0, b"")
 ) -> tuple[Id, Bundle]:
     """The job's app id, and what is submitted. `after`: counter and digest of the mandate it follows."""
     counter, predecessor = after
     mandate = Mandate(app_id(app, creator.public_key), counter + 1, predecessor, wall_ms + YEAR_MS, contents.digest())
-    return mandate.app_id, Bundle(contents, _seal(creator, mandate))
+    return mandate.app_id, Bundle(contents, _signature(creator, mandate))
 
 
-def stopping(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
+def stop_order(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
     """The creator's word that a job shall end."""
     mandate = Mandate(app_id(app, creator.public_key), 1, b"", wall_ms + STOP_MS, STOP)
-    return mandate.app_id, _seal(creator, mandate)
+    return mandate.app_id, _signature(creator, mandate)
 
 
-def _seal(creator: Creator, mandate: Mandate) -> Signature:
+def _signature(creator: Creator, mandate: Mandate) -> Signature:
     signature = creator.sign(signed_bytes(mandate, creator.fleet))
     return Signature(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
 

@@ -15,7 +15,7 @@ from agent.runtime.model.bundle import Contents
 from elf.client.errors import QueryRefusedError, UnknownJobError
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError
-from elf.signing.creator import word_to_stop
+from elf.signing.creator import stop_signature
 from elf.signing.submission import signed
 from elf.terminal.terminal import printable
 
@@ -79,4 +79,4 @@ def stop_stages(client: SyncClient, stages: list[Job], folder: Path | None) -> N
     """Stops stages that are not needed any more; they may be over already."""
     for job in stages:
         with suppress(UnknownJobError):
-            client.stop(job.app, app_id=job.app_id, seal=word_to_stop(job, folder))
+            client.stop(job.app, app_id=job.app_id, seal=stop_signature(job, folder))

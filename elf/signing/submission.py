@@ -19,7 +19,7 @@ from agent.runtime.model.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents
 from elf.client.errors import QueryRefusedError
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
-from elf.signing.creator import sealed
+from elf.signing.creator import signed_bundle
 from elf.signing.shipped import JOBS, shipped
 from elf.terminal.terminal import printable, tell
 from overlay import format_id
@@ -135,5 +135,5 @@ def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[st
 
 def signed(creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b"")) -> tuple[str, bytes]:
     """The job's app id in hex, and the bundle as it is submitted. `after`: the mandate it follows, with its counter."""
-    app_id, bundle = sealed(creator, app, contents, time.time_ns() // 1_000_000, after)
+    app_id, bundle = signed_bundle(creator, app, contents, time.time_ns() // 1_000_000, after)
     return format_id(app_id), msgspec.msgpack.encode(bundle)

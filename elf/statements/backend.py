@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from elf.output.view import Limits, View
-from elf.statements.statements import Describe, Explain, Select, Show, read_statement
-from elf.terminal.listing import Listing, print_listing
+from elf.output.listing import Listing, print_listing
+from elf.output.view import View, ViewLimits
+from elf.statements.statements import (
+    DescribeStatement,
+    ExplainStatement,
+    SelectStatement,
+    ShowStatement,
+    read_statement,
+)
 
 
 class Backend(Protocol):
     """Answers statements; every call may raise ElfError, UsageError where the statement is to blame."""
 
-    def select(self, text: str, view: View, limits: Limits) -> int:
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:
         """Runs a query and shows what it finds; the exit code that a command would have."""
 
     def explain(self, text: str, output: str) -> None:
@@ -35,22 +41,22 @@ class Backend(Protocol):
         """Stops a job."""
 
 
-def answer(text: str, answerer: Backend, view: View, limits: Limits) -> int:
+def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -> int:
     """Lets one statement be answered; the exit code that a command would have."""
     match read_statement(text):
-        case Select(text=query_text):
-            return answerer.select(query_text, view, limits)
-        case Explain(text=query_text, analyze=True):
-            answerer.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
-        case Explain(text=query_text):
-            answerer.explain(query_text, "table" if view.output == "plot" else view.output)
-        case Describe(stream=stream):
-            print_listing(answerer.describe(stream), view.output)
-        case Show(what="STREAMS"):
-            print_listing(answerer.streams(), view.output)
-        case Show(what="JOBS"):
-            print_listing(answerer.jobs(), view.output)
-        case Show():
+        case SelectStatement(text=query_text):
+            return backend.select(query_text, view, limits)
+        case ExplainStatement(text=query_text, analyze=True):
+            backend.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
+        case ExplainStatement(text=query_text):
+            backend.explain(query_text, "table" if view.output == "plot" else view.output)
+        case DescribeStatement(stream=stream):
+            print_listing(backend.describe(stream), view.output)
+        case ShowStatement(what="STREAMS"):
+            print_listing(backend.streams(), view.output)
+        case ShowStatement(what="JOBS"):
+            print_listing(backend.jobs(), view.output)
+        case ShowStatement():
             print_listing(functions(), view.output)
     return 0
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import query
 from elf.errors import ElfError, UsageError
 from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
-from elf.local import LocalOptions, LocalRun, Source, schemas
+from elf.local import LocalOptions, LocalRun, LocalSource, schemas
 from elf.options.asking import tell_interrupted
+from elf.output.listing import Cell, Listing
 from elf.output.output import result_writer, write_all
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.statements.fleet_backend import listed_columns
-from elf.terminal.listing import Cell, Listing
 from elf.terminal.terminal import printable, tell
 
 NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a fleet"
@@ -23,12 +23,12 @@ NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a 
 class FileBackend:
     """Answers statements over files. Raises UsageError for files that are not there."""
 
-    def __init__(self, sources: Sequence[Source], options: LocalOptions) -> None:
+    def __init__(self, sources: Sequence[LocalSource], options: LocalOptions) -> None:
         self._sources = sources
         self._options = options
         self._schemas = schemas(sources, options)
 
-    def select(self, text: str, view: View, limits: Limits) -> int:  # noqa: ARG002 - files come to an end
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:  # noqa: ARG002 - files come to an end
         try:
             options = replace(self._options, arrival_ms=time.time_ns() // 1_000_000)
             run = LocalRun(text, self._sources, options)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
-from elf.output.view import Limits, View
+from elf.output.listing import Cell, Listing, listed_jobs
+from elf.output.view import View, ViewLimits
 from elf.statements.session import QuerySession, show_followed
-from elf.terminal.listing import Cell, Listing, listed_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class FleetBackend:
         self._socket = socket
         self._options = options
 
-    def select(self, text: str, view: View, limits: Limits) -> int:
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:
         options = self._options
         with self._client.query(
             text,
@@ -70,8 +70,8 @@ class FleetBackend:
         with self._client.query(
             text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         ) as job:
-            figures = measured_window(job, submitted, deadline)
-        print_explained(explained, output, figures)
+            measurements = measured_window(job, submitted, deadline)
+        print_explained(explained, output, measurements)
 
     def streams(self) -> Listing:
         status = self._client.status()
@@ -93,7 +93,7 @@ class FleetBackend:
 
     def follow(self, app: str, view: View) -> int:
         with self._client.follow(app, reconnect=True) as job:
-            return show_followed(job, view, Limits(), self._socket)
+            return show_followed(job, view, ViewLimits(), self._socket)
 
     def stop(self, app: str) -> None:
         self._client.stop(app)

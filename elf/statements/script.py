@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.control.messages import REQUEST_BYTES_MAX
 from elf.errors import UsageError
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.statements.statements import statements
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ class Script:
     statements: list[str]
     origin: str = ""
 
-    def run(self, answerer: Backend, view: View, limits: Limits) -> int:
+    def run(self, backend: Backend, view: View, limits: ViewLimits) -> int:
         """Runs them until one fails or is cut short; its exit code, else 0. Raises ElfError."""
-        from elf.statements.backend import answer  # what lists things takes its time to load
+        from elf.statements.backend import run_statement  # what lists things takes its time to load
 
         for text in self.statements:
             with self.blamed():
-                code = answer(text, answerer, view, limits)
+                code = run_statement(text, backend, view, limits)
             if code:
                 return code
         return 0
@@ -50,7 +50,7 @@ class Script:
             raise UsageError(f"{self.origin}: {error}") from None
 
 
-def script_text(text: str) -> Script:
+def script_of(text: str) -> Script:
     """The statements of a text; one that says nothing is one statement, for which others find the words."""
     return Script(statements(text) or [text])
 

@@ -10,13 +10,13 @@ import click
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.options.asking import command_line, tell_interrupted
-from elf.output.view import Limits, SeenJob, View
+from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
 
 STOP_TIMEOUT_S = 3.0
 
 
-def show_followed(job: SeenJob, view: View, limits: Limits, socket: Path | None) -> int:
+def show_followed(job: ViewedJob, view: View, limits: ViewLimits, socket: Path | None) -> int:
     """Shows the windows of somebody's job until it or the patience is at its end; returns the exit code."""
     from elf.output.job_view import JobView  # tables take their time to load, and windows may wait by now
 
@@ -45,7 +45,7 @@ class QuerySession:
         self._detach = detach
         self._name = printable(job.app)
 
-    def show(self, view: View, limits: Limits) -> int:
+    def show(self, view: View, limits: ViewLimits) -> int:
         """Shows windows until the job or the patience is at its end; returns the exit code."""
         from elf.output.job_view import JobView  # tables take their time to load, and the job runs by now
 

@@ -13,7 +13,7 @@ import query
 from agent import Result as LocalResult
 from elf.client.result import Result
 from elf.errors import UsageError
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 STREAM = "windows"
 """What such a query calls its rows; each has the bounds of its window too."""
@@ -32,7 +32,7 @@ def answer_over(windows: Sequence[Result], text: str) -> tuple[list[str], list[L
             arrival_ms=time.time_ns() // 1_000_000, source_format="json", time_field=START if has_times else None
         )
         try:
-            run = LocalRun(text, [Source(STREAM, (str(path),))], options)
+            run = LocalRun(text, [LocalSource(STREAM, (str(path),))], options)
         except query.QueryError as error:
             raise UsageError(str(error)) from error
         return run.columns, list(run.results())

@@ -15,7 +15,7 @@ from agent.parsing import Parsed
 from agent.programs import calls
 from elf.errors import UsageError
 from elf.program.code import CodeError
-from elf.signing.creator import sealed, stopping
+from elf.signing.creator import signed_bundle, stop_order
 from overlay import Id
 
 STREAMS = {"likes": StreamOptions(), "buys": StreamOptions()}
@@ -92,11 +92,11 @@ def submit_stages(fleet: ProgramFleet, *names: str) -> None:
     """Starts stages alone."""
     for app, contents in fleet.contents(WANTED)[1].items():
         if app in names:
-            fleet.submit_bundle(app, *sealed(fleet.maria, app, contents, fleet.wall_ms))  # type: ignore[arg-type]
+            fleet.submit_bundle(app, *signed_bundle(fleet.maria, app, contents, fleet.wall_ms))  # type: ignore[arg-type]
 
 
 def stop(fleet: ProgramFleet, app: str) -> None:
-    key, seal = stopping(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
+    key, seal = stop_order(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
     fleet.agents[0].stop(key, fleet.now, seal)
     fleet.settle()
 

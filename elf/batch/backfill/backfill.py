@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import query
 from elf.batch.backfill.missing_windows import missed, versions_of
 from elf.batch.reconcile.recomputation import SparkArchive
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from agent import Result
-    from elf.batch.backfill.handover import Seam
+    from elf.batch.backfill.handover import Handover
     from elf.batch.reconcile.live_results import VersionLine
 
 
@@ -33,7 +33,7 @@ class Backfill:
         self._versions: list[VersionLine] = versions_of(self._job, app) if self._job.versions else []
 
     def _open(self) -> SparkArchive:
-        return SparkArchive(Table.open(self._spark, self._uris))
+        return SparkArchive(ArchiveTable.open(self._spark, self._uris))
 
     @property
     def is_described(self) -> bool:
@@ -72,9 +72,9 @@ class Backfill:
         spans = self._archive.spans(query.Plan.from_wire(self._versions[-1].plan).stream)
         return sorted(name for name, span in spans.items() if span.to_ms < until_ms)
 
-    def before(self, seam: Seam) -> Iterable[bytes]:
-        """The lines of the windows before a seam."""
-        return map(_line, seam.before(missed(self._versions, self._archive, (), self._since_ms, seam.until_ms)))
+    def before(self, handover: Handover) -> Iterable[bytes]:
+        """The lines of the windows before a handover."""
+        return map(_line, handover.before(missed(self._versions, self._archive, (), self._since_ms, handover.until_ms)))
 
 
 def _line(result: Result) -> bytes:

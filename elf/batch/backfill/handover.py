@@ -17,7 +17,7 @@ PATIENCE_WINDOWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seam:
+class Handover:
     """Live windows from the first one on that has everybody; those before it are the archive's."""
 
     live: Sequence[Result]
@@ -36,8 +36,8 @@ class Seam:
                 yield result
 
 
-def find_seam(live: Sequence[Result], agents: int, *, is_last: bool = False) -> Seam | None:
-    """The seam, if the live windows so far tell it. `agents`: how many there are; `is_last`: no other window comes.
+def find_handover(live: Sequence[Result], agents: int, *, is_last: bool = False) -> Handover | None:
+    """The handover, if the live windows so far tell it. `agents`: how many there are; `is_last`: no other window comes.
 
     A job that has just begun expects an agent only after that has said that it takes part.
     """
@@ -47,6 +47,6 @@ def find_seam(live: Sequence[Result], agents: int, *, is_last: bool = False) -> 
         whole = [max(timed, key=lambda number: (live[number].expected, -number))]
     if not whole:
         return None
-    seam = Seam(live[whole[0] :])
+    handover = Handover(live[whole[0] :])
     # Windows that end together with the first one come right after it.
-    return seam if is_last or any(not one.more for one in seam.live) else None
+    return handover if is_last or any(not one.more for one in handover.live) else None

@@ -12,10 +12,10 @@ from typing import Protocol
 import msgspec
 
 from agent.control.messages import Ended, Window
-from elf.batch.backfill.handover import Seam, find_seam
+from elf.batch.backfill.handover import Handover, find_handover
 from elf.client.attachment import Update
 from elf.client.result import Result, read_result
-from elf.output.view import SeenJob
+from elf.output.view import ViewedJob
 
 WAITING_MAX = 100_000
 """Live windows that may wait for those of the archive."""
@@ -38,14 +38,14 @@ class Past(Protocol):
     def lacking(self, until_ms: int) -> Sequence[str]:
         """The agents of whom it has nothing from that time on yet."""
 
-    def before(self, seam: Seam) -> Iterable[bytes]:
-        """The lines of the windows before a seam."""
+    def before(self, handover: Handover) -> Iterable[bytes]:
+        """The lines of the windows before a handover."""
 
 
 class BackfilledJob:
     """Looks like the job itself; a thread takes what the fleet says meanwhile. `tell` gets what people should know."""
 
-    def __init__(self, job: SeenJob, past: Past, tell: Callable[[str], None]) -> None:
+    def __init__(self, job: ViewedJob, past: Past, tell: Callable[[str], None]) -> None:
         self.app, self.query, self.columns, self.bounded = job.app, job.query, job.columns, False
         self._job = job
         self._past = past
@@ -101,24 +101,24 @@ class BackfilledJob:
         return update
 
     def _join(self, *, is_last: bool) -> None:
-        """Puts both parts together, once the archive has come to the seam or has had the time to."""
+        """Puts both parts together, once the archive has come to the handover or has had the time to."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_S and not is_last:
             return
         self._past.look(self.query)
         self._looked_at = time.monotonic()
         agents, is_over = self._past.agents, is_last or now - self._first_at > ARCHIVE_PATIENCE_S
-        seam = find_seam(self._live, agents, is_last=is_over) if agents or is_over else None
-        if seam is None:
+        handover = find_handover(self._live, agents, is_last=is_over) if agents or is_over else None
+        if handover is None:
             self._is_joined = is_last
             return
-        lacking = self._past.lacking(seam.until_ms)
+        lacking = self._past.lacking(handover.until_ms)
         if lacking and not is_over:
             return
         if lacking:
             self._tell(f"quiet, or not archived up to the first live window: {', '.join(lacking)}")
         elif not agents:
             self._tell("the archive has nothing of its stream")
-        self._ready += (read_result(Window(0, msgspec.Raw(line)), self.columns) for line in self._past.before(seam))
-        self._ready += seam.live
+        self._ready += (read_result(Window(0, msgspec.Raw(line)), self.columns) for line in self._past.before(handover))
+        self._ready += handover.live
         self._is_joined = True

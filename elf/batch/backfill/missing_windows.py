@@ -1,4 +1,4 @@
-"""Windows that a job has not published, from the archive (backfill), and the seam to those that it publishes now."""
+"""Windows that a job has not published, computed from the archive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Window: TypeAlias = tuple[str | None, str | None]
 
 
-class Archive(Protocol):
+class BackfillArchive(Protocol):
     """What is computed of an archive."""
 
     def agents(self, version: VersionLine) -> frozenset[str]:
@@ -44,7 +44,7 @@ def versions_of(job: LiveJob, app: str) -> list[VersionLine]:
 
 def missed(
     versions: Sequence[VersionLine],
-    archive: Archive,
+    archive: BackfillArchive,
     published: Collection[Window],
     since_ms: int | None,
     until_ms: int | None,

@@ -23,9 +23,9 @@ from agent.runtime.ingest.event_batch import EventBatches, count_batch
 from agent.runtime.ingest.operator import ROWS_PER_BATCH
 from agent.runtime.model.panes import END, Counted, Counts, count_in
 from agent.runtime.upstream.tables import FileTable as LookupTable
-from elf.batch.query.partial_states import DDL, Combining, decode, encoded
+from elf.batch.query.partial_states import DDL, StateCombiner, decode, encoded
 from elf.batch.query.raw_events import COLUMNS, RawEvents
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +68,7 @@ class RegionJob:
     def combine(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Partial states of many regions, in a range of hashes, as one."""
         function = self.function()
-        parts: dict[int, Combining] = {}
+        parts: dict[int, StateCombiner] = {}
         for batch in pieces:
             decode(function, batch, parts)
         for part in parts.values():
@@ -80,7 +80,7 @@ class CoprocessorPlan:
     """A plan over the rows of a range, where these are."""
 
     job: RegionJob
-    table: Table
+    table: ArchiveTable
     wanted: Range
 
     @property
@@ -92,12 +92,12 @@ class CoprocessorPlan:
         pieces = self.table.rows(streams, job.since_ms, job.until_ms, COLUMNS).mapInArrow(job.fold, DDL)
         return pieces.repartition(job.trees, "tree").mapInArrow(job.combine, DDL) if job.trees > 1 else pieces
 
-    def gathered(self, pieces: pa.Table) -> Combining:
+    def gathered(self, pieces: pa.Table) -> StateCombiner:
         """All pieces as one state."""
         function = self.job.function()
-        parts: dict[int, Combining] = {}
+        parts: dict[int, StateCombiner] = {}
         decode(function, pieces, parts)
-        whole = Combining(function)
+        whole = StateCombiner(function)
         for part in parts.values():
             whole.add(part.state())
             whole.count(part.counted)
@@ -106,7 +106,7 @@ class CoprocessorPlan:
         whole.count({END: Counts(malformed=overlong)} if overlong else {})
         return whole
 
-    def combined(self) -> Combining:
+    def combined(self) -> StateCombiner:
         """What agents' code makes of the rows."""
         return self.gathered(self.pieces.toArrow())
 

@@ -12,7 +12,7 @@ from agent.archive.format.segments import EVENTS, TIME, Segment
 from agent.runtime.model.panes import END, Counted, Counts, count_in
 from elf.batch.table.layout import column
 from elf.batch.table.overlaps import doubled
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -34,7 +34,7 @@ def events_by_pane(groups: pl.DataFrame, events: str) -> Counted:
     return {pane: Counts(events=count) for pane, count in by_pane.iter_rows() if count}
 
 
-def counted_of(table: Table, wanted: Range, pane_ms: int | None, seen: Counted | None) -> Counted:
+def counted_of(table: ArchiveTable, wanted: Range, pane_ms: int | None, seen: Counted | None) -> Counted:
     """What is counted of the rows in a range, each of which is one event at most. `seen`: the events, where they have
     been counted already.
 
@@ -69,7 +69,7 @@ def _is_in_one_pane(segment: Segment, pane_ms: int | None) -> bool:
 
 
 def _read(
-    table: Table, segments: Sequence[StoredSegment], wanted: Range, pane_ms: int | None, *, counts_events: bool
+    table: ArchiveTable, segments: Sequence[StoredSegment], wanted: Range, pane_ms: int | None, *, counts_events: bool
 ) -> Counted:
     rows = table.scan_segments(segments, wanted, [TIME, EVENTS])
     events = column(EVENTS)

@@ -9,8 +9,8 @@ from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchRun
 from elf.batch.table.scanning import ScanPlan, explained
 
-AS_COLUMNS = "by Spark itself, over stored columns"
-IN_REGIONS = "in regions, by agents' code on the lines as they were"
+NATIVE = "by Spark itself, over stored columns"
+COPROCESSOR = "in regions, by agents' code on the lines as they were"
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -39,12 +39,12 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 def explained_run(text: str, run: BatchRun) -> RunPlan:
     """What would become of a query over its archive."""
-    steps, way = query.explain(run.plan), run.way
-    by_spark = isinstance(way, NativePlan)
-    frame = way.groups if isinstance(way, NativePlan) else way.pieces
+    steps, plan = query.explain(run.plan), run.execution_plan
+    by_spark = isinstance(plan, NativePlan)
+    frame = plan.groups if isinstance(plan, NativePlan) else plan.pieces
     return RunPlan(
         query=query.format_query(query.parse(text)),
-        computed=AS_COLUMNS if by_spark else IN_REGIONS,
+        computed=NATIVE if by_spark else COPROCESSOR,
         because=run.not_exact,
         regions=list(steps.agent),
         driver=[steps.tree[0], *steps.master[:-1]],

@@ -19,10 +19,10 @@ from agent.archive.format.segments import EVENTS, TIME
 from agent.runtime.function.job_function import JobFunction
 from elf.batch.query.column_states import ColumnState, InexactError, column_state
 from elf.batch.query.event_counts import PANE, counted_of, events_by_pane, pane_column
-from elf.batch.query.partial_states import Combining
+from elf.batch.query.partial_states import StateCombiner
 from elf.batch.query.stored_columns import stored_columns, stored_names
 from elf.batch.table.layout import column as stored_column
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from query.spark import NotExactError, SparkTranslator
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ class NativePlan:
     """
 
     function: JobFunction
-    table: Table
+    table: ArchiveTable
     wanted: Range
     groups: DataFrame
     keys: Sequence[str]
     states: Sequence[ColumnState]
     counts_events: bool
 
-    def combined(self) -> Combining:
+    def combined(self) -> StateCombiner:
         """What Spark makes of the rows. Raises InexactError where a sum turns out not to be exact."""
         groups = pl.from_arrow(self.groups.toArrow())
         assert isinstance(groups, pl.DataFrame)
@@ -56,7 +56,7 @@ class NativePlan:
         if PANE not in groups.columns:
             groups = groups.with_columns(pl.lit(0, pl.Int64).alias(PANE))
         layout = layout_of(self.function)
-        combining = Combining(self.function)
+        combining = StateCombiner(self.function)
         states = [state for one in self.states for state in one.states]
         for part in groups.iter_slices(_SLICE_ROWS):
             combining.add(layout.from_groups(part.select(PANE, *self.keys, *states)))
@@ -65,7 +65,7 @@ class NativePlan:
         return combining
 
 
-def as_columns(plan: query.Plan, table: Table, wanted: Range) -> NativePlan:
+def native_plan(plan: query.Plan, table: ArchiveTable, wanted: Range) -> NativePlan:
     """Raises NotExactError for a plan that is not to be computed so, and says why."""
     _check_shape(plan)
     segments = [one.segment for one in table.segments(wanted)]

@@ -22,7 +22,7 @@ _PIECES_PER_BATCH = 64
 
 
 @dataclass(slots=True)
-class Combining:
+class StateCombiner:
     """States of disjoint rows, and what was counted of them, put together as they come.
 
     Holds at most about twice what is left of them, and some.
@@ -66,10 +66,10 @@ def encoded(
         yield _batch(rows)
 
 
-def decode(function: JobFunction, rows: pa.RecordBatch | pa.Table, parts: dict[int, Combining]) -> None:
+def decode(function: JobFunction, rows: pa.RecordBatch | pa.Table, parts: dict[int, StateCombiner]) -> None:
     """Adds rows to what there is of their range of hashes."""
     for tree, state, counted in zip(*(rows.column(name).to_pylist() for name in SCHEMA.names), strict=True):
-        part = parts.setdefault(tree, Combining(function))
+        part = parts.setdefault(tree, StateCombiner(function))
         if state is not None:
             part.add(cbt.decode_frame(state, function.state_schema, bytes_max=_FRAME_BYTES_MAX))
         if counted is not None:

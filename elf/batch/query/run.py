@@ -15,10 +15,10 @@ from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.column_states import InexactError
 from elf.batch.query.coprocessor import CoprocessorPlan, RegionJob
-from elf.batch.query.native import NativePlan, as_columns
-from elf.batch.query.partial_states import Combining
+from elf.batch.query.native import NativePlan, native_plan
+from elf.batch.query.partial_states import StateCombiner
 from elf.batch.table.catalog import OWN_STREAMS, catalog_of
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError
 from elf.local import read_tables
 from overlay import app_id, group_id
@@ -48,7 +48,7 @@ class BatchRun:
     UsageError for look-up tables that are not there. `columns` are the names of the result's columns.
     """
 
-    def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
+    def __init__(self, wanted: str | query.Plan, table: ArchiveTable, options: BatchOptions) -> None:
         self.table = table
         self._options = options
         self._lookups: Mapping[str, LookupTable] = {}
@@ -79,15 +79,15 @@ class BatchRun:
 
         Raises ElfError after the last window before one with too many groups, where that is an error.
         """
-        way = self.way
-        if isinstance(way, NativePlan):
+        plan = self.execution_plan
+        if isinstance(plan, NativePlan):
             try:
-                return self.finished(way.combined())
+                return self.finished(plan.combined())
             except InexactError:
-                way = self.in_regions
-        return self.finished(way.combined())
+                plan = self.coprocessor_plan
+        return self.finished(plan.combined())
 
-    def finished(self, combined: Combining) -> Iterator[Result]:
+    def finished(self, combined: StateCombiner) -> Iterator[Result]:
         """The windows of a state of all rows, as `results`."""
         master = self._master()
         contributors = _enrol(master, self.table.agents(self.streams))
@@ -97,16 +97,16 @@ class BatchRun:
             raise ElfError(master.failure)
 
     @cached_property
-    def way(self) -> NativePlan | CoprocessorPlan:
+    def execution_plan(self) -> NativePlan | CoprocessorPlan:
         """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
         try:
-            return as_columns(self.plan, self.table, self.wanted)
+            return native_plan(self.plan, self.table, self.wanted)
         except NotExactError as error:
             self.not_exact = str(error)
-            return self.in_regions
+            return self.coprocessor_plan
 
     @property
-    def in_regions(self) -> CoprocessorPlan:
+    def coprocessor_plan(self) -> CoprocessorPlan:
         """By agents' code, whatever Spark could do."""
         options = self._options
         job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
@@ -130,7 +130,7 @@ class BatchRun:
         return Range(frozenset(self.streams), self._options.since_ms, self._options.until_ms)
 
 
-def _streams_of_agents(table: Table) -> list[str]:
+def _streams_of_agents(table: ArchiveTable) -> list[str]:
     """Those that jobs read: nothing that ELF itself writes."""
     return [stream for stream in table.streams() if not stream.startswith(OWN_STREAMS)]
 

@@ -12,7 +12,7 @@ import msgspec
 from agent.parsing import parse_time
 from agent.runtime.function.result import NAMES_MAX
 
-Life: TypeAlias = tuple[str, int]
+JobLife: TypeAlias = tuple[str, int]
 """Of a job: its app id, and when it was born (epoch ms). A job that was stopped and submitted again is another one."""
 
 
@@ -42,7 +42,7 @@ class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     maps: bool = False
 
     @property
-    def life(self) -> Life:
+    def life(self) -> JobLife:
         return self.app_id, self.born_ms
 
 
@@ -85,7 +85,7 @@ class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     rows_cut: int = 0
 
     @property
-    def life(self) -> Life:
+    def life(self) -> JobLife:
         return self.app_id, self.born_ms
 
     @property
@@ -128,7 +128,7 @@ class LiveJob:
     """What is known of the lives of one job. `torn`: lines that were none, or broke off."""
 
     results: tuple[LiveResult, ...]
-    versions: dict[tuple[Life, int], VersionLine] = field(default_factory=dict)
+    versions: dict[tuple[JobLife, int], VersionLine] = field(default_factory=dict)
     rosters: dict[str, frozenset[str]] = field(default_factory=dict)
     torn: int = 0
 
@@ -150,7 +150,7 @@ class LiveJob:
 def read_log(lines: Iterable[bytes], app: str) -> LiveJob:
     """A job's part of the log of results. `app`: its name, or NAME@CREATOR."""
     name, at, creator = app.rpartition("@")
-    versions: dict[tuple[Life, int], VersionLine] = {}
+    versions: dict[tuple[JobLife, int], VersionLine] = {}
     rosters: dict[str, frozenset[str]] = {}
     results, torn = [], 0
     for one in _decoded(lines, _LOG):

@@ -15,14 +15,14 @@ from agent.daemon.result_files import FILE_AGE_MS
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.reconcile.live_results import LiveJob, LiveResult, VersionLine, read_log
 from elf.batch.reconcile.reconciliation import Windows
-from elf.batch.reconcile.verdicts import NOTHING, Span
+from elf.batch.reconcile.verdicts import NOTHING, ArchivedSpan
 from elf.batch.table.layout import column
 from elf.batch.table.table import Range
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
     from agent import Result
-    from elf.batch.table.table import Table
+    from elf.batch.table.table import ArchiveTable
 
 SKEW_MS = 10 * 60 * 1000
 """Clocks of agents may differ by so much from those that events are stamped with."""
@@ -32,7 +32,7 @@ _DECODER = msgspec.json.Decoder(LiveResult)
 class SparkArchive:
     """A table, as `reconcile` and `backfill` see it."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: ArchiveTable) -> None:
         self._table = table
 
     def live_job(self, app: str, since_ms: int | None, until_ms: int | None) -> LiveJob:
@@ -54,9 +54,9 @@ class SparkArchive:
         """Whose events there are for it."""
         return frozenset(self.spans(query.Plan.from_wire(version.plan).stream))
 
-    def spans(self, stream: str) -> Mapping[str, Span]:
+    def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
         """The agents that archive such a stream, and of which time there are events; of some there are none yet."""
-        found: dict[str, Span] = {}
+        found: dict[str, ArchivedSpan] = {}
         for store in self._table.stores:
             chosen = [one for name, one in store.state.positions.items() if query.selects(stream, name)]
             if chosen:
@@ -66,7 +66,7 @@ class SparkArchive:
             if query.selects(stream, segment.stream):
                 known = found.get(segment.agent, NOTHING)
                 from_ms, to_ms = min(known.from_ms, segment.from_ms), max(known.to_ms, segment.to_ms)
-                found[segment.agent] = Span(from_ms, to_ms, known.lost)
+                found[segment.agent] = ArchivedSpan(from_ms, to_ms, known.lost)
         return found
 
     def windows(

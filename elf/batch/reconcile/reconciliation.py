@@ -13,19 +13,19 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 import query
-from elf.batch.reconcile.live_results import Life, LiveJob, LiveResult, VersionLine
-from elf.batch.reconcile.verdicts import Circumstances, Judged, Span, approximate_columns, judge
+from elf.batch.reconcile.live_results import JobLife, LiveJob, LiveResult, VersionLine
+from elf.batch.reconcile.verdicts import ArchivedSpan, Circumstances, Judged, approximate_columns, judge
 
 Windows: TypeAlias = Mapping[tuple[str, str], LiveResult]
 """By start and end."""
-_Group: TypeAlias = tuple[Life, int, frozenset[str]]
+_Group: TypeAlias = tuple[JobLife, int, frozenset[str]]
 """Windows of one version with the same agents."""
 
 
-class Archive(Protocol):
+class ReconcileArchive(Protocol):
     """What has to be known of an archive, and what is computed of it."""
 
-    def spans(self, stream: str) -> Mapping[str, Span]:
+    def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
         """The agents that archive such a stream, and of which time there are events."""
 
     def windows(
@@ -34,7 +34,7 @@ class Archive(Protocol):
         """What a version computes of the events of these agents, from one time on and before another."""
 
 
-def reconcile(job: LiveJob, archive: Archive) -> list[Judged]:
+def reconcile(job: LiveJob, archive: ReconcileArchive) -> list[Judged]:
     """Every window of a job in order, and windows that it should have published."""
     return _Reconciliation(job, archive).judged()
 
@@ -54,11 +54,11 @@ def why_not(version: VersionLine | None) -> str | None:
 
 
 class _Reconciliation:
-    def __init__(self, job: LiveJob, archive: Archive) -> None:
+    def __init__(self, job: LiveJob, archive: ReconcileArchive) -> None:
         self._job = job
         self._archive = archive
         self._computed: dict[_Group, Windows] = {}
-        self._spans: dict[str, Mapping[str, Span]] = {}
+        self._spans: dict[str, Mapping[str, ArchivedSpan]] = {}
         self._why_not = {key: why_not(version) for key, version in job.versions.items()}
 
     def judged(self) -> list[Judged]:
@@ -84,14 +84,14 @@ class _Reconciliation:
         known = self._job.agents(result)
         return frozenset(self._archived(result)) - result.absent if known is None else known
 
-    def _archived(self, result: LiveResult) -> Mapping[str, Span]:
+    def _archived(self, result: LiveResult) -> Mapping[str, ArchivedSpan]:
         version = self._version(result.life, result.version)
         plan = query.Plan.from_wire(version.plan)
         if plan.stream not in self._spans:
             self._spans[plan.stream] = self._archive.spans(plan.stream)
         return self._spans[plan.stream]
 
-    def _version(self, life: Life, number: int) -> VersionLine:
+    def _version(self, life: JobLife, number: int) -> VersionLine:
         return self._job.versions[life, number]
 
     def _judge(self, group: _Group, windows: Sequence[LiveResult]) -> Iterator[Judged]:
@@ -120,7 +120,7 @@ class _Reconciliation:
 
     def _unpublished(self, groups: Mapping[_Group, list[LiveResult]]) -> Iterator[Judged]:
         """Windows that were computed beside those that had been published, and have events."""
-        found: dict[tuple[Life, tuple[str, str]], Judged] = {}
+        found: dict[tuple[JobLife, tuple[str, str]], Judged] = {}
         for group in groups:
             life, number, agents = group
             around = _Around([one for one in self._job.results if one.life == life and one.version == number])
@@ -159,7 +159,7 @@ class _Around:
 
 def _explained_by_lateness(judged: Sequence[Judged]) -> list[Judged]:
     """What is more offline is explained as far as it was counted late, in the same window or a later one."""
-    left: dict[Life, int] = defaultdict(int)
+    left: dict[JobLife, int] = defaultdict(int)
     explained = []
     for one in reversed(judged):
         if one.live is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from elf.batch.reconcile.verdicts import Judged, Verdict
-from elf.terminal.listing import Listing, print_listing
+from elf.output.listing import Listing, print_listing
 
 VERDICTS: tuple[Verdict, ...] = ("equal", "explained", "unchecked", "unexplained")
 

@@ -32,7 +32,7 @@ class Judged:
     excess: int = 0
 
 
-class Span(NamedTuple):
+class ArchivedSpan(NamedTuple):
     """From when on and up to when (epoch ms) an agent's events are archived, and how many lines were deleted before."""
 
     from_ms: int
@@ -40,7 +40,7 @@ class Span(NamedTuple):
     lost: int = 0
 
 
-NOTHING = Span(2**63 - 1, 0)
+NOTHING = ArchivedSpan(2**63 - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Circumstances:
     """
 
     agents: frozenset[str]
-    archived: Mapping[str, Span]
+    archived: Mapping[str, ArchivedSpan]
     least: LiveResult | None
     roster_is_known: bool
     approximate: Mapping[str, float | None]

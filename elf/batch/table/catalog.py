@@ -11,13 +11,13 @@ from agent.feeding.stream_schema import schema_of
 
 if TYPE_CHECKING:
     from agent.parsing import Format
-    from elf.batch.table.table import Table
+    from elf.batch.table.table import ArchiveTable
 
 OWN_STREAMS = "@"
 """So begin the names of streams that ELF itself writes: no pattern stands for them."""
 
 
-def catalog_of(table: Table, wanted: Collection[str]) -> dict[str, query.Schema]:
+def catalog_of(table: ArchiveTable, wanted: Collection[str]) -> dict[str, query.Schema]:
     """What each stream of a table holds, as its segments tell: of ELF's own only those wanted."""
     found: dict[str, dict[Format, None]] = {}
     for one in table.segments():

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
 from agent.archive.writer.upkeep import ORPHAN_KEPT_MS, REMOVED_KEPT_MS
 from elf.batch.table.overlaps import doubled
-from elf.batch.table.stores import Store, StoredSegment, commit
-from elf.batch.table.table import Table
+from elf.batch.table.stores import ArchiveStore, StoredSegment, commit
+from elf.batch.table.table import ArchiveTable
 from elf.batch.table.writing import UNFINISHED, write
 from elf.errors import ElfError
 
@@ -31,7 +31,7 @@ class Compacted:
     deleted: int = 0
 
 
-def compact(table: Table, *, major: bool = False) -> Compacted:
+def compact(table: ArchiveTable, *, major: bool = False) -> Compacted:
     """Minor: small segments of a stream that follow each other become one. Major: all segments of a stream become
     sorted ranges of keys, and rows that are there twice are there once. Every step is one commit.
 
@@ -47,7 +47,7 @@ def compact(table: Table, *, major: bool = False) -> Compacted:
     return done
 
 
-def split(table: Table, regions: int) -> Compacted:
+def split(table: ArchiveTable, regions: int) -> Compacted:
     """Cuts each stream of each store at new keys, into so many ranges of about as many rows."""
     done = Compacted()
     for store in table.stores:
@@ -56,7 +56,7 @@ def split(table: Table, regions: int) -> Compacted:
     return done
 
 
-def sweep(store: Store) -> int:
+def sweep(store: ArchiveStore) -> int:
     """Deletes the files of segments that were removed a while ago, and what crashes have left; how many."""
     now_ms = _now_ms()
     state = store.reread().state
@@ -75,7 +75,7 @@ def sweep(store: Store) -> int:
     return deleted
 
 
-def _of_stream(store: Store, stream: str) -> list[StoredSegment]:
+def _of_stream(store: ArchiveStore, stream: str) -> list[StoredSegment]:
     found = [StoredSegment(store, one) for one in store.state.segments.values() if one.stream == stream]
     return sorted(found, key=lambda one: (one.segment.first_key, one.segment.name))
 
@@ -101,7 +101,9 @@ def _major(segments: Sequence[StoredSegment]) -> Iterator[tuple[list[StoredSegme
         yield list(segments), regions
 
 
-def _rewrite(table: Table, store: Store, group: Sequence[StoredSegment], regions: int, done: Compacted) -> None:
+def _rewrite(
+    table: ArchiveTable, store: ArchiveStore, group: Sequence[StoredSegment], regions: int, done: Compacted
+) -> None:
     """Writes the rows of some segments as others, and commits that these take their place."""
     before = [one.segment for one in group]
     after = write(table, store, group, regions)
@@ -114,7 +116,7 @@ def _rewrite(table: Table, store: Store, group: Sequence[StoredSegment], regions
     done.added += after
 
 
-def _fault(store: Store, group: Sequence[StoredSegment], after: Sequence[Segment]) -> str | None:
+def _fault(store: ArchiveStore, group: Sequence[StoredSegment], after: Sequence[Segment]) -> str | None:
     """Why new segments must not take the place of others."""
     before = [one.segment for one in group]
     if sum(one.rows for one in after) != sum(one.rows for one in before) and not doubled(group):

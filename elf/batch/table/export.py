@@ -11,7 +11,7 @@ from agent.archive.format.segments import AGENT, FILE, KEY, LINE, OFFSET, STREAM
 from elf.batch.table.files import Directory, open_directory
 from elf.batch.table.layout import column, file_ids
 from elf.batch.table.scanning import ordered
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.batch.table.writing import UNFINISHED
 from elf.errors import UsageError
 
@@ -24,7 +24,7 @@ _PARTITIONS = ("agent", "stream", "file")
 
 
 def export(
-    table: Table, wanted: Range, target: str, form: ExportFormat, columns: Sequence[str] | None = None
+    table: ArchiveTable, wanted: Range, target: str, form: ExportFormat, columns: Sequence[str] | None = None
 ) -> list[str]:
     """Writes the rows of a range to a new directory, and says which files there are then.
 
@@ -73,7 +73,7 @@ def _as_texts(frame: DataFrame) -> DataFrame:
     return frame.select(*(text(name).alias(name) for name in frame.columns))
 
 
-def _write_lines(table: Table, wanted: Range, uri: str) -> None:
+def _write_lines(table: ArchiveTable, wanted: Range, uri: str) -> None:
     """Writes each file's lines in their order, in a folder of its own."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -24,7 +24,7 @@ class FileError(ElfError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DirectoryEntry:
     """What a directory holds."""
 
     name: str
@@ -38,7 +38,7 @@ class Directory(Protocol):
 
     uri: str
 
-    def list(self, path: str = "") -> list[Found]:
+    def list(self, path: str = "") -> list[DirectoryEntry]:
         """What is there, by name; nothing where there is no directory."""
 
     def read(self, path: str) -> bytes: ...
@@ -92,7 +92,7 @@ class LocalDirectory(Directory):
         self.path = path
         self.uri = str(path)
 
-    def list(self, path: str = "") -> list[Found]:
+    def list(self, path: str = "") -> list[DirectoryEntry]:
         with _told(self.path / path):
             try:
                 entries = sorted((self.path / path).iterdir())
@@ -160,13 +160,13 @@ class HadoopDirectory(Directory):
                 self._java.java.net.URI.create(uri), context._jsc.hadoopConfiguration()
             )
 
-    def list(self, path: str = "") -> list[Found]:
+    def list(self, path: str = "") -> list[DirectoryEntry]:
         with _told_by_java(self.uri_of(path)):
             if not self._files.exists(self._path(path)):
                 return []
             return sorted(
                 (
-                    Found(one.getPath().getName(), one.getLen(), one.isDirectory(), one.getModificationTime())
+                    DirectoryEntry(one.getPath().getName(), one.getLen(), one.isDirectory(), one.getModificationTime())
                     for one in self._files.listStatus(self._path(path))
                 ),
                 key=lambda found: found.name,
@@ -225,12 +225,12 @@ class HadoopDirectory(Directory):
             stream.close()
 
 
-def _found(entry: Path) -> Found | None:
+def _found(entry: Path) -> DirectoryEntry | None:
     try:
         status = entry.stat()
     except FileNotFoundError:  # somebody has deleted it since
         return None
-    return Found(entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000)
+    return DirectoryEntry(entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TIMES = (TIME, WRITTEN)
 
 
-def shown_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+def formatted_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
     """The rows in the order they have, each by the names of its columns; a part of them is here at any time."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import TimestampType

@@ -18,8 +18,8 @@ from agent.parsing import Format, sniff
 from agent.sources import SourceError, SourceFile
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPABLE_MAGICS
 from elf.batch.table.files import local_path
-from elf.batch.table.loading import LOADED_COLUMNS, Loading, Piece
-from elf.batch.table.stores import Store, commit, find_store
+from elf.batch.table.loading import LOADED_COLUMNS, FileSplit, SegmentLoader
+from elf.batch.table.stores import ArchiveStore, commit, find_store
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HEAD_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class BulkLoad:
     """Which files are loaded, as what."""
 
     uri: str
@@ -45,7 +45,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Loaded:
+class BulkLoadReport:
     """What has come of it. `present`: files without a line that was not there already; `faults`: files that could be
     read only in part, and why.
     """
@@ -67,7 +67,7 @@ class _LogFile:
     is_compressed: bool
 
 
-def ingest(spark: SparkSession, load: Load) -> Loaded:
+def ingest(spark: SparkSession, load: BulkLoad) -> BulkLoadReport:
     """Loads files, with one commit at the end: before, nothing of it is there. What is there already stays as it is.
 
     Raises UsageError for files that cannot be loaded, and ElfError for an archive that cannot be written.
@@ -75,7 +75,7 @@ def ingest(spark: SparkSession, load: Load) -> Loaded:
     files = [_described(path, load) for path in paths(load.files)]
     store = find_store(load.uri, load.agent, spark)
     files = [_as_it_was_loaded(file, store, load.stream) for file in files]
-    loaded = Loaded(len(files))
+    loaded = BulkLoadReport(len(files))
     pieces = [piece for file in files for piece in _pieces(file, store, load)]
     if pieces:
         written_ms = time.time_ns() // 1_000_000
@@ -107,7 +107,7 @@ def file_id(path: str, head: bytes) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
-def covered_to(store: Store, stream: str, number: int) -> int:
+def covered_to(store: ArchiveStore, stream: str, number: int) -> int:
     """Up to which offset, from the beginning on, a file's lines are in the store."""
     ranges = sorted(
         (first, end)
@@ -124,7 +124,7 @@ def covered_to(store: Store, stream: str, number: int) -> int:
     return covered
 
 
-def _described(path: str, load: Load) -> _LogFile:
+def _described(path: str, load: BulkLoad) -> _LogFile:
     try:
         file = SourceFile(path)
         head = file.head()
@@ -139,7 +139,7 @@ def _described(path: str, load: Load) -> _LogFile:
     return _LogFile(path, status.st_size, status.st_mtime_ns // 1_000_000, form, head, number, is_compressed)
 
 
-def _as_it_was_loaded(file: _LogFile, store: Store, stream: str) -> _LogFile:
+def _as_it_was_loaded(file: _LogFile, store: ArchiveStore, stream: str) -> _LogFile:
     """The file under the number it had when it was loaded while all of it was less than what that is made of."""
     for segment in store.state.segments.values():
         for number, first, end in segment.origins if segment.stream == stream else ():
@@ -149,7 +149,7 @@ def _as_it_was_loaded(file: _LogFile, store: Store, stream: str) -> _LogFile:
     return file
 
 
-def _pieces(file: _LogFile, store: Store, load: Load) -> Iterator[Piece]:
+def _pieces(file: _LogFile, store: ArchiveStore, load: BulkLoad) -> Iterator[FileSplit]:
     """What of a file is not in the store, in parts that tasks can read side by side."""
     if file.format.header is None:  # there is nothing in it
         return
@@ -161,11 +161,11 @@ def _pieces(file: _LogFile, store: Store, load: Load) -> Iterator[Piece]:
             return
         covered = covered if covered < file.size_bytes and _ends_line(file.path, covered) else 0
     if not is_plain:
-        yield Piece(origin, covered, None, False, file.modified_ms)
+        yield FileSplit(origin, covered, None, False, file.modified_ms)
         return
     cuts = [covered, *range((covered // PIECE_BYTES + 1) * PIECE_BYTES, file.size_bytes, PIECE_BYTES)]
     for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
-        yield Piece(origin, begin, end, True, file.modified_ms)
+        yield FileSplit(origin, begin, end, True, file.modified_ms)
 
 
 def _ends_line(path: str, offset: int) -> bool:
@@ -174,11 +174,11 @@ def _ends_line(path: str, offset: int) -> bool:
         return file.read(1) == b"\n"
 
 
-def _tasks(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
+def _tasks(pieces: Sequence[FileSplit], parallelism: int) -> list[list[FileSplit]]:
     """Pieces together that make one task: small files share one."""
     sizes = [_bytes_of(piece) for piece in pieces]
     room = min(PIECE_BYTES, max(TASK_BYTES_MIN, sum(sizes) // parallelism))
-    tasks: list[list[Piece]] = []
+    tasks: list[list[FileSplit]] = []
     held = room
     for piece, size in zip(pieces, sizes, strict=True):
         if held + size > room:
@@ -189,19 +189,21 @@ def _tasks(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
     return tasks
 
 
-def _bytes_of(piece: Piece) -> int:
+def _bytes_of(piece: FileSplit) -> int:
     size = Path(piece.origin.path).stat().st_size
     if piece.is_plain:
         return (size if piece.end is None else piece.end) - piece.begin
     return size * COMPRESSION
 
 
-def _run(spark: SparkSession, store: Store, tasks: list[list[Piece]], written_ms: int, loaded: Loaded) -> None:
+def _run(
+    spark: SparkSession, store: ArchiveStore, tasks: list[list[FileSplit]], written_ms: int, loaded: BulkLoadReport
+) -> None:
     """Has Spark write the segments; those of a file system that only it can reach come through this process."""
     from pyspark import StorageLevel
 
     path = local_path(store.directory.uri)
-    loading = Loading(tasks, None if path is None else str(path), written_ms)
+    loading = SegmentLoader(tasks, None if path is None else str(path), written_ms)
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(loading, LOADED_COLUMNS)
     if path is None:
         frame = frame.persist(StorageLevel.DISK_ONLY)

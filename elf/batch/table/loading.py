@@ -24,7 +24,7 @@ _READ_BYTES = 1 << 20
 _LOOK_BACK_BYTES = 64 << 10
 
 
-class Piece(msgspec.Struct, frozen=True):
+class FileSplit(msgspec.Struct, frozen=True):
     """The lines of a file that begin from `begin` on and before `end` (None: all others).
 
     `is_plain`: bytes of the file are bytes of the log, and every line break ends a record. `arrival_ms`: the time of
@@ -39,13 +39,13 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class SegmentLoader:
     """Makes segments of the pieces of each task, by the number of the task, and yields what they are.
 
     They are written in `directory`, else (None) their bytes are yielded, for a file system that only Spark can reach.
     """
 
-    tasks: Sequence[Sequence[Piece]]
+    tasks: Sequence[Sequence[FileSplit]]
     directory: str | None
     written_ms: int
 
@@ -65,12 +65,12 @@ class Loading:
                         names=["segment", "data", "fault"],
                     )
 
-    def _load(self, pieces: Sequence[Piece]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
+    def _load(self, pieces: Sequence[FileSplit]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
         lots: list[ArchiveRows] = []
         held = 0
         for piece in pieces:
             try:
-                for rows in read_piece(piece):
+                for rows in read_split(piece):
                     lots.append(rows)
                     held += rows.bytes
                     if held >= SEGMENT_BYTES:
@@ -88,7 +88,7 @@ class Loading:
         return segment, data, None
 
 
-def read_piece(piece: Piece) -> Iterator[ArchiveRows]:
+def read_split(piece: FileSplit) -> Iterator[ArchiveRows]:
     """The rows of a piece: the same as if its file were read from the beginning. SourceError where that fails."""
     blocks = _plain_blocks(piece) if piece.is_plain else _later_blocks(piece)
     reader = RowReader(piece.origin)
@@ -100,7 +100,7 @@ def read_piece(piece: Piece) -> Iterator[ArchiveRows]:
             yield rows
 
 
-def _plain_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
+def _plain_blocks(piece: FileSplit) -> Iterator[tuple[Block, int | None]]:
     """Blocks, the first with the time of the last event before it."""
     path = piece.origin.path
     try:
@@ -115,7 +115,7 @@ def _plain_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
         raise SourceError(path, (error.strerror or str(error)).lower()) from None
 
 
-def _later_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
+def _later_blocks(piece: FileSplit) -> Iterator[tuple[Block, int | None]]:
     """The blocks of a file that can only be read from its beginning, without what lies before the piece."""
     csv_quotes = piece.origin.format.kind == "csv"
     skipped: Block | None = None
@@ -157,7 +157,7 @@ def _line_start(file: BinaryIO, offset: int) -> int:
     return position
 
 
-def _time_before(file: BinaryIO, begin: int, piece: Piece) -> int | None:
+def _time_before(file: BinaryIO, begin: int, piece: FileSplit) -> int | None:
     """The time of the last event before that offset, as far back as it takes to find one."""
     back = _LOOK_BACK_BYTES
     while begin > 0:
@@ -173,7 +173,7 @@ def _time_before(file: BinaryIO, begin: int, piece: Piece) -> int | None:
     return None
 
 
-def _last_time(block: Block, piece: Piece) -> int | None:
+def _last_time(block: Block, piece: FileSplit) -> int | None:
     rows = RowReader(piece.origin).read(block, piece.arrival_ms)
     if rows is None or not (rows.events.max() or 0):
         return None

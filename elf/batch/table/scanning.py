@@ -10,7 +10,7 @@ import msgspec
 from agent.archive.format.segments import KEY, TIME
 from elf.batch.session.session import spark_errors
 from elf.batch.table.layout import column
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ class ScanPlan(msgspec.Struct, frozen=True):
 
 
 def ordered(
-    table: Table, wanted: Range, columns: Sequence[str] | None, where: str | None = None, limit: int | None = None
+    table: ArchiveTable,
+    wanted: Range,
+    columns: Sequence[str] | None,
+    where: str | None = None,
+    limit: int | None = None,
 ) -> DataFrame:
     """The rows of a range in the order of their times and keys. UsageError for a condition that is none."""
     frame = table.scan(wanted, None if where else columns and [*columns, *(n for n in (TIME, KEY) if n not in columns)])
@@ -53,7 +57,7 @@ def ordered(
     return frame if columns is None else frame.select(*map(column, columns))
 
 
-def explained(table: Table, wanted: Range, frame: DataFrame) -> ScanPlan:
+def explained(table: ArchiveTable, wanted: Range, frame: DataFrame) -> ScanPlan:
     """What the rows of a range are read from."""
     chosen, others = table.segments(wanted), table.segments()
     execution = frame._jdf.queryExecution()

@@ -36,14 +36,14 @@ _READ_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ArchiveStore:
     """One agent's archive, as it was when it was read."""
 
     directory: Directory
     info: StoreInfo
     state: StoreState
 
-    def reread(self) -> Store:
+    def reread(self) -> ArchiveStore:
         return read_store(self.directory)
 
 
@@ -51,7 +51,7 @@ class Store:
 class StoredSegment:
     """A segment and where it is."""
 
-    store: Store
+    store: ArchiveStore
     segment: Segment
 
     @property
@@ -59,12 +59,12 @@ class StoredSegment:
         return self.store.directory.uri_of(self.segment.file)
 
 
-def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[Store]:
+def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[ArchiveStore]:
     """All stores of a table: each URI is one, or a directory of some.
 
     Raises ElfError where there is none, where one is damaged, and where two say they are the same agent's.
     """
-    found: dict[str, Store] = {}
+    found: dict[str, ArchiveStore] = {}
     for uri in uris:
         for directory in _stores_at(open_directory(uri, spark)):
             found.setdefault(directory.uri, read_store(directory))
@@ -73,16 +73,16 @@ def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[Store]:
     return stores
 
 
-def read_store(directory: Directory) -> Store:
+def read_store(directory: Directory) -> ArchiveStore:
     """A store and what it holds, while others may be writing to it. Raises ElfError."""
     try:
         info = decode_info(directory.read(STORE_FILE), directory.uri)
-        return Store(directory, info, _read_state(directory))
+        return ArchiveStore(directory, info, _read_state(directory))
     except ArchiveError as error:
         raise ElfError(str(error)) from error
 
 
-def find_store(uri: str, agent: str, spark: SparkSession | None) -> Store:
+def find_store(uri: str, agent: str, spark: SparkSession | None) -> ArchiveStore:
     """The agent's store at that URI or below it, made where there is none.
 
     Raises ElfError for a store of another agent's.
@@ -103,13 +103,13 @@ def directory_name(agent: str) -> str:
     return agent if plain else agent.encode().hex()
 
 
-def commit(store: Store, written_ms: int, *, add: Sequence[Segment] = (), remove: Iterable[str] = ()) -> None:
+def commit(store: ArchiveStore, written_ms: int, *, add: Sequence[Segment] = (), remove: Iterable[str] = ()) -> None:
     """Writes one entry: before, nothing of it has happened, and after it all of it."""
     entry = LogEntry(VERSION, written_ms, list(add), list(remove))
     store.directory.write(f"{LOG_DIRECTORY}/{entry_name(written_ms)}", msgspec.json.encode(entry))
 
 
-def put(store: Store, rows: Sequence[ArchiveRows], written_ms: int) -> Segment:
+def put(store: ArchiveStore, rows: Sequence[ArchiveRows], written_ms: int) -> Segment:
     """Adds rows of one stream as one segment. Of rows with one key, the ones put last count."""
     data, segment = encode_segment(rows, written_ms)
     store.directory.write(segment.file, data)
@@ -169,9 +169,9 @@ def _looks_like_store(directory: Directory) -> bool:
     return STORE_FILE in names or {LOG_DIRECTORY, SEGMENTS_DIRECTORY} <= names
 
 
-def _refuse_twins(stores: Sequence[Store]) -> None:
+def _refuse_twins(stores: Sequence[ArchiveStore]) -> None:
     """Copies of one store are one; two stores of one agent's name are two agents."""
-    by_agent: dict[str, Store] = {}
+    by_agent: dict[str, ArchiveStore] = {}
     for store in stores:
         other = by_agent.setdefault(store.info.agent, store)
         if other.info.id != store.info.id:
@@ -196,7 +196,7 @@ def _read_state(directory: Directory) -> StoreState:
     raise AssertionError
 
 
-def _create_store(directory: Directory, agent: str) -> Store:
+def _create_store(directory: Directory, agent: str) -> ArchiveStore:
     info = StoreInfo(VERSION, agent, uuid.uuid4().hex)
     directory.make(LOG_DIRECTORY)
     directory.make(SEGMENTS_DIRECTORY)

@@ -11,7 +11,7 @@ from agent.archive.format.row_key import decode_key
 from agent.archive.format.segments import EVENTS, KEY, PARSED, TIME, WRITTEN
 from elf.batch.table.layout import RAW, Conversion, column, stored_kinds, struct_of, united_kinds
 from elf.batch.table.overlaps import doubled
-from elf.batch.table.stores import Store, StoredSegment, open_stores, torn
+from elf.batch.table.stores import ArchiveStore, StoredSegment, open_stores, torn
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ EVERYTHING = Range()
 
 
 @dataclass(frozen=True)
-class Table:
+class ArchiveTable:
     """Some stores, as they were when it was opened. `skip_torn`: reading goes on without segments whose files are not
     whole, and `skipped` says which; else they are an error.
     """
 
     spark: SparkSession
-    stores: Sequence[Store]
+    stores: Sequence[ArchiveStore]
     skip_torn: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, spark: SparkSession, uris: Sequence[str], *, skip_torn: bool = False) -> Table:
+    def open(cls, spark: SparkSession, uris: Sequence[str], *, skip_torn: bool = False) -> ArchiveTable:
         """Reads the logs of all stores. Raises ElfError where they are not there or not whole."""
         return cls(spark, open_stores(uris, spark), skip_torn)
 

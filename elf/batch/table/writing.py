@@ -24,8 +24,8 @@ from agent.archive.format.segments import (
     united_origins,
 )
 from elf.batch.table.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
-from elf.batch.table.stores import Store, StoredSegment
-from elf.batch.table.table import Table
+from elf.batch.table.stores import ArchiveStore, StoredSegment
+from elf.batch.table.table import ArchiveTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -48,7 +48,7 @@ class _Origin:
     is_complete: bool
 
 
-def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dict[str, str], bool]:
+def stored_columns(table: ArchiveTable, segments: Sequence[StoredSegment]) -> tuple[dict[str, str], bool]:
     """The parsed columns that segments have once they are one, with their kinds, and whether these are all there is."""
     parts = [one.segment for one in segments]
     kinds = united_kinds(parts)
@@ -58,7 +58,7 @@ def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dic
     return kept, is_complete
 
 
-def _inexact(table: Table, segments: Sequence[StoredSegment]) -> list[str]:
+def _inexact(table: ArchiveTable, segments: Sequence[StoredSegment]) -> list[str]:
     """The columns of integers and numbers some integers of which are no number exactly."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -71,7 +71,7 @@ def _inexact(table: Table, segments: Sequence[StoredSegment]) -> list[str]:
     return found
 
 
-def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: int) -> list[Segment]:
+def write(table: ArchiveTable, store: ArchiveStore, parts: Sequence[StoredSegment], regions: int) -> list[Segment]:
     """Writes the rows of some segments of one stream as at most so many others of a store, each a range of keys.
 
     They are in place then, and nobody knows of them yet.

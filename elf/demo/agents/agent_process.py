@@ -92,7 +92,7 @@ class AgentProcess:
         with self.log.open("ab") as log:
             self._log_offset = log.tell()
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "elf.demo.agents.tether", "agent", "--config", str(config)],
+                [sys.executable, "-m", "elf.demo.agents", "agent", "--config", str(config)],
                 stdin=subprocess.PIPE,  # its life line
                 stdout=subprocess.DEVNULL,
                 stderr=log,

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elf.demo.jobs.job_checks import Seen
+from elf.demo.jobs.job_checks import JobRecord
 from elf.demo.jobs.job_plays import Role
 from elf.demo.load.load import LoadReport
 from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END
@@ -26,7 +26,7 @@ class JobBoard:
     seconds: float
     load: LoadReport | None = None
     masters: dict[str, str] = field(default_factory=dict)
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, JobRecord] = field(default_factory=dict)
     timeline: list[tuple[float, str]] = field(default_factory=list)
 
     def render(self) -> RenderableType:
@@ -59,7 +59,7 @@ class JobBoard:
         return table
 
 
-def _deeds(role: Role, seen: Seen) -> Text:
+def _deeds(role: Role, seen: JobRecord) -> Text:
     lines = [Text(role.works, style="dim")]
     if seen.said:
         lines.append(Text(printable(seen.said[-1])))

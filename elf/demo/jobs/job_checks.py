@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elf.client import Result
-from elf.demo.shop.catalogue import CAMPAIGN, SPAMMERS
+from elf.demo.catalogue import CAMPAIGN, SPAMMERS
 from elf.demo.story import truth
 from elf.demo.story.truth import Event, instant
 
@@ -19,7 +19,7 @@ _WRONG_MAX = 5
 
 
 @dataclass(slots=True)
-class Seen:
+class JobRecord:
     """All windows of a job, what its code has said, and every JSON value that it has shown to a web server."""
 
     windows: list[Result] = field(default_factory=list)
@@ -38,10 +38,10 @@ class Finding:
 
 Logs = Sequence[Sequence[Event]]
 """The events of each server."""
-Check = Callable[[Mapping[str, Seen], Logs], Finding]
+Check = Callable[[Mapping[str, JobRecord], Logs], Finding]
 
 
-def check(app: str, seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def check(app: str, seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """One job. Of windows that say themselves that they lack something, nothing exact can be said."""
     lacking = [one for one in seen[app].windows if not _is_whole(one, len(servers))]
     if lacking:
@@ -65,7 +65,7 @@ def _in_window(events: Sequence[Event], window: Result) -> list[Event]:
     return [event for event in events if start <= event.at_ms < end]
 
 
-def micro_promotion(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def micro_promotion(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """Batches begin where the master says, so it is their sums that the logs know; and who saw which discount."""
     mine, events = seen["micro-promotion"], _events(servers)
     counted: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def _differences(counted: Mapping[str, int], logged: Mapping[str, int]) -> list[
     return [f"{name}: {ours:,} counted, {theirs:,} in the logs" for name, ours, theirs in pairs if ours != theirs]
 
 
-def product_bundling(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def product_bundling(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """All bundles after each window, whatever agents had heard of those before."""
     mine = seen["product-bundling"]
     expected = _bundles(mine, servers)
@@ -108,13 +108,13 @@ def product_bundling(seen: Mapping[str, Seen], servers: Logs) -> Finding:
     return Finding(len(common), words, tuple(wrong))
 
 
-def _bundles(mine: Seen, servers: Logs) -> dict[str, frozenset[frozenset[str]]]:
+def _bundles(mine: JobRecord, servers: Logs) -> dict[str, frozenset[frozenset[str]]]:
     """By the end of the window after which they are what they are."""
     ends = {instant(window.window_start or ""): window.window_end or "" for window in mine.windows}
     return {ends[start]: frozenset(found) for start, found in truth.bundles_by_window(servers, ends).items()}
 
 
-def sale_prediction(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def sale_prediction(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """Each prediction from what the other two knew when it was made, which is held against the logs too."""
     mine, events = seen["sale-prediction"], _events(servers)
     wrong = []
@@ -145,7 +145,7 @@ def sale_prediction(seen: Mapping[str, Seen], servers: Logs) -> Finding:
     return Finding(checked, words, tuple(wrong))
 
 
-def spam_campaign(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def spam_campaign(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """Every window by the one query of its version, and the accounts that it ended with."""
     mine, events = seen["spam-campaign"], _events(servers)
     queries = {window.version: _query_of(window.rows[0]) for window in mine.windows if window.rows}
@@ -174,7 +174,7 @@ def _query_of(row: Mapping[str, Any]) -> str:
     return CAMPAIGN if "followers" in row else "account"
 
 
-def kmeans(seen: Mapping[str, Seen], servers: Logs) -> Finding:
+def kmeans(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
     """The last run over all points comes to rest where Lloyd's iteration does, after as many steps."""
     mine, cloud = seen["kmeans"], [point for events in servers for point in truth.points(events[-_POINTS_MAX:])]
     steps = truth.lloyd(cloud, _START)

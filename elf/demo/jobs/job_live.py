@@ -17,7 +17,7 @@ from elf.client import AsyncClient, AsyncJob, ClientError, Result
 from elf.demo.agents.agents import AgentFleet
 from elf.demo.errors import DemoError
 from elf.demo.jobs.job_board import JobBoard
-from elf.demo.jobs.job_checks import Logs, Seen
+from elf.demo.jobs.job_checks import JobRecord, Logs
 from elf.demo.jobs.job_plays import Role
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
@@ -57,13 +57,13 @@ class JobPerformance:
     screen: Screen
     submissions: list[Submission]
     rate: float = RATE
-    seen: dict[str, Seen] = field(init=False)
+    seen: dict[str, JobRecord] = field(init=False)
     _began: float = 0.0
     _lines: dict[str, int] = field(default_factory=dict)
     _stamps: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.seen = {one.role.app: Seen() for one in self.submissions}
+        self.seen = {one.role.app: JobRecord() for one in self.submissions}
         self.board.seen = self.seen
 
     async def run(self) -> Logs:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from elf.demo.catalogue import FLASH_PRODUCT
 from elf.demo.errors import DemoError
-from elf.demo.load.shopper import Kind, Request, Shopper
-from elf.demo.shop.catalogue import FLASH_PRODUCT
+from elf.demo.load.shopper import Request, RequestKind, Shopper
 
 _CONNECTIONS_PER_SERVER = 3
 _ANSWER_TIMEOUT_S = 5.0
@@ -62,7 +62,7 @@ Progress = Callable[[LoadReport], object]
 @dataclass(slots=True)
 class _Totals:
     errors: int = 0
-    done: Counter[Kind] = field(default_factory=Counter)
+    done: Counter[RequestKind] = field(default_factory=Counter)
     clicks: int = 0
     bought: int = 0
     flash_views: int = 0
@@ -70,13 +70,13 @@ class _Totals:
 
     def add(self, request: Request, status: int) -> None:
         self.statuses[status] += 1
-        if status != (200 if request.kind is Kind.VIEW else 303):
+        if status != (200 if request.kind is RequestKind.VIEW else 303):
             return
         self.done[request.kind] += 1
-        if request.kind is Kind.VIEW:
+        if request.kind is RequestKind.VIEW:
             self.clicks += request.count
             self.flash_views += request.flash
-        elif request.kind is Kind.BUY:
+        elif request.kind is RequestKind.BUY:
             self.bought += request.count
 
     def report(self, elapsed_s: float, seconds: float) -> LoadReport:
@@ -85,10 +85,10 @@ class _Totals:
             seconds=seconds,
             requests=self.statuses.total(),
             errors=self.errors,
-            views=self.done[Kind.VIEW],
-            likes=self.done[Kind.LIKE],
-            buys=self.done[Kind.BUY],
-            comments=self.done[Kind.COMMENT],
+            views=self.done[RequestKind.VIEW],
+            likes=self.done[RequestKind.LIKE],
+            buys=self.done[RequestKind.BUY],
+            comments=self.done[RequestKind.COMMENT],
             clicks=self.clicks,
             bought=self.bought,
             statuses=dict(sorted(self.statuses.items())),

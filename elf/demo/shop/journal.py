@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from elf.demo.shop.catalogue import Product, User
+from elf.demo.catalogue import Product, User
 
 _SNOWFLAKE_EPOCH_MS = 1_288_834_974_657
 _WORKER_BITS = 10

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from elf.demo.shop.catalogue import PRODUCTS, STORES, Product
+from elf.demo.catalogue import PRODUCTS, STORES, Product
 
 _FIELDS_MAX = 20
 _COUNT_MAX = 99
@@ -14,7 +14,7 @@ DISCOUNT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PageResponse:
     """What a request gets; `product` is set when it is an event worth logging."""
 
     status: int
@@ -67,9 +67,9 @@ def _fields(text: str) -> dict[str, str]:
 class Site:
     """All pages, made once: answering is a dictionary look-up."""
 
-    failure = Answer(500, _page("Something went wrong", "<p>Please try again.</p>"))
-    _missing = Answer(404, _page("Not found", "<p>There is no such page.</p>"))
-    _bad = Answer(400, _page("Bad request", "<p>The request makes no sense.</p>"))
+    failure = PageResponse(500, _page("Something went wrong", "<p>Please try again.</p>"))
+    _missing = PageResponse(404, _page("Not found", "<p>There is no such page.</p>"))
+    _bad = PageResponse(400, _page("Bad request", "<p>The request makes no sense.</p>"))
 
     def __init__(self) -> None:
         stores = "\n".join(f'<li><a href="/store/{store}">{store}</a>' for store in STORES)
@@ -79,15 +79,15 @@ class Site:
         self._products = {product.slug: (product, _product_page(product)) for product in PRODUCTS}
         self._discounted = {product.name: _product_page(product, DISCOUNT) for product in PRODUCTS}
 
-    def get(self, target: str, discounts: Collection[str] = ()) -> Answer:
+    def get(self, target: str, discounts: Collection[str] = ()) -> PageResponse:
         """The answer to GET of a request target, path and query string. Products with a discount are named."""
         path, _, query = target.partition("?")
         if path.startswith("/product/"):
             return self._view(path.removeprefix("/product/"), query, discounts)
         body = self._pages.get(path)
-        return self._missing if body is None else Answer(200, body)
+        return self._missing if body is None else PageResponse(200, body)
 
-    def post(self, target: str, form: bytes) -> Answer:
+    def post(self, target: str, form: bytes) -> PageResponse:
         """The answer to POST: /cart, /like and /comment take a `product` (slug), and a `quantity` or a `text`."""
         path = target.partition("?")[0]
         if path not in ("/cart", "/like", "/comment"):
@@ -101,15 +101,15 @@ class Site:
         if product is None:
             return self._missing
         if path == "/cart":
-            return Answer(303, b"", location="/cart", product=product, buys=quantity)
+            return PageResponse(303, b"", location="/cart", product=product, buys=quantity)
         if path == "/like":
-            return Answer(303, b"", location=f"/product/{product.slug}", product=product, likes=1)
+            return PageResponse(303, b"", location=f"/product/{product.slug}", product=product, likes=1)
         text = fields.get("text", "")
         if not 0 < len(text) <= _TEXT_CHARACTERS_MAX:
             return self._bad
-        return Answer(303, b"", location=f"/product/{product.slug}", product=product, text=text)
+        return PageResponse(303, b"", location=f"/product/{product.slug}", product=product, text=text)
 
-    def _view(self, slug: str, query: str, discounts: Collection[str]) -> Answer:
+    def _view(self, slug: str, query: str, discounts: Collection[str]) -> PageResponse:
         product, body = self._products.get(slug, (None, b""))
         if product is None:
             return self._missing
@@ -118,5 +118,5 @@ class Site:
         except ValueError:
             return self._bad
         if product.name in discounts:
-            return Answer(200, self._discounted[product.name], product=product, clicks=clicks, discount=DISCOUNT)
-        return Answer(200, body, product=product, clicks=clicks)
+            return PageResponse(200, self._discounted[product.name], product=product, clicks=clicks, discount=DISCOUNT)
+        return PageResponse(200, body, product=product, clicks=clicks)

@@ -24,10 +24,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from elf.demo.shop.catalogue import VISITORS, User
+from elf.demo.catalogue import VISITORS, User
 from elf.demo.shop.discounts import Discounts
 from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, event_line
-from elf.demo.shop.pages import Answer, Site
+from elf.demo.shop.pages import PageResponse, Site
 
 FAILURE_SHARE = 0.004
 """The share of good requests that end with status 500, as if something behind the shop had failed."""
@@ -106,12 +106,12 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
         """Answer what http.server itself refuses in our own way, with a line in the log."""
         self.close_connection = True
-        self._answer(Answer(int(code), f"{HTTPStatus(code).phrase}\n".encode()))
+        self._answer(PageResponse(int(code), f"{HTTPStatus(code).phrase}\n".encode()))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the journal is the log."""
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: PageResponse) -> None:
         if answer.status < 400 and self.server.failures.random() < FAILURE_SHARE:
             answer = self.server.site.failure
         body = b"" if self.command == "HEAD" else answer.body
@@ -145,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             user_agent=self.headers.get("User-Agent"),
         )
 
-    def _event_line(self, now_s: float, answer: Answer) -> str | None:
+    def _event_line(self, now_s: float, answer: PageResponse) -> str | None:
         if answer.product is None or self.command == "HEAD":
             return None
         user = _USERS.get(self.headers.get("Cookie", "").removeprefix("user="), _GUEST)

@@ -32,7 +32,7 @@ class Act(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WindowSighting:
     """One window as far as the acts need it: when it was shown, and whether it was complete or lacked the victim."""
 
     at_s: float
@@ -40,7 +40,7 @@ class Seen:
     lacks_victim: bool
 
 
-class Acts:
+class ActSchedule:
     """Decides what is to be done; `next_act` is asked again and again. Times are seconds since the query."""
 
     def __init__(self, seconds: float) -> None:
@@ -59,7 +59,7 @@ class Acts:
             return f"too short for the killed agent's return (it takes {BOTH_NEED_S:g} seconds)"
         return f"too short to kill an agent (it takes {KILL_NEEDS_S:g} seconds, and {BOTH_NEED_S:g} with its return)"
 
-    def next_act(self, now_s: float, windows: Sequence[Seen]) -> Act | None:
+    def next_act(self, now_s: float, windows: Sequence[WindowSighting]) -> Act | None:
         """The act that is due, at most once each: it counts as done."""
         if self._killed_at is None:
             if self.kills and self._may_kill(now_s, windows):
@@ -70,7 +70,7 @@ class Acts:
             return Act.START
         return None
 
-    def _may_kill(self, now_s: float, windows: Sequence[Seen]) -> bool:
+    def _may_kill(self, now_s: float, windows: Sequence[WindowSighting]) -> bool:
         """After two complete windows, or one if there is no time for more; after any if there is no time at all."""
         complete = [window for window in windows if window.complete]
         needed_s = _SEEN_S + (_BACK_S if self.restarts else 0)
@@ -78,7 +78,7 @@ class Acts:
         seen = len(complete) >= wanted and now_s - complete[wanted - 1].at_s >= _PAUSE_S
         return seen or (bool(windows) and now_s + needed_s >= self._seconds)
 
-    def _may_start(self, now_s: float, windows: Sequence[Seen]) -> bool:
+    def _may_start(self, now_s: float, windows: Sequence[WindowSighting]) -> bool:
         """When the viewer has seen a window without it, or when the time for its return would run out."""
         assert self._killed_at is not None
         without = [window.at_s for window in windows if window.lacks_victim and window.at_s >= self._killed_at]

@@ -1,6 +1,6 @@
 """The live part of the demo: visitors, one query over the fleet, one agent killed and started again, all on a screen.
 
-A trio shell around `Acts` and `Board`. The windows come over the control socket of one agent; when that agent is
+A trio shell around `ActSchedule` and `Board`. The windows come over the control socket of one agent; when that agent is
 lost, they come by way of another, after the last one seen.
 """
 
@@ -20,7 +20,7 @@ from elf.demo.agents.agents import AgentFleet
 from elf.demo.errors import DemoError
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
-from elf.demo.story.acts import GRACE_S, WINDOW_S, Act, Acts, Seen
+from elf.demo.story.acts import GRACE_S, WINDOW_S, Act, ActSchedule, WindowSighting
 from elf.demo.story.board import Board, ShownWindow
 from elf.demo.story.screen import Screen
 
@@ -46,7 +46,7 @@ class Performance:
     screen: Screen
     victim: str
     app: str = APP
-    _acts: Acts = field(init=False)
+    _acts: ActSchedule = field(init=False)
     _began: float = 0.0
     _heard_at: float = 0.0
     _acknowledged: Acknowledged | None = None
@@ -55,7 +55,7 @@ class Performance:
     _all_out: trio.Event = field(default_factory=trio.Event)
 
     def __post_init__(self) -> None:
-        self._acts = Acts(self.board.seconds)
+        self._acts = ActSchedule(self.board.seconds)
 
     async def run(self) -> LoadReport:
         """Everything, until the last window in which there were visitors is out; returns what they counted."""
@@ -202,10 +202,10 @@ class Performance:
             self.board.agents[name] = "gone"
             self._happened(str(error))
 
-    def _seen(self) -> Sequence[Seen]:
+    def _seen(self) -> Sequence[WindowSighting]:
         agents = len(self.fleet.names)
         return [
-            Seen(window.at_s, window.is_complete and window.expected == agents, self.victim in window.missing)
+            WindowSighting(window.at_s, window.is_complete and window.expected == agents, self.victim in window.missing)
             for window in self.board.windows
         ]
 

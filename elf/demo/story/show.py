@@ -15,7 +15,7 @@ from elf.demo.errors import DemoError
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Server, Shop
 from elf.demo.shop.interruption import run_orderly, undisturbed_end
-from elf.demo.story.acts import WINDOW_S, Acts
+from elf.demo.story.acts import WINDOW_S, ActSchedule
 from elf.demo.story.board import Board
 from elf.demo.story.live import Performance, one_error
 from elf.demo.story.screen import screen_for
@@ -59,7 +59,7 @@ def show(console: Console, seconds: float, keep: Path | None) -> None:
 def _play(console: Console, seconds: float, shop: Shop, fleet: AgentFleet) -> tuple[Performance, LoadReport]:
     console.print("\n[bold]The paper's Figure 4, with windows of 5 instead of 30 seconds so that it moves:[/bold]")
     console.print(escape(FIGURE_4), style="cyan", soft_wrap=True)
-    if (left_out := Acts(seconds).left_out) is not None:
+    if (left_out := ActSchedule(seconds).left_out) is not None:
         console.print(f"--seconds {seconds:g} is {left_out}: that part is left out", style="yellow", soft_wrap=True)
     console.print()
     board = Board(FIGURE_4, seconds, dict.fromkeys(fleet.names, "runs"))

@@ -54,7 +54,7 @@ class Listing:
 
 def print_listing(listing: Listing, output: str) -> None:
     """Prints it as a table, for want of a chart also as `plot`; as JSON, an object a row; or as CSV."""
-    from elf.output.output import terminal
+    from elf.terminal.console import open_console
 
     keys = [title.lower().replace(" ", "_") for title in listing.titles]
     if output == "json":
@@ -66,7 +66,7 @@ def print_listing(listing: Listing, output: str) -> None:
         writer.writerow(keys)
         writer.writerows([["" if cell is None else safe(str(cell)) for cell in row] for row in listing.rows])
     elif listing.rows:
-        terminal(sys.stdout).print(plain_table(listing.titles, listing.rows))
+        open_console(sys.stdout).print(plain_table(listing.titles, listing.rows))
     sys.stdout.flush()
     if text := " · ".join(part for part in ("" if listing.rows else listing.nothing, listing.note) if part):
         tell(printable(text))

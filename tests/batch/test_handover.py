@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agent.control.messages import Acknowledged, Ended
-from elf.batch.backfill.handover import PATIENCE_WINDOWS, find_seam
+from elf.batch.backfill.handover import PATIENCE_WINDOWS, find_handover
 from elf.batch.backfill.job import BackfilledJob
 from elf.client.attachment import Update
 from elf.client.result import Result
@@ -35,31 +35,31 @@ def seconds(results: Sequence[Result]) -> list[int]:
 
 def test_the_first_window_with_everybody_is_the_seam() -> None:
     live = [window(5, expected=1), window(6, expected=2), window(7), window(8)]
-    seam = find_seam(live, 3)
-    assert seam is not None
-    assert seconds(list(seam.live)) == [7, 8]
+    handover = find_handover(live, 3)
+    assert handover is not None
+    assert seconds(list(handover.live)) == [7, 8]
     computed = [window(second) for second in range(10)]
-    assert seconds(list(seam.before(computed))) == [0, 1, 2, 3, 4, 5, 6]  # type: ignore[arg-type, type-var]
-    assert find_seam(live[:2], 3) is None
-    assert find_seam([], 3) is None
+    assert seconds(list(handover.before(computed))) == [0, 1, 2, 3, 4, 5, 6]  # type: ignore[arg-type, type-var]
+    assert find_handover(live[:2], 3) is None
+    assert find_handover([], 3) is None
 
 
 def test_windows_that_end_together_are_told_apart() -> None:
     live = [window(4, 2, more=True)]
-    assert find_seam(live, 3) is None
-    seam = find_seam([*live, window(5), window(6)], 3)
-    assert seam is not None
+    assert find_handover(live, 3) is None
+    handover = find_handover([*live, window(5), window(6)], 3)
+    assert handover is not None
     computed = [window(4), window(3, 3), window(4, 2), window(5)]
-    assert seconds(list(seam.before(computed))) == [4, 3]  # type: ignore[arg-type, type-var]
+    assert seconds(list(handover.before(computed))) == [4, 3]  # type: ignore[arg-type, type-var]
 
 
 def test_a_fleet_with_fewer_agents_than_the_archive_has_a_seam_too() -> None:
     live = [window(second, expected=1 if second < 3 else 2) for second in range(PATIENCE_WINDOWS + 1)]
-    assert find_seam(live[:-1], 3) is None
-    seam = find_seam(live, 3)
-    assert seam is not None
-    assert seconds(list(seam.live))[0] == 3
-    last = find_seam(live[:1], 3, is_last=True)
+    assert find_handover(live[:-1], 3) is None
+    handover = find_handover(live, 3)
+    assert handover is not None
+    assert seconds(list(handover.live))[0] == 3
+    last = find_handover(live[:1], 3, is_last=True)
     assert last is not None
     assert seconds(list(last.live)) == [0]
 
@@ -96,8 +96,8 @@ class Past:
         assert until_ms > FIRST_MS
         return ["agent-1"] if self.looks < self._looks_needed else []
 
-    def before(self, seam: object) -> list[bytes]:
-        assert seam
+    def before(self, handover: object) -> list[bytes]:
+        assert handover
         return [window(second).json[:-1] + b',"source":"archive"}' for second in range(3)]
 
 

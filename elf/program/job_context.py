@@ -15,7 +15,7 @@ from elf.job_messages import Messages
 from elf.job_window import read_window
 
 
-class Wire(Protocol):
+class AgentWire(Protocol):
     """Frames to and from the agent."""
 
     def read(self) -> bytes: ...
@@ -23,7 +23,7 @@ class Wire(Protocol):
     def done(self) -> None: ...
 
 
-class HeldPaos:
+class PaoToken:
     """PAOs under the agent's token for them."""
 
     def __init__(self, token: int, read: Callable[[int], list[dict[str, Any]]]) -> None:
@@ -57,7 +57,7 @@ class JobCbt:
 class JobContext:
     """The agent, as one job's object sees it. `waiting` gets the calls that come while an answer is waited for."""
 
-    def __init__(self, wire: Wire, load: calls.LoadCode, waiting: Callable[[bytes], None]) -> None:
+    def __init__(self, wire: AgentWire, load: calls.LoadCode, waiting: Callable[[bytes], None]) -> None:
         self.app, self.agent, self.node_id = load.app, load.agent, load.node_id
         self.messages = Messages({})
         self.cbt: Cbt = JobCbt(self)
@@ -111,7 +111,7 @@ class JobContext:
 
     def held(self, token: int) -> Paos:
         """PAOs that the agent holds under a token."""
-        return HeldPaos(token, self.read_rows)
+        return PaoToken(token, self.read_rows)
 
     def read_rows(self, token: int) -> list[dict[str, Any]]:
         """The rows of PAOs that the agent holds."""
@@ -122,7 +122,7 @@ class JobContext:
     def send_to(self, node: str, paos: Paos, pane: int) -> None:
         if node != self.parent:
             raise JobError(f"{node} is not the parent: PAOs go to self.parent")
-        if not isinstance(paos, HeldPaos):
+        if not isinstance(paos, PaoToken):
             raise JobError("these are no PAOs: send what cbt.flush gave")
         self.act(calls.SendCall(paos.token, pane))
 
