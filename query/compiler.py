@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from query.binder.planning import planned
 from query.binder.scope import Known
+from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
 from query.optimizer import RULES, rewrite
+from query.syntax import parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +21,18 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
     from query.plan.wire import BeyondGroups
     from query.syntax import ast
+
+
+_SCALAR_FUNCTIONS = {name: function.signature for name, function in FUNCTIONS.items()}
+
+
+def parse(text: str) -> ast.Query:
+    """The tree of one query; raises QueryError for any other text. Linear in the text's length.
+
+    >>> parse("SELECT COUNT(*) FROM web").source.name
+    'web'
+    """
+    return parser.parse(text, _SCALAR_FUNCTIONS)
 
 
 def analyze(

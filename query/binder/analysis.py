@@ -11,13 +11,14 @@ from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
 from query.model.errors import QueryError, Span
 from query.model.expression import Call, Expression, Literal, Reference
-from query.model.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX, check_limits
+from query.model.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
 from query.model.types import BRANCHES_MAX, TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
 from query.plan.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
 from query.syntax import ast
 from query.syntax.printer import format_expression
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ class Analysis:
         self._scope = scope
         self._rows_default = ROWS_MAX if over_rows else ROWS_DEFAULT
         self._query = query
-        check_limits(self._query)
+        check_size(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
         self._regexes: set[int] = set()

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from query.binder.scope import Known, Scope, Source, joined_source, sources_of
 from query.model.errors import QueryError
-from query.model.limits import KEYS_MAX, SELECT_MAX, check_limits
+from query.model.limits import KEYS_MAX, SELECT_MAX
 from query.model.types import Schema
 from query.syntax import ast
 from query.syntax.printer import format_expression, format_name
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -235,7 +236,7 @@ class _Inlining:
             having=None if outer.having is None else self._put_in(outer.having),
             order_by=tuple(replace(key, expression=self._put_in(key.expression)) for key in outer.order_by),
         )
-        check_limits(rewritten)
+        check_size(rewritten)
         return rewritten
 
     def _put_in_item(self, node: ast.Expression | ast.Star) -> ast.Expression:

@@ -1,6 +1,7 @@
 """The scalar functions of ELF QL: each is one row of a table, each family has a file."""
 
 from query.functions import addresses, choices, json_paths, numbers, regexes, strings, times, urls, user_agents
+from query.functions.aggregates import AGGREGATES
 from query.functions.function import ConstantError, Function
 
 FAMILIES = {
@@ -17,4 +18,11 @@ FAMILIES = {
 """What documentation calls each family."""
 FUNCTIONS: dict[str, Function] = {one.name: one for family in FAMILIES.values() for one in family}
 
-__all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "Function"]
+__all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "Function", "signatures"]
+
+
+def signatures() -> dict[str, tuple[str, str]]:
+    """Every function a query can call, in alphabetical order: name to signature and description."""
+    aggregates = {row.key: (row.signature, row.doc) for row in AGGREGATES.values()}
+    scalars = {row.name: (row.signature, row.doc) for row in FUNCTIONS.values()}
+    return dict(sorted((aggregates | scalars).items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
-from query.functions import FUNCTIONS
 from query.model.errors import QueryError, Span, listed, nearest, printable
 from query.model.limits import (
     APP_NAME_MAX,
@@ -17,7 +17,6 @@ from query.model.limits import (
     DEPTH_MAX,
     QUERY_BYTES_MAX,
     SUBQUERIES_MAX,
-    check_limits,
 )
 from query.model.streams import selection
 from query.syntax.ast import (
@@ -50,10 +49,12 @@ from query.syntax.ast import (
     within,
 )
 from query.syntax.error_messages import syntax_error
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
-    from lark.tree import Meta
+    from collections.abc import Mapping
 
+    from lark.tree import Meta
 
 TYPE_NAMES = {
     "VARCHAR": ("VARCHAR", "STRING", "TEXT", "CHAR"),
@@ -65,28 +66,52 @@ TYPE_NAMES = {
 """The types of CAST, and the names they are given."""
 
 
-def parse(text: str) -> Query:
-    """The tree of one query; raises QueryError for anything that is not one. Linear in the text's length.
+_TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*?)(?:\\b|\(\?=\\s\*\\\(\))/i$", re.MULTILINE)
+_OPTIONAL_BEGINNING = re.compile(r"\((\w+)\)\?(\w+)")
 
-    >>> parse("SELECT COUNT(*) FROM web").source.name
+
+def parse(text: str, scalar_functions: Mapping[str, str]) -> Query:
+    """The tree of one query; raises QueryError for any other text. Linear in the text's length.
+
+    `scalar_functions`: the signature of each, by its name in capitals. A call of any other function is an aggregate.
+
+    >>> parse("SELECT COUNT(*) FROM web", {}).source.name
     'web'
     """
     _check_text(text)
     try:
-        query: Query = _Builder(text).transform(_grammar().parse(text))
+        query: Query = _Builder(text, scalar_functions).transform(_grammar().parse(text))
     except UnexpectedInput as error:
         raise syntax_error(error, text) from None
     except VisitError as error:
         raise error.orig_exc from None
     for part in within(query):
-        check_limits(part)
+        check_size(part)
     return query
 
 
 @cache
 def _grammar() -> Lark:
-    grammar = files("query.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", start="start", propagate_positions=True)
+    return Lark(_grammar_text(), parser="lalr", lexer="contextual", start="start", propagate_positions=True)
+
+
+def _grammar_text() -> str:
+    return files("query.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """The grammar's own words, in capitals.
+
+    >>> {"SELECT", "OUTER", "SECOND", "SECONDS"} <= keywords()
+    True
+    """
+    found = set()
+    for terminal in _TERMINAL.finditer(_grammar_text()):
+        pattern = _OPTIONAL_BEGINNING.sub(r"\2 \1\2", terminal["words"].replace(r"\s", " "))
+        singular = {word.upper() for word in re.findall("[a-z_]{2,}", pattern)}
+        found |= singular | {f"{word}S" for word in singular if ")s?" in pattern}
+    return frozenset(found)
 
 
 def _check_text(text: str) -> None:
@@ -147,9 +172,10 @@ def _integer(token: Token) -> int:
 class _Builder(Transformer_NonRecursive[Token, Any]):
     """One method for each rule of the grammar; each gets what its parts became."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, scalar_functions: Mapping[str, str]) -> None:
         super().__init__()
         self._text = text
+        self._scalar_functions = scalar_functions
         self._parentheses: dict[int, int] = {}
 
     def start(self, _: Meta, parts: list[Query]) -> Query:
@@ -359,10 +385,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def call(self, meta: Meta, parts: list[Any]) -> Call | Function:
         name, distinct, given, _, where = parts
         function, arguments = _word(name).upper(), tuple(given or ())
-        if function not in FUNCTIONS:
+        if function not in self._scalar_functions:
             return Call(function, arguments, distinct is not None, where, _span(meta))
         if any(isinstance(argument, Star) for argument in arguments):
-            hint = f"it is written {FUNCTIONS[function].signature}"
+            hint = f"it is written {self._scalar_functions[function]}"
             raise QueryError(f"{function} takes no *", self._text, arguments[0].span, hint=hint)
         if distinct is not None or where is not None:
             message = f"{function} is no aggregate: it takes neither DISTINCT nor FILTER"

@@ -48,7 +48,7 @@ _BINARY = {"||": _SUM, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//":
 def format_query(query: Query) -> str:
     """The query on one line, in one spelling; parsing it gives an equal tree.
 
-    >>> from query.parser import parse
+    >>> from query import parse
     >>> format_query(parse("select a,count(*) from web where b == `x` group by a sort by a"))
     "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
     """

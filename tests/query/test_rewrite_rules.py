@@ -18,7 +18,7 @@ CATALOG = {
          "at": "timestamp"}, open=False,
     )
 }  # fmt: skip
-TIDYING = tuple(rule for rule in RULES if rule.name in ("each_aggregate_once", "needed_columns"))
+TIDYING = tuple(rule for rule in RULES if rule.name in ("each_aggregate_once", "prune_columns"))
 
 
 def cases():
@@ -52,7 +52,7 @@ def test_what_the_other_rules_leave_without_use_is_not_read():
     assert [column.name for column in rewriting.plan.columns] == ["s"]
     assert rewriting.plan.aggregates == ()
     assert {rule.name for rule in rewriting.fired} == {
-        "fold_constants", "simplify", "each_aggregate_once", "needed_columns",
+        "fold_constants", "simplify", "each_aggregate_once", "prune_columns",
     }  # fmt: skip
 
 

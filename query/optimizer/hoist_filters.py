@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def shared_filters_to_where(plan: Plan) -> Plan:
+def hoist_filters(plan: Plan) -> Plan:
     """The plan with the conditions of all FILTERs in WHERE."""
     if plan.windowing is not None and plan.windowing.session is not None:
         return plan
