@@ -11,6 +11,7 @@ from query.binder.scope import Known
 from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
 from query.optimizer import RULES, rewrite
+from query.planner import plan_execution
 from query.syntax import parser
 
 if TYPE_CHECKING:
@@ -68,4 +69,5 @@ def analyze_with_rules(
 ) -> Rewriting:
     """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
     written = planned(query, Known(catalog, tables))
-    return rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
+    rewriting = rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
+    return replace(rewriting, plan=plan_execution(rewriting.plan))

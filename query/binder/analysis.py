@@ -100,7 +100,8 @@ class Analysis:
             limit=self._limit(grouped=grouped),
             app=query.source.name if isinstance(query.source, ast.App) else None,
             join=self._join(joined),
-            stated_trees=query.trees,
+            trees=1 if query.trees is None else query.trees,
+            trees_stated=query.trees is not None,
         )
         self._check_trees(plan)
         return plan

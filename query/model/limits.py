@@ -15,9 +15,7 @@ KEYS_MAX = 64
 ROWS_MAX = 1_000_000
 GROUPS_DEFAULT = 1_000_000
 GROUPS_MAX = 100_000_000
-# A job's trees: those a query may ask for, and the most that are chosen for one that does not.
 TREES_MAX = 64
-TREES_CHOSEN_MAX = 16
 # What JOIN takes of another job: its latest result, if it is no larger.
 TABLE_ROWS_MAX = 100_000
 TABLE_BYTES_MAX = 8 << 20

@@ -8,14 +8,14 @@ from query.functions import FUNCTIONS, ConstantError
 from query.functions.regexes import NAMES, REGEXES_MAX, check_regex
 from query.model.expression import Call, Literal
 from query.model.like import PatternError, check_pattern
-from query.model.types import PLAIN_OPERATORS, result_type
+from query.model.types import result_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from query.model.expression import Expression
 
-__all__ = ["REGEXES_MAX", "is_new", "is_regex", "operation"]
+__all__ = ["REGEXES_MAX", "is_regex", "operation"]
 
 LIKES = ("like", "ilike", "rlike")
 
@@ -33,11 +33,6 @@ def operation(operator: str, operands: Sequence[Expression]) -> Call:
 def is_regex(operator: str) -> bool:
     """Whether it compiles a regular expression, of which a query has at most REGEXES_MAX."""
     return operator == "rlike" or operator in NAMES
-
-
-def is_new(operator: str) -> bool:
-    """Whether plans before version 4 do not know it."""
-    return operator not in PLAIN_OPERATORS
 
 
 def _check_pattern(operator: str, pattern: Expression) -> None:

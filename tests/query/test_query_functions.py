@@ -260,7 +260,7 @@ def test_explain_and_the_printer_know_every_operation():
 
 def wire(where):
     plan = analyze(parse("SELECT s, n FROM shop WHERE s = 'x' AND n = 1"), CATALOG).to_wire()
-    return {**plan, "version": 4, "where": where}
+    return {**plan, "where": where}
 
 
 def text(value):
@@ -312,16 +312,6 @@ def text(value):
 def test_hostile_operations_are_refused(where):
     with pytest.raises(PlanError):
         Plan.from_wire(wire(where))
-
-
-def test_plans_of_older_versions_have_no_functions():
-    plan = wire(["STARTS_WITH", "s", text("a")])
-    assert Plan.from_wire(plan).to_wire()["version"] == 4
-    for version in (1, 2, 3):
-        with pytest.raises(PlanError, match=f"plans of version {version} have no STARTS_WITH"):
-            Plan.from_wire({**plan, "version": version})
-    assert analyze(parse("SELECT s FROM shop WHERE s LIKE 'a%'"), CATALOG).to_wire()["version"] == 2
-    assert analyze(parse("SELECT s FROM shop ORDER BY LENGTH(s)"), CATALOG).to_wire()["version"] == 4
 
 
 # Random calls

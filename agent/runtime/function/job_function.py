@@ -95,13 +95,7 @@ class JobFunction:
     @cached_property
     def operator(self) -> bytes:
         """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
-        plan = self.plan.to_wire()
-        plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
-        of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        of_windows = ("windows",) if self.sessions is None else ()
-        for shown in ("version", "beyond_groups", "trees", "outer", *of_windows, *of_groups):
-            plan.pop(shown, None)
-        return msgspec.msgpack.encode((plan, self.range))
+        return msgspec.msgpack.encode((self.plan.shared_part().to_wire(), self.range))
 
     def kept_after(self, frontier: int) -> int:
         """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
