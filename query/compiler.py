@@ -53,7 +53,7 @@ def analyze(
     >>> from query import Schema, parse
     >>> query = parse("SELECT SUM(hits) FROM web WHERE hits > 2 * 50")
     >>> analyze(query, {"web": Schema({}, open=True)}).where.operands[1]
-    Literal(value=100, type='integer')
+    Constant(value=100, type='integer')
     """
     return analyze_with_rules(query, catalog, tables, max_groups=max_groups, beyond_groups=beyond_groups).plan
 

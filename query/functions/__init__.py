@@ -2,7 +2,7 @@
 
 from query.functions import addresses, choices, json_paths, numbers, regexes, strings, times, urls, user_agents
 from query.functions.aggregates import AGGREGATES
-from query.functions.function import ConstantError, Function
+from query.functions.function import ConstantError, ScalarFunction
 
 FAMILIES = {
     "Choosing": choices.FUNCTIONS,
@@ -16,9 +16,9 @@ FAMILIES = {
     "User agents": user_agents.FUNCTIONS,
 }
 """What documentation calls each family."""
-FUNCTIONS: dict[str, Function] = {one.name: one for family in FAMILIES.values() for one in family}
+FUNCTIONS: dict[str, ScalarFunction] = {one.name: one for family in FAMILIES.values() for one in family}
 
-__all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "Function", "signatures"]
+__all__ = ["FAMILIES", "FUNCTIONS", "ConstantError", "ScalarFunction", "signatures"]
 
 
 def signatures() -> dict[str, tuple[str, str]]:

@@ -87,7 +87,7 @@ class PlanOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlanColumn:
     """A column the query needs of its events: `path` leads into nested objects."""
 
     name: str
@@ -107,7 +107,7 @@ class PlanJoin:
     app: str | None
     alias: str
     outer: bool
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     keys: tuple[tuple[str, str], ...]
     table: str | None = None
 
@@ -119,19 +119,19 @@ class PlanBranch:
     """
 
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     where: Expression | None
     outputs: tuple[Expression, ...]
 
 
-def encode_columns(columns: Sequence[Column]) -> list[list[object]]:
+def encode_columns(columns: Sequence[PlanColumn]) -> list[list[object]]:
     """Columns as they travel."""
     return [[column.name, list(column.path), column.type] for column in columns]
 
 
-def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[Column, ...]:
+def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[PlanColumn, ...]:
     """Columns as they are here."""
-    return tuple(Column(name, tuple(path), type_) for name, path, type_ in columns)
+    return tuple(PlanColumn(name, tuple(path), type_) for name, path, type_ in columns)
 
 
 def encode_join(join: PlanJoin) -> dict[str, object]:
@@ -167,7 +167,7 @@ def encode_branch(branch: PlanBranch) -> dict[str, object]:
 
 
 def read_branch(
-    branch: BranchMessage, columns: Sequence[Column], windows: Mapping[str, str], expressions: ExpressionReader
+    branch: BranchMessage, columns: Sequence[PlanColumn], windows: Mapping[str, str], expressions: ExpressionReader
 ) -> PlanBranch:
     """A branch of a plan with these columns and names of bounds of windows; raises PlanError."""
     events = dict(windows) | {name: type_ for name, _, type_ in branch.columns}
@@ -200,7 +200,7 @@ class Plan:
     """
 
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     windowing: Windowing | None
     kind: str
     where: Expression | None
@@ -262,7 +262,7 @@ class Plan:
         return bool(self.keys) and self.app is None
 
     @property
-    def event_columns(self) -> tuple[Column, ...]:
+    def event_columns(self) -> tuple[PlanColumn, ...]:
         """The columns of events as expressions see them, the joined ones too."""
         return self.columns if self.join is None else (*self.columns, *self.join.columns)
 
@@ -416,7 +416,7 @@ class _PlanReader:
             return None
         return read_join(message.join, {name: type_ for name, _, type_ in message.columns})
 
-    def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
+    def _branches(self, columns: tuple[PlanColumn, ...]) -> tuple[PlanBranch, ...]:
         message = self._message
         _require(message.app is None or not message.branches, "it is a union and reads an app at once")
         return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)

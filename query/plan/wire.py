@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from query.functions import ConstantError
-from query.model.expression import Call, Expression, Literal, Reference
+from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.limits import (
     APP_NAME_MAX,
     BRANCHES_OF_UNION_MAX,
@@ -33,7 +33,7 @@ from query.model.limits import (
 )
 from query.model.types import TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
-from query.plan.windows import SIZES_MAX, Windowing, WindowsError, WindowSize, session
+from query.plan.windows import SIZES_MAX, PlanWindowSize, Windowing, WindowsError, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,9 +152,9 @@ def read_windowing(message: PlanMessage) -> Windowing | None:
     """The windows of what a peer sent; raises PlanError."""
     windows, pane_ms = message.windows, message.window_ms
     if windows is None:
-        return None if pane_ms is None else Windowing((WindowSize(pane_ms, pane_ms),))
+        return None if pane_ms is None else Windowing((PlanWindowSize(pane_ms, pane_ms),))
     gap = None if windows.gap_ms is None else session(windows.gap_ms)
-    sizes = tuple(WindowSize(*one) for one in windows.sizes)
+    sizes = tuple(PlanWindowSize(*one) for one in windows.sizes)
     windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms)
     try:
         windowing.check()
@@ -201,26 +201,26 @@ class ExpressionReader:
         raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
 
 
-def _call(operator: str, operands: tuple[Expression, ...]) -> Call:
+def _call(operator: str, operands: tuple[Expression, ...]) -> Operation:
     try:
         return operation(operator, operands)
     except (TypeMismatchError, ConstantError) as error:
         raise PlanError(f"an expression in the plan cannot be computed: {str(error)[:200]}") from None
 
 
-def _read_value(type_: str, value: object) -> Literal:
+def _read_value(type_: str, value: object) -> Constant:
     match type_, value:
         case (("any" | "number" | "integer" | "string" | "boolean" | "timestamp"), None):
-            return Literal(None, type_)
+            return Constant(None, type_)
         case "boolean", bool():
-            return Literal(value, type_)
+            return Constant(value, type_)
         case (("integer" | "timestamp"), int()) if not isinstance(value, bool):
             if INTEGER_MIN <= value <= INTEGER_MAX:
-                return Literal(value, type_)
+                return Constant(value, type_)
         case "number", float():
             if isfinite(value):
-                return Literal(value, type_)
+                return Constant(value, type_)
         case "string", str():
             _check_text(value)
-            return Literal(value, type_)
+            return Constant(value, type_)
     raise PlanError(f"a value in the plan is not of its type, {type_[:20]}")

@@ -15,7 +15,7 @@ from query.model.limits import (
     OPERANDS_MAX,
     PATH_PARTS_MAX,
 )
-from query.syntax.ast import Call, Column, Literal, children, expressions
+from query.syntax.ast import AggregateCall, ColumnRef, Literal, children, expressions
 
 if TYPE_CHECKING:
     from query.syntax.ast import Expression, Query, Star
@@ -35,7 +35,7 @@ def check_size(query: Query) -> None:
         if seen > NODES_MAX:
             message = f"the query is too large: more than {NODES_MAX:,} names, values and operators"
             raise QueryError(message, query.text, node.span)
-        aggregates += isinstance(node, Call)
+        aggregates += isinstance(node, AggregateCall)
         if aggregates > AGGREGATES_MAX:
             raise QueryError(f"a query may have at most {AGGREGATES_MAX:,} aggregates", query.text, node.span)
         _check_node(node, query.text)
@@ -48,7 +48,7 @@ def _check_node(node: Expression | Star, text: str) -> None:
     if len(children(node)) > OPERANDS_MAX:
         message = f"this is too long: a list, or a chain of AND or OR, has at most {OPERANDS_MAX:,} members"
         raise QueryError(message, text, node.span)
-    if isinstance(node, Column) and len(node.parts) > PATH_PARTS_MAX:
+    if isinstance(node, ColumnRef) and len(node.parts) > PATH_PARTS_MAX:
         raise QueryError(f"a field is at most {PATH_PARTS_MAX} levels deep", text, node.span)
 
 

@@ -331,7 +331,7 @@ LITERALS = st.one_of(
     st.booleans().map(lambda value: ast.Literal(value, "boolean")),
     st.just(ast.Literal(None, "null")),
 )
-LEAVES = st.one_of(LITERALS, st.sampled_from([ast.Column((name,)) for name in COLUMNS]))
+LEAVES = st.one_of(LITERALS, st.sampled_from([ast.ColumnRef((name,)) for name in COLUMNS]))
 _TYPED = {"string": "s", "number": "x", "integer": "i", "boolean": "b", "timestamp": "t"}
 
 
@@ -343,9 +343,9 @@ def calls(draw, inner):
     arguments = []
     for place in range(max(1, count)):
         parameter = function.parameter(place)
-        fitting = LITERALS if parameter.constant else st.just(ast.Column((_TYPED.get(parameter.type, "s"),)))
+        fitting = LITERALS if parameter.constant else st.just(ast.ColumnRef((_TYPED.get(parameter.type, "s"),)))
         arguments.append(draw(st.one_of(fitting, fitting, inner)))
-    return ast.Function(function.name, tuple(arguments))
+    return ast.FunctionCall(function.name, tuple(arguments))
 
 
 def compound(inner):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from query import Schema, analyze_with_rules, parse
-from query.model.expression import Call
+from query.model.expression import Operation
 from query.optimizer import RULES, Rewriting, Rule, rewrite
 
 FOLDER = Path(__file__).parent / "rewrites"
@@ -60,7 +60,7 @@ def test_a_rule_does_nothing_beyond_the_limits_of_plans():
     def nest(plan):
         where = plan.where
         for _ in range(250):
-            where = Call("not", (where,), "boolean")
+            where = Operation("not", (where,), "boolean")
         return replace(plan, where=where)
 
     written = analyze_with_rules(parse("SELECT COUNT(*) FROM web WHERE b"), CATALOG).plan
