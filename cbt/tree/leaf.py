@@ -29,7 +29,7 @@ class Leaf:
     over all. A key's slot is the number under which it was added.
     """
 
-    __slots__ = ("_keys", "_known", "_layout", "_states", "_recent", "low", "pane", "touched")
+    __slots__ = ("_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
 
     def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
         self.low, self.pane = low, pane
