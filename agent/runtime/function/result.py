@@ -26,7 +26,7 @@ class WindowRows(NamedTuple):
     approximate ones may be off. `taken`: how many matching events, of a query without aggregates, are in the rows.
     """
 
-    rows: query.Rows
+    rows: query.ResultRows
     limited: dict[str, int]
     error: float | None
     taken: int
@@ -76,7 +76,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     app: str
     window_start: str | None
     window_end: str | None
-    rows: query.Rows | list[dict[str, Any]]
+    rows: query.ResultRows | list[dict[str, Any]]
     contributors: int
     expected: int
     missing: list[str]
