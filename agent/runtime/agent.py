@@ -104,7 +104,7 @@ class Agent:
         self._code = code = CodeRegistry(self._programs, NoCreators())
         self._parts = LocalJobs(
             name, node, post, self.streams, self._announcements,
-            lambda app_id, now: self.offices.advance(app_id, now), room, self._programs, code,
+            room, self._programs, code,
         )  # fmt: skip
         self._installations = Deployments(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None

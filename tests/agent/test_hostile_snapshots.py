@@ -68,8 +68,8 @@ class Root:
         self.part = LocalJob(APP, ROOT, self.operators, FeedDemand(), AckLatency())
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
-        self.part.master, self.part.works = self.master, True
-        self.part.branches.add_child(CHILD)
+        self.part.root, self.part.works = self, True
+        self.part.nodes.add_child(CHILD)
         own = self.enrol(ROOT, "root")
         self.part.install(own)
         function = function_of(self.part)
@@ -80,6 +80,14 @@ class Root:
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
         self.operators.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
+
+    reads_app = False
+
+    def known(self) -> int:
+        return self.master.roster.known()
+
+    def on_complete(self, now: float) -> None:
+        raise NotImplementedError
 
     def enrol(self, node_id: Id, name: str) -> Enrolled:
         enrolled = self.master.enrol(node_id, name, works=True)
@@ -102,11 +110,11 @@ class Root:
         self.operators.seal_next()
         self.part.take_fresh()
         results = self._publish()
-        self.part.branches.remove_child(CHILD)
+        self.part.nodes.remove_child(CHILD)
         return results + self._publish()
 
     def _publish(self) -> list[Result]:
-        return [result for run in self.part.branches.completed() for result in self.master.publish(run).values()]
+        return [result for run in self.part.nodes.completed() for result in self.master.publish(run).values()]
 
 
 def counted(*panes: int, **counts: int) -> list[tuple[int, ...]]:
@@ -235,7 +243,7 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counted=counted(0, events=7), again=True)
-    assert root.part.branches.waiting_runs <= 3
+    assert root.part.nodes.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
 
