@@ -111,7 +111,7 @@ def test_everyone_hears_of_a_new_version_at_once() -> None:
 def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
     update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")
-    (feed,) = fleet.agents[0].feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert [column.type for column in feed.columns] == ["number", "string"]
     settle_update(fleet)
     at = fleet.now + 1.5
@@ -120,7 +120,7 @@ def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet.work()
     last = fleet.results[-1]
     assert (last.version, last.rows) == (2, [{"n": 2}])
-    (feed,) = fleet.agents[0].feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert [column.type for column in feed.columns] == ["string"], "what nobody needs any more is not read"
 
 

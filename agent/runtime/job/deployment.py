@@ -98,7 +98,7 @@ class Deployments:
         about = part.program.about if part.program is not None else None
         columns, app = partial(columns_read, part.versions, about), part.versions.newest.function.plan.app
         streams = self._parts.streams_of(message.job.stream)
-        return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
+        return feeds_of_worker(message, app, columns, streams, self._parts.ingest.demand.all())
 
     def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""

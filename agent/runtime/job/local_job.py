@@ -12,11 +12,11 @@ from typing import Protocol
 
 import query
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.mapped import Send
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
 from agent.runtime.ingest.pipelines import AnyIntake, new_intake
-from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.job.program_table import Program
 from agent.runtime.messages.jobs import Enrolled, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
@@ -50,11 +50,10 @@ class RootSink(Protocol):
 class LocalJob:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, operators: OperatorPool, wanted: FeedDemand, pace: AckLatency) -> None:
+    def __init__(self, app_id: Id, node_id: int, ingest: OperatorPool, pace: AckLatency) -> None:
         self.app_id = app_id
         self.nodes = TreeNodes(node_id, pace)
-        self._operators = operators
-        self._wanted = wanted
+        self._ingest = ingest
         self.works = False
         self.forwards = False
         self.root: RootSink | None = None
@@ -145,8 +144,7 @@ class LocalJob:
         self.number = message.number
         if self.pipeline is None:
             send = self.map_events if self.program is not None and self.program.maps else None
-            shared = (self._operators, self._wanted)
-            self.pipeline = new_intake(self.versions, message, feeds, wall_ms, *shared, send, self.paos)
+            self.pipeline = new_intake(self.versions, message, feeds, wall_ms, self._ingest, send, self.paos)
         self.nodes.begin_worker()
         self._add(self.pipeline.after(message.frontier, self.number))
         return self.ready_message()

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 import query
-from agent.parsing import Parsed
 from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
-from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, StreamOptions
-from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.ingest.feed import FeedKey, StreamOptions
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job import code_calls as part_code
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_job import LocalJob
@@ -31,7 +29,7 @@ PARTS_AT_ONCE = 4
 
 
 class LocalJobs:
-    """All local jobs of one agent; pane stores spill into the `room`."""
+    """All local jobs of one agent; the feeds of their streams come in by `ingest`."""
 
     def __init__(
         self,
@@ -40,7 +38,7 @@ class LocalJobs:
         post: MessageSender,
         streams: Mapping[str, StreamOptions],
         announcements: JobDirectory,
-        room: SpillArea | None,
+        ingest: OperatorPool,
         programs: Programs,
         code: CodeRegistry,
     ) -> None:
@@ -53,8 +51,8 @@ class LocalJobs:
         self._announcements = announcements
         self._programs = programs
         self._code = code
-        self._operators = OperatorPool(room)
-        self._wanted = FeedDemand()
+        self.ingest = ingest
+        ingest.listener = self
         self._pace = AckLatency()
         self._trees = TreeTopology(node)
         self._parts: dict[Id, LocalJob] = {}
@@ -149,7 +147,7 @@ class LocalJobs:
     def _make(self, app_id: Id) -> LocalJob | None:
         if not self.has_room:
             return None
-        shared = (self._operators, self._wanted, self._pace)
+        shared = (self.ingest, self._pace)
         part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
         part.map_events = part_code.mapper(part, self._programs)
         self._trees.watch(part)
@@ -228,7 +226,7 @@ class LocalJobs:
                 self._ask(part, now, behind=True)
             part_code.show_received(part, self._programs)
             # Not at once: where many jobs' panes end together, peers would wait for a sign of life meanwhile.
-            self._operators.tell_of(part.app_id)
+            self.ingest.tell_of(part.app_id)
         return taken
 
     def _forward(self, app_id: Id, now: float) -> LocalJob | None:
@@ -303,42 +301,15 @@ class LocalJobs:
 
     # Events and sealing.
 
-    def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read of files for all jobs together."""
+    def before_feeds(self) -> None:
+        """Jobs that have become ready want their feeds read."""
         for app_id in self._awaiting:
             part = self._parts.get(app_id)
             if part is not None and part.pipeline is not None:
                 part.pipeline.get_ready()
-        return self._wanted.to_read()
 
-    def all_feeds(self) -> tuple[Feed, ...]:
-        """The same with what will have to be read, and with what comes from other jobs."""
-        return self._wanted.all()
-
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.insert(key, parsed, wall_ms)
-        self._shown(now)
-
-    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.caught_up(key, wall_ms)
-        self._shown(now)
-
-    def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
-        """Another job's results come from now on: those of windows after this instant."""
-        self._opened(key, now, closed_ms)
-
-    def lacks(self, key: FeedKey, some: bool) -> None:
-        self._operators.lacks(key, some)
-
-    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.end_of_feed(key)
-        self._shown(now)
-
-    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A feed has something to say, which means that it is open: some may have waited for that."""
+    def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed gives a sign of life: it is open, which some jobs may have waited for."""
         for app_id in list(self._awaiting):
             part = self._parts.get(app_id)
             if part is not None and part.pipeline is not None and part.pipeline.get_ready():
@@ -347,7 +318,7 @@ class LocalJobs:
                     self.tell_master(part, ready, now)
                     self.pass_on(part, now)
 
-    def _shown(self, now: float) -> None:
+    def feed_read(self, now: float) -> None:
         """A feed may have shown that it yields the columns of versions that are being prepared."""
         for app_id in list(self._awaiting):
             part = self._parts.get(app_id)
@@ -358,16 +329,16 @@ class LocalJobs:
 
     def sealed_upto(self) -> int | None:
         """How far the job has sealed whose turn it is; None when nothing can be sealed or passed on now."""
-        if (operator := self._operators.turn()) is not None:
+        if (operator := self.ingest.turn()) is not None:
             return operator.frontier
-        return FIRST_PANE if self._operators.has_news else None
+        return FIRST_PANE if self.ingest.has_news else None
 
     def seal_next(self, now: float) -> None:
         """Passes on what some jobs have new; where none has, seals one run of the operator whose turn it is first."""
-        if not self._operators.has_news:
-            self._operators.seal_next()
+        if not self.ingest.has_news:
+            self.ingest.seal_next()
         for _ in range(PARTS_AT_ONCE):
-            app_id = self._operators.next_news()
+            app_id = self.ingest.next_news()
             if app_id is None:
                 break
             if (part := self._parts.get(app_id)) is not None:
@@ -376,7 +347,7 @@ class LocalJobs:
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
-        self._operators.start_sealing()
+        self.ingest.start_sealing()
         for part in self:
             if part.epoch is None:
                 self._doubt(part, now)

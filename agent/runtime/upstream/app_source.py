@@ -145,7 +145,7 @@ class UpstreamJobs:
                 self._open(reading, pane - 1, now)
                 parsed = self._events(reading, pane, json)
                 reading.closed_ms = max(reading.closed_ms, (parsed.watermark_ms or 0) - 1)
-                self._parts.insert(reading.key, parsed, now, wall_ms)
+                self._parts.ingest.insert(reading.key, parsed, now, wall_ms)
             case Ended(reason="lost"):
                 reading.app_id, reading.sought_at = None, now
             case Ended(reason=reason):
@@ -156,7 +156,7 @@ class UpstreamJobs:
         if reading.begins_after is not None:
             closed_ms = reading.begins_after
         if closed_ms != FIRST_PANE or reading.ends_with_app:
-            self._parts.open_app(reading.key, FIRST_PANE if reading.ends_with_app else closed_ms, now)
+            self._parts.feed_opened(reading.key, now, FIRST_PANE if reading.ends_with_app else closed_ms)
 
     def _events(self, reading: _UpstreamJob, pane: int, json: bytes) -> Parsed:
         columns = reading.pipeline.feeds[reading.key].columns
@@ -180,7 +180,7 @@ class UpstreamJobs:
             self._is_over(reading, now, wall_ms, is_whole=True)
         elif closed_ms > reading.closed_ms:
             reading.closed_ms = closed_ms
-            self._parts.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
+            self._parts.ingest.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
 
     def _is_over(self, reading: _UpstreamJob, now: float, wall_ms: int, *, is_whole: bool) -> None:
         """Nothing more will come. Of a job that did not come to its end by itself, the window under way is missing."""
@@ -188,4 +188,4 @@ class UpstreamJobs:
         if not is_whole:
             reading.pipeline.lacks_some_at(reading.closed_ms + 1)
         self._open(reading, reading.closed_ms, now)
-        self._parts.end_of_feed(reading.key, now, wall_ms)
+        self._parts.ingest.end_of_feed(reading.key, now, wall_ms)
