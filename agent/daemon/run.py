@@ -163,7 +163,9 @@ class Daemon:
         self._witness = StreamSampler(config.streams, self._pump, agent)
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
-        self._feeds = Feeds(agent, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle)
+        self._feeds = Feeds(
+            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle
+        )
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
         self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
@@ -254,7 +256,7 @@ class Daemon:
 
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""
-        return self._pump.node.is_active and not self._agent.feeds() and not self._agent.jobs()
+        return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.jobs()
 
     def _settled(self) -> None:
         self._feeds.reconcile()

@@ -165,8 +165,8 @@ class SimulatedAgents:
             self._read_on(agent)
 
     def _read_on(self, agent: Agent) -> None:
-        for feed in agent.feeds():
-            agent.caught_up(feed.key, self.now, self.wall_ms)
+        for feed in agent.ingest.feeds():
+            agent.ingest.caught_up(feed.key, self.now, self.wall_ms)
 
     # Time.
 
@@ -232,8 +232,8 @@ class SimulatedAgents:
 
     def _inserting(self, number: int, read: Callable[[int, Feed], Parsed]) -> Action:
         def insert(agent: Agent) -> None:
-            for feed in agent.feeds():
-                agent.insert(feed.key, read(number, feed), self.now, self.wall_ms)
+            for feed in agent.ingest.feeds():
+                agent.ingest.insert(feed.key, read(number, feed), self.now, self.wall_ms)
 
         return insert
 

@@ -46,10 +46,10 @@ def put(fleet: ProgramFleet, number: int, events: list[Event]) -> None:
     for stream in STREAMS:
         rows = [(product, stars, WALL_MS + int(at * 1000)) for at, named, product, stars in events if named == stream]
         frame = pl.DataFrame(rows, {"product": pl.String, "stars": pl.Int64, "@time": pl.Int64}, orient="row")
-        for feed in fleet.agents[number].feeds():
+        for feed in fleet.agents[number].ingest.feeds():
             if feed.stream == stream:
                 parsed = Parsed((frame,), malformed=0)
-                fleet.agents[number].insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
     fleet.settle()
 
 

@@ -109,7 +109,7 @@ class ProgramHost:
         wall_ms: int,
     ) -> None:
         """What only the master may; one that has just been replaced does not know it yet."""
-        if part.master is None or part.epoch is None:
+        if part.root is None or part.epoch is None:
             return
         match act:
             case calls.MulticastCall(message=message):
@@ -129,26 +129,26 @@ class ProgramHost:
 
     def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
-        intake = part.intake
-        if intake is None:
+        pipeline = part.pipeline
+        if pipeline is None:
             return
         wrong: str | None = None
         match act:
             case calls.InsertCall(columns=columns):
                 if len(set(map(len, columns.values()))) == 1:
-                    intake.put(columns, wall_ms)
-            case calls.EventsMapped() if isinstance(intake, MappedPipeline | SelfPacedMappedPipeline):
-                fault = intake.mapped(program.digest, act.batch, act.origins, act.columns)
+                    pipeline.put(columns, wall_ms)
+            case calls.EventsMapped() if isinstance(pipeline, MappedPipeline | SelfPacedMappedPipeline):
+                fault = pipeline.mapped(program.digest, act.batch, act.origins, act.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
-            case calls.FlushCall(token=token) if isinstance(intake, SelfPacedPipeline):
-                intake.flush(token)
-            case calls.EmptyCall() if isinstance(intake, SelfPacedPipeline):
-                intake.empty()
-            case calls.CallbackReturned() if isinstance(intake, SelfPacedPipeline):
-                intake.gather_waiting()
-            case calls.SendCall(token=token, pane=pane) if isinstance(intake, SelfPacedPipeline):
-                wrong = intake.send(token, pane, wall_ms)
+            case calls.FlushCall(token=token) if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.flush(token)
+            case calls.EmptyCall() if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.empty()
+            case calls.CallbackReturned() if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.gather_waiting()
+            case calls.SendCall(token=token, pane=pane) if isinstance(pipeline, SelfPacedPipeline):
+                wrong = pipeline.send(token, pane, wall_ms)
                 self._parts.sent(part, now)
             case _:
                 wrong = NOT_DRIVEN
