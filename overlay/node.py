@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
-from overlay.outbox import CODEC, Outbox
-from overlay.parts import Components
+from overlay.components import Components
+from overlay.core.events import Event, LeafSetChanged, MessageReceived, Requested
+from overlay.core.outbox import CODEC, Outbox
+from overlay.core.random_source import RandomSource
+from overlay.core.statistics import Statistics
 from overlay.pastry.forwarding.forwarding import OnForward
 from overlay.pastry.membership.join import ProtocolError
 from overlay.pastry.tables.leaf_set import LeafSet
 from overlay.pastry.tables.routing_table import RoutingTable
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
-from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
-from overlay.statistics import Statistics
 from overlay.wire.codec import WIRE_BYTES_MAX, WireError
 from overlay.wire.ids import Id, checked_id
 from overlay.wire.messages import (
@@ -33,6 +32,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    ACKNOWLEDGE_MS_MAX,
     Wanted,
 )
 

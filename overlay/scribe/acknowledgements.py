@@ -13,10 +13,9 @@ left are the missing: with them, perhaps, whoever is below.
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from overlay.events import MulticastAcknowledged
+from overlay.core.events import MulticastAcknowledged
 from overlay.scribe.group import Group
-from overlay.scribe.history import Entry
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.ids import ID_BYTES, Id, id_from_bytes, id_to_bytes
 from overlay.wire.messages import (
     IDS_PER_MESSAGE_MAX,
@@ -28,6 +27,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    Entry,
     Wanted,
 )
 

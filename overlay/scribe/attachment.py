@@ -29,18 +29,18 @@ one after the other that several are dead.
 
 from collections.abc import Iterable
 
-from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
+from overlay.core.events import Attached, ChildAdded, ChildRemoved, ParentChanged
+from overlay.core.random_source import jittered
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import jittered
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.fan_out import FAN_OUT_MAX, is_full_for, next_down
 from overlay.scribe.group import Group
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, clockwise
 from overlay.wire.messages import GroupJoin, GroupJoined, GroupLeave, GroupRefused

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from overlay.scribe.edges import bucket
 from overlay.scribe.group import Group, parents_checksum
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
     EDGE_BUCKETS,

@@ -13,16 +13,16 @@ spread in time, and so many at once at most.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from overlay.events import EpochTaken
+from overlay.core.events import EpochTaken
+from overlay.core.random_source import jittered
 from overlay.pastry.membership.membership import Membership
-from overlay.random_source import jittered
 from overlay.scribe.group import Group
-from overlay.scribe.history import Frontier
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import Id, closer
 from overlay.wire.messages import HOPS_MAX, RootAnswer, RootQuery
 from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import Frontier
 
 TAKEN_MAX = 4_096
 QUERY_S = 0.5

@@ -2,12 +2,13 @@
 
 import zlib
 
-from overlay.scribe.history import Frontier, History
+from overlay.scribe.history import History
 from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, id_to_bytes
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
+    Frontier,
     Place,
     Standing,
 )

@@ -8,40 +8,13 @@ A group without multicasts has no history: they cost memory only where there are
 """
 
 from collections.abc import Iterable
-from typing import Annotated, NamedTuple
 
-import msgspec
-
-from overlay.wire.epoch import COUNTER_MAX, Sequence, TreeEpoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
+from overlay.wire.tree_fields import EPOCHS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
 
-LOG_ENTRIES_MAX = 64
 LOG_BYTES_MAX = 1 << 20
 LOG_ROOM_BYTES = 64 << 20
-ENTRY_BYTES = 200
-"""What an entry weighs beside its payload, roughly."""
-EPOCHS_MAX = 4
-ACKNOWLEDGE_MS_MAX = 600_000
-
-Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
-
-
-class Entry(NamedTuple):
-    """One multicast of its epoch, counted from 1.
-
-    `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
-    """
-
-    epoch: TreeEpoch
-    sequence: Annotated[int, msgspec.Meta(ge=1, le=COUNTER_MAX)]
-    message_id: Annotated[int, msgspec.Meta(ge=0)]
-    acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
-    payload: bytes
-
-    @property
-    def weight(self) -> int:
-        """Bytes it takes, more or less."""
-        return len(self.payload) + ENTRY_BYTES
 
 
 class LogRoom:

@@ -16,15 +16,15 @@ has of them: so what only some had when a root died goes up to the new root, and
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from overlay.events import MulticastReceived
-from overlay.random_source import jittered
-from overlay.recent import RecentIds
+from overlay.core.events import MulticastReceived
+from overlay.core.random_source import jittered
+from overlay.core.recent_ids import RecentIds
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
+from overlay.scribe.history import History, LogRoom
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
@@ -36,6 +36,9 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    LOG_ENTRIES_MAX,
+    Entry,
+    Frontier,
     RootState,
 )
 

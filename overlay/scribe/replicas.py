@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from overlay.pastry.tables.tables import Tables
 from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
-from overlay.scribe.trees import Trees
+from overlay.scribe.history import LOG_BYTES_MAX, History, LogRoom
+from overlay.scribe.tree_state import Trees
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    Entry,
     RootState,
 )
 

@@ -13,20 +13,19 @@ its theory:
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.attachment import Attachment
 from overlay.scribe.comparison import Comparison
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
-from overlay.scribe.history import Frontier
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import Trees
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
     Acknowledge,
@@ -48,6 +47,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    Frontier,
     Standing,
     UpwardEdge,
 )

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import log
 from typing import Protocol
 
+from overlay.core.random_source import RandomSource
 from overlay.node import Node
-from overlay.random_source import RandomSource
 from overlay.simulation.simulator import Simulator
 
 WEIBULL_SHAPE = 0.6

@@ -4,7 +4,7 @@ from math import hypot, isfinite
 from pathlib import Path
 from typing import Protocol
 
-from overlay.random_source import RandomSource
+from overlay.core.random_source import RandomSource
 from overlay.wire.peer import Peer
 
 MATRIX_PLACES_MAX = 4096

@@ -16,9 +16,9 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from overlay.events import Event
+from overlay.core.events import Event
+from overlay.core.random_source import RandomSource
 from overlay.node import Node
-from overlay.random_source import RandomSource
 from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
 from overlay.simulation.links import NEVER, Links

@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
+from overlay.core.random_source import RandomSource
 from overlay.pastry.tables.routing_table import CELL_PEERS_MAX
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
 from overlay.simulation.latency import Latency
 from overlay.wire.ids import DIGIT_BITS, DIGIT_VALUES, DIGITS, ID_BITS, digit
+from overlay.wire.messages import LEAF_SET_SIZE
 from overlay.wire.peer import Peer
 
 SAMPLE = 32

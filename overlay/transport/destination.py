@@ -1,7 +1,7 @@
 """One peer as a sender sees it: the links to it, what waits for one, when it may be dialled again."""
 
-from overlay.transport.backlog import Queues
 from overlay.transport.link.link import Link
+from overlay.transport.link.send_queues import Queues
 from overlay.wire.peer import Peer
 
 BACK_OFF_FIRST_S = 0.1

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import trio
 
-from overlay.transport.addresses import format_address
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link.greeting import Greeting
 from overlay.transport.link.link import Link
+from overlay.transport.link.refusals import LinkError, Refusals, explained
 from overlay.transport.link.sockets import prepared
 from overlay.transport.link.waiting_room import Stay, WaitingRoom
-from overlay.transport.refusals import LinkError, Refusals, explained
+from overlay.wire.addresses import format_address
 from overlay.wire.peer import Peer
 
 ACCEPT_PAUSE_S = 0.1

@@ -12,23 +12,23 @@ from functools import partial
 import trio
 
 from overlay.transport.admission import Admission
-from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.destination import Destination
 from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.revocation import Revocations
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link.assembly import Room
+from overlay.transport.link.context import LinkCounters, LinkMeans
 from overlay.transport.link.framing import PAYLOAD_BYTES_MAX
 from overlay.transport.link.greeting import Greeting
 from overlay.transport.link.hello import Hello
 from overlay.transport.link.link import Link
-from overlay.transport.link.means import LinkCounters, LinkMeans
-from overlay.transport.link.receiver import Receiver
+from overlay.transport.link.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
+from overlay.transport.link.send_queues import Allowance, Queues
 from overlay.transport.link.sockets import HOST_NOT_FOUND, listen
-from overlay.transport.link.statistics import Connection, TransportStatistics
+from overlay.transport.receiver import Receiver
 from overlay.transport.reception import Reception
-from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
 from overlay.transport.spreading import MARK
+from overlay.transport.statistics import Connection, TransportStatistics
 from overlay.transport.upkeep import Upkeep
 from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer

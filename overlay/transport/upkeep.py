@@ -3,8 +3,8 @@
 from overlay.transport.limits import TransportLimits
 from overlay.transport.link.assembly import Room
 from overlay.transport.link.link import Link
+from overlay.transport.link.refusals import LinkError
 from overlay.transport.link.usage import Usage
-from overlay.transport.refusals import LinkError
 
 
 class Upkeep:

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
-from overlay.pastry.tables.neighbourhood import NEIGHBOURHOOD_SIZE
-from overlay.scribe.history import Entry, Frontier
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import Entries, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
+from overlay.wire.tree_fields import Entries, Entry, Frontier, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
 
+LEAF_SET_SIZE = 16
+NEIGHBOURHOOD_SIZE = 16
 HOPS_MAX = 64
 GROUPS_PER_MESSAGE_MAX = 256
 GROUPS_PER_DIGEST_MAX = 1024

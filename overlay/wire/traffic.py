@@ -1,6 +1,7 @@
 """What every message counts as in the statistics."""
 
-from overlay.statistics import Traffic
+from enum import StrEnum
+
 from overlay.wire.messages import (
     Absent,
     Acknowledge,
@@ -42,6 +43,19 @@ from overlay.wire.messages import (
     Supply,
     Suspect,
 )
+
+
+class Traffic(StrEnum):
+    """What messages are for: the overlay itself (join, detector, repair), its trees, or payloads."""
+
+    JOIN = "join"
+    DETECTOR = "detector"
+    REPAIR = "repair"
+    TREE = "tree"
+    ROUTE = "route"
+    MULTICAST = "multicast"
+    DIRECT = "direct"
+
 
 TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     JoinRequest: Traffic.JOIN,

@@ -4,14 +4,39 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from overlay.scribe.history import ACKNOWLEDGE_MS_MAX, LOG_ENTRIES_MAX, Entry, Frontier
-from overlay.wire.epoch import TreeEpoch
+from overlay.wire.epoch import COUNTER_MAX, Sequence, TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 
 PATH_LENGTH_MAX = 64
+LOG_ENTRIES_MAX = 64
+EPOCHS_MAX = 4
+ACKNOWLEDGE_MS_MAX = 600_000
+ENTRY_BYTES = 200
+"""Approximate memory of an entry beside its payload."""
 
 AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
+Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
+
+
+class Entry(NamedTuple):
+    """One multicast of its epoch, counted from 1.
+
+    `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
+    """
+
+    epoch: TreeEpoch
+    sequence: Annotated[int, msgspec.Meta(ge=1, le=COUNTER_MAX)]
+    message_id: Annotated[int, msgspec.Meta(ge=0)]
+    acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
+    payload: bytes
+
+    @property
+    def weight(self) -> int:
+        """Bytes it takes, more or less."""
+        return len(self.payload) + ENTRY_BYTES
+
+
 Entries = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
 Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import msgspec
 
 from overlay import Id, Node, Peer, WireError
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.transport.link.assembly import Room
 from overlay.transport.link.framing import CREDIT, LENGTH, FrameReader, FrameWriter, FramingError, Kind, fleet_tag
 from overlay.transport.link.hello import HELLO_CODEC, Hello
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, Incoming
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 from overlay.wire.messages import OverlayMessage
 
 HERE, THERE = Peer(4, "here:1"), Peer(6, "there:1")

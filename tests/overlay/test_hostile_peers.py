@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.history import Entry
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.messages import (
@@ -53,6 +52,7 @@ from overlay.wire.messages import (
     Suspect,
 )
 from overlay.wire.tree_fields import (
+    Entry,
     Place,
     Refusal,
     RootState,

@@ -23,7 +23,7 @@ from overlay import (
     route_path,
     shared_prefix_length,
 )
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.pastry.membership.table_maintenance import BURST_ECHOES, ECHOES_OPEN_MAX, SURVEY_BURST_S
 from overlay.pastry.tables.candidates import CANDIDATES_MAX
 from overlay.pastry.tables.proximity import Proximity

@@ -17,8 +17,7 @@ from overlay import (
     ParentChanged,
     Peer,
 )
-from overlay.outbox import CODEC
-from overlay.scribe.history import Entry, Frontier
+from overlay.core.outbox import CODEC
 from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
@@ -36,6 +35,8 @@ from overlay.wire.messages import (
 )
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
+    Entry,
+    Frontier,
     Place,
     Refusal,
     RootState,

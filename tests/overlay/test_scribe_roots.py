@@ -21,7 +21,6 @@ from test_scribe_edges import (
 )
 
 from overlay import EpochTaken, Id, MulticastReceived, Node, Peer
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
 from overlay.wire.epoch import JUMP_MAX, NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
@@ -36,6 +35,8 @@ from overlay.wire.messages import (
     Supply,
 )
 from overlay.wire.tree_fields import (
+    LOG_ENTRIES_MAX,
+    Entry,
     RootState,
 )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Id, Peer
-from overlay.outbox import CODEC, Outbox
+from overlay.core.outbox import CODEC, Outbox
 from overlay.pastry.detection.heartbeat import REFUTATION_PAUSE_S, Heartbeat
 from overlay.pastry.detection.indirect import HELPERS, NACK_S, RELAYED_MAX, Helpers, Relay
 from overlay.pastry.detection.lease import LEASE_S, PROMISE_S, RELAYED_PROMISE_S, Leases

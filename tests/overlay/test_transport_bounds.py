@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from overlay.transport.addresses import format_address, parse_address
-from overlay.transport.backlog import OWN_BYTES, Allowance, Backlog
 from overlay.transport.link.framing import HEADER
+from overlay.transport.link.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
+from overlay.transport.link.send_queues import OWN_BYTES, Allowance, Backlog
 from overlay.transport.link.waiting_room import WaitingRoom
-from overlay.transport.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
+from overlay.wire.addresses import format_address, parse_address
 
 
 @pytest.mark.fuzz

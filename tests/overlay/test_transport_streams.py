@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.link.assembly import GRACE_S, SLOWEST_BYTES_S, Room
 from overlay.transport.link.compression import BombError, compressed, decompressed
 from overlay.transport.link.framing import (
@@ -24,7 +23,8 @@ from overlay.transport.link.framing import (
 )
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES, Incoming
 from overlay.transport.link.outgoing import Outgoing
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
+from overlay.transport.link.send_queues import Allowance, Queues
 
 TAG = fleet_tag("shop")
 KIBIBYTE = 1 << 10

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from living_overlay import LivingOverlay
 
 from overlay import Peer
-from overlay.outbox import CODEC, Outbox
+from overlay.core.outbox import CODEC, Outbox
 from overlay.pastry.detection.health import SCORE_MAX, Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.watch import ANSWER_MAX_S, ANSWER_S, PASSING_MAX, Watch

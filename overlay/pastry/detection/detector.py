@@ -7,7 +7,8 @@ the same end confirms the suspicion. It is also told to the suspect, which can a
 
 from collections.abc import Callable
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.indirect import Helpers, Relay
@@ -15,7 +16,6 @@ from overlay.pastry.detection.lease import Leases
 from overlay.pastry.detection.suspicion import CONFIRMATIONS, Suspicions
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
 from overlay.wire.ids import Id
 from overlay.wire.messages import Ping, PingReport, PingRequest, Pong, Refute, RelayedPing, Suspect
 from overlay.wire.peer import Peer

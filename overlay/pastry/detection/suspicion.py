@@ -11,7 +11,7 @@ not to be there is not told.
 
 from math import log, log10
 
-from overlay.random_source import RandomSource, jittered
+from overlay.core.random_source import RandomSource, jittered
 from overlay.wire.peer import Peer
 
 CONFIRMATIONS = 2

@@ -32,11 +32,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.lease import LEASE_S
 from overlay.pastry.detection.suspicion import CONFIRMATIONS
-from overlay.random_source import RandomSource, jittered
 from overlay.wire.peer import Peer
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from overlay.events import Delivered
-from overlay.outbox import Outbox
+from overlay.core.events import Delivered
+from overlay.core.outbox import Outbox
+from overlay.core.recent_ids import RecentIds
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.forwarding.held import HeldMessages
 from overlay.pastry.forwarding.in_flight import TRIES_MAX, InFlight, Routed, Sent, payload_bytes
@@ -19,8 +20,6 @@ from overlay.pastry.forwarding.requests import Requests
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.table_maintenance import TableMaintenance
 from overlay.pastry.tables.tables import Tables
-from overlay.recent import RecentIds
-from overlay.scribe.multicast import Multicast
 from overlay.wire.ids import Id
 from overlay.wire.messages import HOPS_MAX, JoinRequest, Publish, Received, Route
 from overlay.wire.peer import Peer
@@ -28,6 +27,9 @@ from overlay.wire.peer import Peer
 OnForward = Callable[[Id, bytes, Peer], bytes | None]
 """The owner's word on a message that is about to be passed on: its key, its payload and the next hop. It returns the
 payload to pass on, the same or another, or None to let the message end here."""
+
+OnPublish = Callable[[Publish, float], None]
+"""Called at the root with a multicast to send down its tree."""
 
 
 class Forwarding:
@@ -40,9 +42,9 @@ class Forwarding:
         survey: TableMaintenance,
         requests: Requests,
         watch: Watch,
-        multicast: Multicast,
         outbox: Outbox,
         on_forward: OnForward | None,
+        on_publish: OnPublish,
     ) -> None:
         self._tables = tables
         self._membership = membership
@@ -50,7 +52,7 @@ class Forwarding:
         self._requests = requests
         self._on_forward = on_forward
         self._watch = watch
-        self._multicast = multicast
+        self._on_publish = on_publish
         self._outbox = outbox
         self._recent = RecentIds()
         self._held = HeldMessages(outbox)
@@ -96,7 +98,7 @@ class Forwarding:
     def handle_publish(self, sender: Peer, message: Publish, now: float) -> None:
         """Send a multicast down its tree if this node is the root; else pass it on."""
         if self._is_mine(sender, message, now):
-            self._multicast.publish(message, now)
+            self._on_publish(message, now)
 
     def _is_mine(self, sender: Peer, message: Route | Publish, now: float) -> bool:
         """Say whether a message has come to its end; hold it, or pass it on, if not."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from overlay.events import Joined
-from overlay.outbox import Outbox
+from overlay.core.events import Joined
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.detection.lease import Leases
 from overlay.pastry.membership.join import (
     JOIN_BACK_OFF,
@@ -24,12 +25,11 @@ from overlay.pastry.membership.join import (
     next_state,
 )
 from overlay.pastry.membership.rate import Rate
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource, jittered
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, clockwise, distance, shared_prefix_length
 from overlay.wire.messages import (
     HOPS_MAX,
+    LEAF_SET_SIZE,
     Absent,
     Announcement,
     JoinReply,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Set
 from heapq import nsmallest
 from itertools import chain
 
+from overlay.core.random_source import RandomSource, shuffled
 from overlay.pastry.tables.candidates import Candidates
 from overlay.pastry.tables.departed import Departed
 from overlay.pastry.tables.leaf_set import LeafSet
@@ -11,7 +12,6 @@ from overlay.pastry.tables.neighbourhood import Neighbourhood
 from overlay.pastry.tables.proximity import Proximity
 from overlay.pastry.tables.routing import next_hop
 from overlay.pastry.tables.routing_table import RoutingTable
-from overlay.random_source import RandomSource, shuffled
 from overlay.wire.ids import clockwise, closest
 from overlay.wire.peer import Peer
 

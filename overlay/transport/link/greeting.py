@@ -3,12 +3,12 @@
 import socket
 
 from overlay.transport.identity.trust import Trust
+from overlay.transport.link.context import LinkMeans
 from overlay.transport.link.framing import fleet_tag
 from overlay.transport.link.hello import Hello
 from overlay.transport.link.link import Link
-from overlay.transport.link.means import LinkMeans
+from overlay.transport.link.refusals import LinkError, explained
 from overlay.transport.link.sockets import connect
-from overlay.transport.refusals import LinkError, explained
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 

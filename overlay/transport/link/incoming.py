@@ -17,7 +17,7 @@ from collections.abc import Callable
 from overlay.transport.link.assembly import Place, Room
 from overlay.transport.link.compression import BombError, decompressed
 from overlay.transport.link.framing import HEADER, LENGTH, PAYLOAD_BYTES_MAX, Body, Kind
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 
 URGENT_WINDOW_BYTES = 1 << 20
 BULK_WINDOW_BYTES = 1 << 19

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 import trio
 
-from overlay.transport.backlog import Queues
 from overlay.transport.identity.claims import Claims, read_claims
 from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.trust import Trust
+from overlay.transport.link.context import LinkMeans
 from overlay.transport.link.framing import (
     HELLO_BYTES_MAX,
     Body,
@@ -32,9 +32,9 @@ from overlay.transport.link.framing import (
 )
 from overlay.transport.link.hello import HELLO_CODEC, Hello, checked_peer
 from overlay.transport.link.incoming import Incoming
-from overlay.transport.link.means import LinkMeans
 from overlay.transport.link.outgoing import Outgoing
-from overlay.transport.refusals import OTHER, LinkError, ViolationError, explained
+from overlay.transport.link.refusals import OTHER, LinkError, ViolationError, explained
+from overlay.transport.link.send_queues import Queues
 from overlay.wire.codec import WireError
 from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer
@@ -124,7 +124,7 @@ class Link:
             raise LinkError("not an agent's certificate", str(error)) from error
         refusal = trust.refusal(claims)
         if refusal is not None:
-            raise refusal
+            raise ViolationError(*refusal)
         if expected is not None and claims.node_id != expected:
             raise LinkError("another agent is there", f"{claims.name}, {format_id(claims.node_id)}")
         return claims

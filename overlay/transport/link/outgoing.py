@@ -6,11 +6,11 @@ What is in the queues is taken out when it has been written, so what a broken li
 
 from typing import Literal
 
-from overlay.transport.backlog import Queues
 from overlay.transport.link.compression import compressed
 from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PIECE_BYTES_MAX, FrameWriter, Kind
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
+from overlay.transport.link.send_queues import Queues
 
 PIECE_BYTES = PIECE_BYTES_MAX - 2 * HEADER.size - LENGTH.size
 """A piece, and the opening before the first, fill four TLS records."""

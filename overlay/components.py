@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.detector import Detector
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
@@ -16,7 +17,6 @@ from overlay.pastry.membership.repair import Repair
 from overlay.pastry.membership.table_maintenance import TableMaintenance
 from overlay.pastry.presence import Presence
 from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
 from overlay.scribe.scribe import Scribe
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
@@ -77,9 +77,9 @@ class Components:
             self.survey,
             self.requests,
             self.watch,
-            self.scribe.multicast,
             outbox,
             on_forward,
+            self.scribe.multicast.publish,
         )
         self.detector = Detector(self.tables, self.watch, leases, heartbeat, health, outbox, random)
         self.presence = Presence(

@@ -1,19 +1,8 @@
 """Counters of one node."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Traffic(StrEnum):
-    """What messages are for: the overlay itself (join, detector, repair), its trees, or payloads."""
-
-    JOIN = "join"
-    DETECTOR = "detector"
-    REPAIR = "repair"
-    TREE = "tree"
-    ROUTE = "route"
-    MULTICAST = "multicast"
-    DIRECT = "direct"
+from overlay.wire.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)

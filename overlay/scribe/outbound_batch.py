@@ -7,7 +7,7 @@ same peer: so the order in which a peer is told things stays.
 from collections.abc import Iterable
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
 from overlay.scribe.group import Group
 from overlay.wire.ids import Id
 from overlay.wire.messages import (

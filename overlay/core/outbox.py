@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from overlay.events import Event
-from overlay.statistics import Counters
+from overlay.core.events import Event
+from overlay.core.statistics import Counters
 from overlay.wire.codec import Codec
 from overlay.wire.messages import Direct, OverlayMessage
 from overlay.wire.peer import Peer

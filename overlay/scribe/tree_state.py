@@ -1,10 +1,10 @@
 """What the parts of Scribe share: the groups of one node, the index of their edges, and a way to speak."""
 
-from overlay.outbox import Outbox
-from overlay.random_source import RandomSource
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.scribe.edges import EdgeIndex
 from overlay.scribe.group import Group
-from overlay.scribe.mail import Mail
+from overlay.scribe.outbound_batch import Mail
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 
