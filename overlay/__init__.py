@@ -52,7 +52,7 @@ from overlay.transport.identity.revocation import (
 from overlay.transport.identity.secrets_on_disk import SecretFileError, read_password
 from overlay.transport.limits import TransportLimits
 from overlay.transport.receiver import Receiver
-from overlay.transport.statistics import Connection, TransportStatistics
+from overlay.transport.statistics import LinkInfo, TransportStatistics
 from overlay.wire.addresses import format_address, parse_address
 from overlay.wire.codec import WIRE_BYTES_MAX, Codec, WireError
 from overlay.wire.ids import (
@@ -126,7 +126,6 @@ __all__ = [
     "Churn",
     "Codec",
     "ConnectError",
-    "Connection",
     "Creator",
     "CreatorClaims",
     "CreatorFiles",
@@ -143,6 +142,7 @@ __all__ = [
     "Latency",
     "LatencyMatrixError",
     "LeafSetChanged",
+    "LinkInfo",
     "ListenError",
     "MatrixLatency",
     "MemoryNetwork",

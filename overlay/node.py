@@ -18,7 +18,7 @@ from overlay.pastry.forwarding.forwarding import OnForward
 from overlay.pastry.membership.join import ProtocolError
 from overlay.pastry.tables.leaf_set import LeafSet
 from overlay.pastry.tables.routing_table import RoutingTable
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.codec import WIRE_BYTES_MAX, WireError
 from overlay.wire.ids import Id, checked_id
 from overlay.wire.messages import (
@@ -68,7 +68,7 @@ class Node:
         parts = Components(peer, self._outbox, random, start_number, on_forward, epochs or {})
         self._parts = parts
         self._tables, self._membership, self._detector = parts.tables, parts.membership, parts.detector
-        self._presence, self._repair, self._survey = parts.presence, parts.repair, parts.survey
+        self._presence, self._repair, self._table_maintenance = parts.presence, parts.repair, parts.table_maintenance
         self._requests, self._scribe, self._forwarding = parts.requests, parts.scribe, parts.forwarding
         self._timers = parts.timers()
         self._handlers = parts.handlers() | {Direct: self._handle_direct}
@@ -244,7 +244,7 @@ class Node:
         self._presence.handle_timer(now)
         self._forwarding.handle_timer(now)
         self._repair.handle_timer(now)
-        self._survey.handle_timer(now)
+        self._table_maintenance.handle_timer(now)
         for message in self._requests.handle_timer(now):
             self._forwarding.handle_route(self.peer, message, now)
         self._scribe.handle_timer(now)
@@ -277,7 +277,7 @@ class Node:
         return self._tables.routing_table
 
     @property
-    def tables(self) -> Tables:
+    def tables(self) -> PeerTables:
         """All that the node knows of others."""
         return self._tables
 
@@ -321,7 +321,14 @@ class Node:
 
     def check(self) -> None:
         """Assert every invariant of every part."""
-        pastry = (self._tables, self._membership, self._repair, self._survey, self._detector, self._forwarding)
+        pastry = (
+            self._tables,
+            self._membership,
+            self._repair,
+            self._table_maintenance,
+            self._detector,
+            self._forwarding,
+        )
         for part in (*pastry, self._requests, self._scribe):
             part.check()
         if self.is_active:
@@ -340,7 +347,7 @@ class Node:
         self._settled_revision = revision
         if have_tables_changed:
             self._repair.tables_changed(now)
-            self._survey.tables_changed(now)
+            self._table_maintenance.tables_changed(now)
             self._scribe.tables_changed(now)
             if self.is_active:
                 self._become_settled(now)

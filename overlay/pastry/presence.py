@@ -13,7 +13,7 @@ from overlay.pastry.detection.watch import Watch
 from overlay.pastry.forwarding.forwarding import Forwarding
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.repair import Repair
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import Absent, Leaving, Ping, Pong, RelayedPing, Suspect
 from overlay.wire.peer import Peer
 
@@ -36,7 +36,7 @@ class Presence:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: PeerTables,
         watch: Watch,
         detector: Detector,
         heartbeat: Heartbeat,
@@ -63,7 +63,7 @@ class Presence:
         """Before anything else is done: see whether this node stood still, and which leases have lapsed."""
         late_s = self._watch.late_s(now)
         if late_s > 0:
-            self._detector.excuse(late_s, now)
+            self._detector.extend_deadlines(late_s, now)
             if late_s > LEASE_S:
                 self._membership.stand_still(now)
         self.follow_neighbours(now)
@@ -77,7 +77,7 @@ class Presence:
     def stood_still(self, now: float) -> None:
         """This node has not been there for longer than leases last, though its clock may not know."""
         if self._membership.is_active:
-            self._detector.excuse(0.0, now)
+            self._detector.extend_deadlines(0.0, now)
             self._membership.stand_still(now)
 
     def hear(self, sender: Peer, now: float) -> None:

@@ -9,8 +9,8 @@ from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
     Frontier,
-    Place,
-    Standing,
+    TreePosition,
+    TreeStatus,
 )
 
 
@@ -94,14 +94,14 @@ class Group:
         return self.frontier[-2:]
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> TreeStatus:
         """What it says of itself to whom it asks to be its parent."""
-        return Standing(self.key, max(self.epoch, self.heard), self.frontier)
+        return TreeStatus(self.key, max(self.epoch, self.heard), self.frontier)
 
     @property
-    def place(self) -> Place:
+    def position(self) -> TreePosition:
         """What it says of itself to its children."""
-        return Place(self.key, self.epoch, self.frontier, self.path)
+        return TreePosition(self.key, self.epoch, self.frontier, self.path)
 
     def upstream(self, node_id: int) -> bool:
         """Say whether a peer is on this node's way to the root, or may soon be."""

@@ -11,7 +11,7 @@ from overlay.wire.ids import id_to_bytes
 
 
 @dataclass(slots=True, eq=False)
-class Process:
+class SimulatedProcess:
     """A node with what its operating system knows of it.
 
     `incarnation`: how many processes of this node there were. `timer`: the true time of its next timer in the

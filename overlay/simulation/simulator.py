@@ -22,7 +22,7 @@ from overlay.node import Node
 from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
 from overlay.simulation.links import NEVER, Links
-from overlay.simulation.process import Process
+from overlay.simulation.process import SimulatedProcess
 from overlay.wire.peer import Peer
 
 STEPS_MAX = 100_000_000
@@ -78,7 +78,7 @@ class Simulator:
         self._latency = latency or UniformLatency(random)
         self._links = Links()
         self._has_blocked_links = False
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, SimulatedProcess] = {}
         self._added = 0
         # (time, sequence, handler, its argument): the sequence makes the order total.
         self._queue: list[tuple[float, int, Callable[[Any], None], Any]] = []
@@ -98,7 +98,7 @@ class Simulator:
             raise ValueError(f"there is already a node {identifier:032x}")
         node = Node(Peer(identifier, f"sim-{self._added}"), random=self._random)
         self._added += 1
-        self._processes[identifier] = Process(node, incarnation=1)
+        self._processes[identifier] = SimulatedProcess(node, incarnation=1)
         return node
 
     def call(self, at: float, action: Callable[[], object]) -> None:
@@ -129,7 +129,7 @@ class Simulator:
         incarnation = old.incarnation + 1
         peer = Peer(node.peer.node_id, address or node.peer.address)
         fresh = Node(peer, random=self._random, start_number=incarnation, epochs=node.epochs)
-        self._processes[node.peer.node_id] = Process(fresh, incarnation, clock=old.clock)
+        self._processes[node.peer.node_id] = SimulatedProcess(fresh, incarnation, clock=old.clock)
         return fresh
 
     def forget(self, node: Node) -> None:
@@ -217,13 +217,13 @@ class Simulator:
         self._trail.clear()
         return self._trace.hexdigest()
 
-    def _process(self, node: Node) -> Process:
+    def _process(self, node: Node) -> SimulatedProcess:
         process = self._processes[node.peer.node_id]
         if process.node is not node:
             raise ValueError(f"{node.peer} has been restarted: this is the node it was before")
         return process
 
-    def _collect(self, process: Process) -> None:
+    def _collect(self, process: SimulatedProcess) -> None:
         """Put what a node wants onto the queue: its messages and its next timer."""
         if not process.is_up or self.now < process.stalled_until or self.now < process.busy_until:
             return
@@ -237,7 +237,7 @@ class Simulator:
             if self.on_event is not None:
                 self.on_event(self.now, node, event)
 
-    def _send(self, process: Process, receiver: Peer, data: bytes) -> None:
+    def _send(self, process: SimulatedProcess, receiver: Peer, data: bytes) -> None:
         """Decide what becomes of a message."""
         sender, random = process.node.peer, self._random
         leaves_at = self.now
@@ -253,7 +253,7 @@ class Simulator:
                 arrives_at += self.reordering_s * random.random()
             self._push(arrives_at, self._deliver, (process, receiver, data))
 
-    def _deliver(self, message: tuple[Process, Peer, bytes]) -> None:
+    def _deliver(self, message: tuple[SimulatedProcess, Peer, bytes]) -> None:
         """Hand a message over, with what the link it came by tells both its ends."""
         sender, receiver, data = message
         process = self._processes.get(receiver.node_id)
@@ -283,7 +283,7 @@ class Simulator:
         else:
             self._do(process, lambda: process.node.receive(sending, data, process.local(self.now)))
 
-    def _return(self, message: tuple[Process, Peer, bytes]) -> None:
+    def _return(self, message: tuple[SimulatedProcess, Peer, bytes]) -> None:
         """Tell a sender that nobody is there, if that word gets through."""
         sender, receiver, _ = message
         self.lost += 1
@@ -291,7 +291,7 @@ class Simulator:
         if answers_at != NEVER:
             self._push(answers_at, self._tell_unreachable, (sender, receiver))
 
-    def _tell_unreachable(self, word: tuple[Process, Peer]) -> None:
+    def _tell_unreachable(self, word: tuple[SimulatedProcess, Peer]) -> None:
         process, peer = word
         if not process.is_up:
             return
@@ -301,7 +301,7 @@ class Simulator:
         process.node.unreachable(peer, process.local(self.now))
         self._collect(process)
 
-    def _introduce(self, process: Process, other: Process) -> None:
+    def _introduce(self, process: SimulatedProcess, other: SimulatedProcess) -> None:
         """Say `restarted` to a node whose link to a peer was one to an earlier process."""
         peer = other.node.peer
         known = process.met.get(peer.node_id)
@@ -310,7 +310,7 @@ class Simulator:
             process.node.restarted(peer, process.local(self.now))
             self._collect(process)
 
-    def _note(self, receiver: Process, sender: Process, data: bytes) -> None:
+    def _note(self, receiver: SimulatedProcess, sender: SimulatedProcess, data: bytes) -> None:
         """Add a delivery to the trace."""
         self._trail += b"".join((_pack_time(self.now), sender.id_bytes, receiver.id_bytes, data))
         if len(self._trail) >= TRACE_BLOCK_BYTES:
@@ -319,7 +319,7 @@ class Simulator:
 
     # What takes time.
 
-    def _do(self, process: Process, action: Callable[[], object]) -> None:
+    def _do(self, process: SimulatedProcess, action: Callable[[], object]) -> None:
         if self.charge is None:
             action()
             self._collect(process)
@@ -330,12 +330,12 @@ class Simulator:
     def _call(self, action: Callable[[], object]) -> None:
         action()
 
-    def _act(self, deed: tuple[Process, Callable[[], object]]) -> None:
+    def _act(self, deed: tuple[SimulatedProcess, Callable[[], object]]) -> None:
         process, action = deed
         if process.is_up and not self._waits(process, self._act, deed):
             self._do(process, action)
 
-    def _waits(self, process: Process, handler: Callable[[Any], None], argument: object) -> bool:
+    def _waits(self, process: SimulatedProcess, handler: Callable[[Any], None], argument: object) -> bool:
         """Whether something has to wait, behind what waits already, until the process is free."""
         if process.is_next:
             process.is_next = False
@@ -347,7 +347,7 @@ class Simulator:
             self._push(process.busy_until, self._go_on, process)
         return True
 
-    def _go_on(self, process: Process) -> None:
+    def _go_on(self, process: SimulatedProcess) -> None:
         """Do the first thing that waits, and come back for the next."""
         handler, argument = process.waiting[0]
         process.is_next = process.is_up
@@ -357,11 +357,11 @@ class Simulator:
         if process.waiting:
             self._push(max(self.now, process.busy_until), self._go_on, process)
 
-    def _arm(self, process: Process, timer: float) -> None:
+    def _arm(self, process: SimulatedProcess, timer: float) -> None:
         process.timer = timer
         self._push(timer, self._wake, process)
 
-    def _wake(self, process: Process) -> None:
+    def _wake(self, process: SimulatedProcess) -> None:
         """Let a node do what is due, unless this timer is one that was moved."""
         if process.timer != self.now or not process.is_up:
             return

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from overlay.core.random_source import RandomSource
 from overlay.pastry.tables.routing_table import CELL_PEERS_MAX
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.simulation.latency import Latency
 from overlay.wire.ids import DIGIT_BITS, DIGIT_VALUES, DIGITS, ID_BITS, digit
 from overlay.wire.messages import LEAF_SET_SIZE
@@ -25,9 +25,9 @@ _id = attrgetter("node_id")
 
 def build_tables(
     peer: Peer, sorted_peers: Sequence[Peer], latency: Latency | None = None, *, random: RandomSource
-) -> Tables:
+) -> PeerTables:
     """Make the leaf set and the routing table of one of the peers, which are sorted by id. O(log² N)."""
-    tables = Tables(peer, set(), random)
+    tables = PeerTables(peer, set(), random)
     place, count = bisect_left(sorted_peers, peer.node_id, key=_id), len(sorted_peers)
     for step in range(1, min(LEAF_SET_SIZE // 2, count - 1) + 1):
         tables.leaf_set.offer(sorted_peers[(place + step) % count])
@@ -46,7 +46,7 @@ def build_tables(
 
 
 def _fill_cell(
-    tables: Tables, peers: Sequence[Peer], low: int, high: int, latency: Latency | None, random: RandomSource
+    tables: PeerTables, peers: Sequence[Peer], low: int, high: int, latency: Latency | None, random: RandomSource
 ) -> None:
     """Offer some of the peers between two places, the nearest first if there is a model of latency."""
     wanted = CELL_PEERS_MAX if latency is None else SAMPLE
@@ -60,7 +60,7 @@ def _fill_cell(
         tables.routing_table.offer(other)
 
 
-def route_path(source: Peer, key: int, tables_of: Callable[[Peer], Tables]) -> list[Peer]:
+def route_path(source: Peer, key: int, tables_of: Callable[[Peer], PeerTables]) -> list[Peer]:
     """Return the peers a message for the key passes, from its source to who delivers it, both included.
 
     RuntimeError when it does not come to an end.

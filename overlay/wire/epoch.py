@@ -17,7 +17,7 @@ Sequence = Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)]
 class TreeEpoch(NamedTuple):
     """Ordered by the counter, then by the root's id.
 
-    >>> Epoch(2, Id(1)) > Epoch(1, Id(9)) > NEVER
+    >>> TreeEpoch(2, Id(1)) > TreeEpoch(1, Id(9)) > NEVER
     True
     """
 

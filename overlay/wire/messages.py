@@ -10,7 +10,17 @@ import msgspec
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import Entries, Entry, Frontier, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
+from overlay.wire.tree_fields import (
+    Entries,
+    Frontier,
+    MulticastEntry,
+    Refusal,
+    RootState,
+    TreePosition,
+    TreeStatus,
+    UpwardEdge,
+    Wanted,
+)
 
 LEAF_SET_SIZE = 16
 NEIGHBOURHOOD_SIZE = 16
@@ -32,8 +42,8 @@ Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Groups = Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Digest = Annotated[int, msgspec.Meta(ge=0)]
 PackedIds = Annotated[bytes, msgspec.Meta(max_length=ID_BYTES * IDS_PER_MESSAGE_MAX)]
-Standings = Annotated[tuple[Standing, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
-Places = Annotated[tuple[Place, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+TreeStatuses = Annotated[tuple[TreeStatus, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+TreePositions = Annotated[tuple[TreePosition, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 Refusals = Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 UpwardEdges = Annotated[tuple[UpwardEdge, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Buckets = Annotated[tuple[Digest, ...], msgspec.Meta(min_length=EDGE_BUCKETS, max_length=EDGE_BUCKETS)]
@@ -123,19 +133,19 @@ class Disseminate(_Tagged, frozen=True, tag=11):
 
     group: Id
     hops: Hops
-    entry: Entry
+    entry: MulticastEntry
 
 
 class GroupJoin(_Tagged, frozen=True, tag=12):
     """Asks the receiver to be the sender's parent in these groups' trees."""
 
-    standings: Standings
+    statuses: TreeStatuses
 
 
 class GroupJoined(_Tagged, frozen=True, tag=13):
     """Parent to child: you are my child in these trees, and this is where I am in them; again where that changes."""
 
-    places: Places
+    positions: TreePositions
 
 
 class GroupRefused(_Tagged, frozen=True, tag=14):
@@ -244,7 +254,7 @@ class Refute(_Tagged, frozen=True, tag=25):
     incarnation: Incarnation
 
 
-class Received(_Tagged, frozen=True, tag=26):
+class HopAck(_Tagged, frozen=True, tag=26):
     """The sender has taken over a routed message from the receiver."""
 
     message_id: MessageId
@@ -318,7 +328,7 @@ class AcknowledgeAgain(_Tagged, frozen=True, tag=36):
     offset: Annotated[int, msgspec.Meta(ge=0, le=IDS_PER_MESSAGE_MAX)]
 
 
-class Acknowledged(_Tagged, frozen=True, tag=35):
+class AcknowledgeResult(_Tagged, frozen=True, tag=35):
     """The root's word to the publisher: who has the multicast, and who was not heard of in time."""
 
     group: Id
@@ -356,7 +366,7 @@ OverlayMessage = (
     | PingReport
     | Suspect
     | Refute
-    | Received
+    | HopAck
     | EdgeBuckets
     | Pull
     | Supply
@@ -365,5 +375,5 @@ OverlayMessage = (
     | RootAnswer
     | Acknowledge
     | AcknowledgeAgain
-    | Acknowledged
+    | AcknowledgeResult
 )

@@ -19,7 +19,7 @@ AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
 Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
 
 
-class Entry(NamedTuple):
+class MulticastEntry(NamedTuple):
     """One multicast of its epoch, counted from 1.
 
     `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
@@ -37,11 +37,11 @@ class Entry(NamedTuple):
         return len(self.payload) + ENTRY_BYTES
 
 
-Entries = Annotated[tuple[Entry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
+Entries = Annotated[tuple[MulticastEntry, ...], msgspec.Meta(max_length=LOG_ENTRIES_MAX)]
 Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 
 
-class Standing(NamedTuple):
+class TreeStatus(NamedTuple):
     """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
 
     group: Id
@@ -49,7 +49,7 @@ class Standing(NamedTuple):
     frontier: Frontier
 
 
-class Place(NamedTuple):
+class TreePosition(NamedTuple):
     """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
 
     group: Id

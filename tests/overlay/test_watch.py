@@ -47,7 +47,7 @@ class Clock:
         self.now = now
         late_s = self.watch.late_s(now)
         if late_s > 0:
-            self.watch.excuse(late_s, now)
+            self.watch.extend_deadlines(late_s, now)
         if self.watch.is_due(now):
             findings = self.watch.tick(now)
             self.silent += [(now, peer) for peer in findings.silent]

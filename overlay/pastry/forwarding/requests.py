@@ -85,7 +85,7 @@ class Answers:
         assert self._bytes == sum(len(payload or b"") for payload in self._answers.values()) <= self._bytes_max
 
 
-class Requests:
+class RequestTable:
     """The requests one node has open, and those it has answered."""
 
     def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:

@@ -25,7 +25,7 @@ from overlay.pastry.membership.join import (
     next_state,
 )
 from overlay.pastry.membership.rate import Rate
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, clockwise, distance, shared_prefix_length
 from overlay.wire.messages import (
     HOPS_MAX,
@@ -57,7 +57,7 @@ class Membership:
     `revision` grows whenever the members of the leaf set, the leases or the state change.
     """
 
-    def __init__(self, tables: Tables, leases: Leases, outbox: Outbox, random: RandomSource) -> None:
+    def __init__(self, tables: PeerTables, leases: Leases, outbox: Outbox, random: RandomSource) -> None:
         self.peer = tables.peer
         self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
         self._join_attempts = 0

@@ -16,7 +16,7 @@ from overlay.wire.ids import clockwise, closest
 from overlay.wire.peer import Peer
 
 
-class Tables:
+class PeerTables:
     """One node's tables.
 
     A peer enters the leaf set when it has spoken for itself, never on hearsay. Who has departed is in none.
