@@ -1,4 +1,4 @@
-"""The parts of one node, and who hears of what."""
+"""Builds the parts of one node and maps messages and timers to them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -50,7 +50,7 @@ Handler = Callable[[Peer, Any, float], None]
 
 
 class Components:
-    """Made in the order in which they need each other; all speak through the one outbox."""
+    """The parts of one node, built in order of dependency; all send through one outbox."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Components:
         )
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
-        """Who says when each part has something to do."""
+        """Return a function for each part that returns when its timer is due."""
         parts = (
             self.membership,
             self.watch,
@@ -109,7 +109,7 @@ class Components:
         return (*(part.next_timer for part in parts), *self.detector.timers(), *self.scribe.timers())
 
     def handlers(self) -> dict[type[OverlayMessage], Handler]:
-        """Who takes in each kind of message, but for those that are the owner's."""
+        """Return the handler of each message type, except for those of the owner's payloads."""
         return {
             **self.scribe.handlers(),
             JoinRequest: self.forwarding.handle_join_request,

@@ -1,4 +1,4 @@
-"""What every message counts as in the statistics."""
+"""Assigns every message type to a kind of traffic, for the statistics."""
 
 from enum import StrEnum
 
@@ -46,7 +46,7 @@ from overlay.wire.messages import (
 
 
 class Traffic(StrEnum):
-    """What messages are for: the overlay itself (join, detector, repair), its trees, or payloads."""
+    """Purpose of a message: the overlay itself (join, detector, repair), its trees, or payloads."""
 
     JOIN = "join"
     DETECTOR = "detector"

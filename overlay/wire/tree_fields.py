@@ -1,4 +1,4 @@
-"""What nodes say of themselves in a tree: the parts of the messages of Scribe."""
+"""Fields of Scribe's messages: a node's state in a tree, as it reports it to others."""
 
 from typing import Annotated, NamedTuple
 
@@ -13,16 +13,16 @@ LOG_ENTRIES_MAX = 64
 EPOCHS_MAX = 4
 ACKNOWLEDGE_MS_MAX = 600_000
 ENTRY_BYTES = 200
-"""Approximate memory of an entry beside its payload."""
+"""Approximate memory of an entry besides its payload."""
 
 AcknowledgeMs = Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
 Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
 
 
 class MulticastEntry(NamedTuple):
-    """One multicast of its epoch, counted from 1.
+    """One multicast, numbered from 1 within its epoch.
 
-    `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
+    `acknowledge_ms`: how long its root waits for acknowledgements; 0 when none are wanted.
     """
 
     epoch: TreeEpoch
@@ -33,7 +33,7 @@ class MulticastEntry(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes it takes, more or less."""
+        """Approximate memory in bytes."""
         return len(self.payload) + ENTRY_BYTES
 
 
@@ -42,7 +42,7 @@ Path = Annotated[tuple[Id, ...], msgspec.Meta(max_length=PATH_LENGTH_MAX)]
 
 
 class TreeStatus(NamedTuple):
-    """Of a node in a tree: the highest epoch it has heard of, and how far it is in the multicasts."""
+    """A node's state in a tree: the highest epoch it has heard of, and its frontier in the multicasts."""
 
     group: Id
     epoch: TreeEpoch
@@ -50,7 +50,9 @@ class TreeStatus(NamedTuple):
 
 
 class TreePosition(NamedTuple):
-    """Of a parent in a tree: the root's epoch, how far it is in the multicasts, its path to the root."""
+    """A parent's position in a tree: the root's epoch, the parent's frontier in the multicasts, its path to the
+    root.
+    """
 
     group: Id
     epoch: TreeEpoch
@@ -59,14 +61,16 @@ class TreePosition(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Of who cannot be a parent: whom to ask instead, None: this one again later."""
+    """A refused group, with the peer to ask instead; None: ask the refusing node again later."""
 
     group: Id
     redirect: Peer | None
 
 
 class UpwardEdge(NamedTuple):
-    """A tree edge as the child sees it: the path its parent gave, as a checksum, the epoch, how far it is of late."""
+    """A tree edge as the child sees it: checksum of the path its parent gave, epoch, frontier of the last two
+    epochs.
+    """
 
     group: Id
     checksum: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
@@ -75,7 +79,7 @@ class UpwardEdge(NamedTuple):
 
 
 class RootState(NamedTuple):
-    """What there is to a root: its epoch, how far its multicasts are, the last of them."""
+    """A root's state: its epoch, its frontier, and the last multicasts."""
 
     group: Id
     epoch: TreeEpoch
@@ -84,7 +88,7 @@ class RootState(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The publisher who wants to know who has a multicast, and for how long it waits."""
+    """A publisher that wants acknowledgements for a multicast, and how long it waits."""
 
     publisher: Peer
     timeout_ms: AcknowledgeMs

@@ -60,7 +60,9 @@ class AssemblyBudget:
         return len(self._queue)
 
     def enter(self, size: int, admitted: Callable[[], None]) -> Reservation:
-        """Return a new reservation, at the end of the queue when there is no room. One a link, so the queue is bounded."""
+        """Return a new reservation, at the end of the queue when there is no room. One a link, so the queue is
+        bounded.
+        """
         reservation = Reservation(self, size, admitted)
         self._queue[reservation] = None
         self._admit()
