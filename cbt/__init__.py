@@ -10,12 +10,13 @@ from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
 from cbt.tree.spill_files import SpillError
 from cbt.tree.tree import CompressedBufferTree, TreeStatistics
-from cbt.windows import SESSION_TIMES, Consolidator, OpenSessions, SessionLayout, Window, WindowSize, pane_of
+from cbt.windows import SESSION_TIMES, CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize, pane_of
 
 __all__ = [
     "SESSION_TIMES",
     "Aggregate",
     "ColumnFunction",
+    "CompleteWindow",
     "CompressedBufferTree",
     "Consolidator",
     "FrameError",
@@ -31,7 +32,6 @@ __all__ = [
     "UserDefinedError",
     "UserFunctions",
     "ValueFunction",
-    "Window",
     "WindowSize",
     "canonical_json",
     "decode_frame",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agent.programs.calls import BODY_BYTES_MAX, Typed
+from agent.programs.calls import BODY_BYTES_MAX, TypedMessage
 
 Class = TypeVar("Class", bound=type)
 
@@ -50,7 +50,7 @@ class Messages:
             if self._types.setdefault(kind.__name__, kind) is not kind:
                 raise MessageError(f"{kind.__name__}: there are two messages of that name")
 
-    def encode(self, message: object) -> Typed:
+    def encode(self, message: object) -> TypedMessage:
         """A message as it travels. Raises MessageError."""
         name = type(message).__name__
         if self._types.get(name) is not type(message):
@@ -61,9 +61,9 @@ class Messages:
             raise MessageError(f"{name} cannot be sent: {error}") from None
         if len(body) > BODY_BYTES_MAX:
             raise MessageError(f"{name} has {len(body):,} bytes, a message may have {BODY_BYTES_MAX:,}")
-        return Typed(name, body)
+        return TypedMessage(name, body)
 
-    def decode(self, message: Typed) -> Any:
+    def decode(self, message: TypedMessage) -> Any:
         """What came. Raises MessageError where its type is not known here, or it does not hold what it should."""
         kind = self._types.get(message.type)
         if kind is None:

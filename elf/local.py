@@ -35,7 +35,7 @@ def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, File
     """
     found = {}
     for table in query.sources(parsed):
-        if not isinstance(table, query.Table):
+        if not isinstance(table, query.TableRef):
             continue
         if table.name not in files:
             guess = query.nearest(table.name, files)

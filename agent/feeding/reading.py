@@ -25,7 +25,7 @@ Columns = tuple[SourceColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ParsedBlock:
     """A parsed block. It keeps the block, for the case that other columns are needed by the time it is used.
 
     `wall_ms`: the time of events that carry none.
@@ -44,7 +44,7 @@ class Batch:
 class ReadBatch:
     """What one call has read. `at_end`: it was everything that was there at `wall_ms`."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[ParsedBlock, ...]
     at_end: bool
     wall_ms: int
     faults: tuple[str, ...]
@@ -73,7 +73,7 @@ class FeedReader:
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
-            batches.append(Batch(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
+            batches.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
         if batches:
             # Only with the last one everything is in that has been read.
             self._raise_watermark()
@@ -88,7 +88,7 @@ class FeedReader:
             return None
         return ReadBatch((), True, wall_ms, (), self._reader.statistics())
 
-    def again(self, batch: Batch, columns: Columns) -> Batch:
+    def again(self, batch: ParsedBlock, columns: Columns) -> ParsedBlock:
         """The same block with other columns."""
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))

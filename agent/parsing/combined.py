@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agent.parsing.columns import Column, column_of_texts, null_column, parsed
+from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed
 from agent.parsing.formats import TIME, Parsed, SourceColumn
 from agent.parsing.times import parse_times
 from agent.sources import Block
@@ -119,7 +119,7 @@ class CombinedParser:
             frame = frame.hstack(_request_parts(frame["request"]))
         return frame, malformed, rows
 
-    def typed(self, frame: pl.DataFrame) -> list[Column]:
+    def typed(self, frame: pl.DataFrame) -> list[ParsedColumn]:
         """The wanted columns of events that `read_lines` has read."""
         return [_column(frame, column) for column in self._columns]
 
@@ -167,10 +167,10 @@ def _request_parts(requests: pl.Series) -> pl.DataFrame:
     return parts.drop("target").hstack(target.with_columns(pl.when(pl.all() != "").then(pl.all())))
 
 
-def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
+def _column(frame: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
     use = COLUMNS.get(column.field)
     if use is None:
         return null_column(column.name, frame.height)
     if use == "timestamp":
-        return Column(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
+        return ParsedColumn(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
     return column_of_texts(column.name, use, frame[column.field])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from agent.parsing.columns import Column, column_of_texts, null_column, parsed, same_times, times_of
+from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
 from agent.sources import LINE_BYTES_MAX, Block, Record, irregular_records, read_record
 
@@ -112,7 +112,7 @@ class DelimitedParser:
         }
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
-    def _column(self, texts: pl.DataFrame, column: SourceColumn) -> Column:
+    def _column(self, texts: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
         index = self._positions.get(column.field)
         if index is None:
             return null_column(column.name, texts.height)

@@ -1,7 +1,7 @@
 """The agent's core: one overlay node, and the worker, combiner and master of every job it has a part in.
 
 Sans-IO: the shell around it feeds the overlay node, calls `process_events` after every delivery and `handle_timer` when
-`next_timer` is due, gives it what its `feeds()` yield, and drains its `notices()`.
+`next_timer` is due, gives its `ingest` what the feeds yield, and drains its `notices()`.
 
 Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast to the fleet, again and again
 → agents with the stream subscribe to the appId and enrol with the master → Enrolled brings number and function, Ready
@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from agent.parsing import Parsed
-from agent.programs.orders import Order, ProgramEnded, ProgramSaid
+from agent.programs.commands import ProgramCommand, ProgramEnded, ProgramSaid
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import Creators, NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import app_of
 from agent.runtime.function.result import Result
 from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.feed import Feed, FeedKey, StreamOptions
+from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
@@ -102,9 +102,10 @@ class Agent:
         self._announcements = JobDirectory()
         self._programs = Programs(name, node)
         self._code = code = CodeRegistry(self._programs, NoCreators())
+        self.ingest = OperatorPool(room)
         self._parts = LocalJobs(
             name, node, post, self.streams, self._announcements,
-            lambda app_id, now: self.offices.advance(app_id, now), room, self._programs, code,
+            self.ingest, self._programs, code,
         )  # fmt: skip
         self._installations = Deployments(name, post, self._parts, self._announcements, self._programs, code)
         self.on_peer_gone: Callable[[PeerFailed | PeerLeft], None] | None = None
@@ -189,7 +190,7 @@ class Agent:
     def creators(self, creators: Creators) -> None:
         self._code.creators = creators
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         """What the shell is to do with programs, drained."""
         return self._programs.orders()
 
@@ -209,27 +210,7 @@ class Agent:
         self._heard = 0
         return notices
 
-    # What feeds bring.
-
-    def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read, with the columns it needs."""
-        return self._parts.feeds()
-
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        """Gives a feed's parsed block to every job on it."""
-        self._parts.insert(key, parsed, now, wall_ms)
-
-    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A feed has been read to its end, for now; said also of one that has just been opened there."""
-        self._parts.caught_up(key, now, wall_ms)
-
-    def lacks(self, key: FeedKey, some: bool) -> None:
-        """Whether some of a feed's files cannot be read: what is sealed meanwhile is partial."""
-        self._parts.lacks(key, some)
-
-    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A bounded feed has been read to its end."""
-        self._parts.end_of_feed(key, now, wall_ms)
+    # Events: feeds call `ingest`.
 
     def look_up(self, now: float) -> None:
         """Gives jobs what they join events with, as far as it is there; a timer does so too."""

@@ -36,14 +36,14 @@ class Drain:
         if not self.has_begun:
             return
         for part in self._parts:
-            if part.intake is not None:
-                part.intake.finish_early()
-            if part.master is None and part.hand_in():
+            if part.pipeline is not None:
+                part.pipeline.finish_early()
+            if part.root is None and part.hand_in():
                 self._say_farewell(part, now)
                 self._parts.send_up(part, now)
 
     def _say_farewell(self, part: LocalJob, now: float) -> None:
-        last_pane = part.intake.last_pane if part.intake else None
+        last_pane = part.pipeline.last_pane if part.pipeline else None
         if last_pane is not None and part.number is not None and part.epoch is not None and part.master_peer:
             self._post.send(part.master_peer, Leave(part.app_id, part.epoch, part.number, last_pane), now)
 
@@ -52,4 +52,4 @@ class Drain:
         """Whether the node can leave the overlay without a loss."""
         if not self.has_begun or not self._offices.is_vacant:
             return False
-        return all(part.has_handed_in for part in self._parts if part.master is None)
+        return all(part.has_handed_in for part in self._parts if part.root is None)

@@ -96,7 +96,7 @@ class Router:
                 self.offices.tell_log(message, event, now)
             case JobRequest(sender=sender, message=typed):
                 part = self.parts.get(message.app_id)
-                if part is None or part.master is None:
+                if part is None or part.root is None:
                     self.offices.no_job(message.app_id, event, now)
                 else:
                     self.acts.deliver(part.program, event, sender, typed, now)

@@ -13,7 +13,7 @@ class SketchError(Exception):
     """Bytes that should be a sketch are none that can be taken in; says why."""
 
 
-class Reader:
+class SketchReader:
     """Reads a sketch's bytes from the start; past their end it raises SketchError."""
 
     def __init__(self, data: bytes) -> None:

@@ -23,7 +23,7 @@ _PACKED_BITS_MAX = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Distinct keys of one pane in hash order. Row i's key is row `rows[i]` of `keys`.
 
     Its states are `arrays` and `others`, both in the batch's order.
@@ -40,12 +40,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def part(self, start: int, end: int) -> Batch:
+    def part(self, start: int, end: int) -> RowBatch:
         """Some of the rows. O(1), and O(rows) for states that are in no array."""
         inside = slice(start, end)
         arrays = {name: states[inside] for name, states in self.arrays.items()}
         others = None if self.others is None else self.others.slice(start, end - start)
-        return Batch(
+        return RowBatch(
             self.pane, self.hashes[inside], self.checks[inside], self.keys, self.rows[inside], arrays, others
         )  # fmt: skip
 
@@ -60,7 +60,7 @@ class Batch:
         return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.arrays, self.others, len(self)))
 
 
-def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
+def lift(layout: Layout, block: pl.DataFrame) -> list[RowBatch]:
     """The PAOs of a block of raw rows, pane by pane. O(n log n)."""
     if layout.has_items:
         return of_frame(layout, layout.group(block))
@@ -80,7 +80,7 @@ def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([firsts.select("pane"), layout.keys_of(firsts), states], how="horizontal")
 
 
-def of_frame(layout: Layout, frame: pl.DataFrame) -> list[Batch]:
+def of_frame(layout: Layout, frame: pl.DataFrame) -> list[RowBatch]:
     """A PAO frame, in any order and with keys in several rows, pane by pane. O(n log n)."""
     keys = frame.select(layout.key_names) if layout.key_names else pl.DataFrame(height=frame.height)
     order = _Order.of(frame["pane"], *identities_of(layout, keys))
@@ -146,9 +146,9 @@ class _Order:
             ends = np.searchsorted(ordered[2][starts], np.arange(len(panes)), side="right").tolist()
         return cls(rows, starts, ordered[0][starts], ordered[1][starts], panes.to_list(), ends)
 
-    def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[Batch]:
+    def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[RowBatch]:
         """Batches with these keys, in their own order, and states in this order."""
-        whole = Batch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
+        whole = RowBatch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
         starts = [0, *self.ends[:-1]]
         return [
             replace(whole.part(start, end), pane=pane)

@@ -15,37 +15,37 @@ import polars as pl
 from cbt.algebra.key_index import Hashes, KeyIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
-from cbt.tree.batch import Batch, pao_frame
+from cbt.tree.batch import RowBatch, pao_frame
 from cbt.tree.fragment import Bound
 from cbt.tree.key_store import EncodedKeys, KeyStore
 
-_YOUNG_MIN, _YOUNG_SHARE = 64, 8
+_RECENT_MIN, _RECENT_SHARE = 64, 8
 
 
 class Leaf:
     """Keys of `pane` whose hashes begin at `low[1]`.
 
-    Keys that are new are *young* until there is an eighth as many as others: putting them in their places costs a pass
+    Keys that are new are *recent* until there is an eighth as many as others: putting them in their places costs a pass
     over all. A key's slot is the number under which it was added.
     """
 
-    __slots__ = ("_keys", "_known", "_layout", "_states", "_young", "low", "pane", "touched")
+    __slots__ = ("_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
 
     def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
         self.low, self.pane = low, pane
         self.touched = 0  # by which of its tree's changes
         self._layout = layout
         self._known = KeyIndex()
-        self._young = KeyIndex()
+        self._recent = KeyIndex()
         self._keys = KeyStore(layout.key_schema)
         self._states = StateStore(layout.states)
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._young)
+        return len(self._known) + len(self._recent)
 
     @property
     def nbytes(self) -> int:
-        return self._known.nbytes + self._young.nbytes + self._keys.nbytes + self._states.nbytes
+        return self._known.nbytes + self._recent.nbytes + self._keys.nbytes + self._states.nbytes
 
     @property
     def raw_bytes(self) -> int:
@@ -62,12 +62,12 @@ class Leaf:
         """What the keys take uncompressed."""
         return self._keys.raw_bytes
 
-    def fold(self, batch: Batch) -> tuple[Rows, Rows]:
+    def merge(self, batch: RowBatch) -> tuple[Rows, Rows]:
         """Merges the states of the keys that are known. Returns the batch's rows with the others, and their places
-        among the young. O(n log leaf)."""
+        among the recent. O(n log leaf)."""
         rows = places = np.arange(len(batch))
         hashes, checks = batch.hashes, batch.checks
-        for identities in (self._known, self._young):
+        for identities in (self._known, self._recent):
             places, is_there = identities.find(hashes, checks)
             there = np.flatnonzero(is_there)
             if len(there):
@@ -77,24 +77,24 @@ class Leaf:
                 rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
         return rows, places
 
-    def add(self, batch: Batch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
-        """Adds keys that `fold` did not know: these rows of the batch, whose keys are `keys`. O(young + bytes)."""
+    def add(self, batch: RowBatch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
+        """Adds keys that `merge` did not know: these rows of the batch, whose keys are `keys`. O(recent + bytes)."""
         first = len(self)
-        self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
-        if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
-            self._known, self._young = self._whole(), KeyIndex()
+        self._recent.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
+        if len(self._recent) > max(_RECENT_MIN, len(self._known) // _RECENT_SHARE):
+            self._known, self._recent = self._whole(), KeyIndex()
         self._states.append(len(rows), *batch.states(rows))
         self._keys.append(keys)
 
     def _whole(self) -> KeyIndex:
         """All identities. O(leaf)."""
-        if not len(self._young):
+        if not len(self._recent):
             return self._known
         if not len(self._known):
-            return self._young
+            return self._recent
         whole = self._known.copy()
-        places, _ = whole.find(self._young.hashes, self._young.checks)
-        whole.insert(places, self._young.hashes, self._young.checks, self._young.slots)
+        places, _ = whole.find(self._recent.hashes, self._recent.checks)
+        whole.insert(places, self._recent.hashes, self._recent.checks, self._recent.slots)
         return whole
 
     def frame(self) -> pl.DataFrame:
@@ -109,7 +109,7 @@ class Leaf:
         whole = self._whole()
         slots = whole.slots.astype(np.intp)
         keys = self._keys.frame(len(self))
-        batch = Batch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
+        batch = RowBatch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
         encoded = EncodedKeys.of(keys[whole.slots.astype(np.uint32)])
         parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
         leaves = []

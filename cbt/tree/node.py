@@ -13,7 +13,7 @@ from cbt.tree.leaf import Leaf
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 
-class Node:
+class BufferNode:
     """A range of (pane, hash) that begins at `low` and ends where the next sibling's begins.
 
     The `low` of a first child plays no part: its range begins where its parent's does.
@@ -46,19 +46,19 @@ class Node:
     def levels(self) -> int:
         """How many there are, this one and the leaves' among them."""
         below = self.children[0] if self.children else None
-        return 1 + (below.levels if isinstance(below, Node) else int(below is not None))
+        return 1 + (below.levels if isinstance(below, BufferNode) else int(below is not None))
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[BufferNode]:
         """This node and all inner ones below it."""
         yield self
         for child in self.children:
-            if isinstance(child, Node):
+            if isinstance(child, BufferNode):
                 yield from child.walk()
 
     def leaves(self) -> Iterator[AnyLeaf]:
         """The leaves below it, in order."""
         for child in self.children:
-            if isinstance(child, Node):
+            if isinstance(child, BufferNode):
                 yield from child.leaves()
             else:
                 yield child
@@ -99,7 +99,7 @@ class Node:
         self.fragments = kept
         children: list[Child] = []
         for child in self.children:
-            if not isinstance(child, Node):
+            if not isinstance(child, BufferNode):
                 if not panes[0] <= child.pane <= panes[1]:
                     children.append(child)
                 continue
@@ -113,13 +113,13 @@ class Node:
         return orphans
 
 
-def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[Node]:
+def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[BufferNode]:
     """Inner nodes over the children, as few as the fan-out allows and evenly filled."""
     count = max(1, -(-len(children) // fanout))
     cuts = [len(children) * index // count for index in range(count + 1)]
     groups = [children[start:end] for start, end in pairwise(cuts)]
-    return [Node(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
+    return [BufferNode(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
 
 
 AnyLeaf = Leaf | SpilledLeaf
-Child = Node | AnyLeaf
+Child = BufferNode | AnyLeaf

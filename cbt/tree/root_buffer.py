@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 import polars as pl
 
 from cbt.layout.layout import Layout
-from cbt.tree.batch import Batch, lift
+from cbt.tree.batch import RowBatch, lift
 from cbt.tree.fragment import Panes
 
 _BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the processor's cache
@@ -27,7 +27,7 @@ class RootBuffer:
 
     def clear(self) -> None:
         self._frames: list[pl.DataFrame] = []
-        self._ahead: tuple[Future[list[Batch]], int, int] | None = None
+        self._ahead: tuple[Future[list[RowBatch]], int, int] | None = None
         self.rows = self._bytes = 0
 
     @property
@@ -60,7 +60,7 @@ class RootBuffer:
         if groups:
             yield self._layout.combine(groups)
 
-    def drain(self) -> Iterator[list[Batch]]:
+    def drain(self) -> Iterator[list[RowBatch]]:
         """Everything but the block that is lifted next, as batches of PAOs, block by block. O(n log n)."""
         for block in _blocks(self._take()):
             if self._executor is None:
@@ -71,7 +71,7 @@ class RootBuffer:
             if before:
                 yield before[0].result()
 
-    def drain_ahead(self) -> Iterator[list[Batch]]:
+    def drain_ahead(self) -> Iterator[list[RowBatch]]:
         """The block that is being lifted, if there is one."""
         before, self._ahead = self._ahead, None
         if before:

@@ -60,7 +60,7 @@ class SpilledLeaf:
         """Takes PAOs of its range. O(bytes)."""
         self._late.append(Fragment.pack(frame))
 
-    def is_ripe(self, rows_min: int, bytes_min: int) -> bool:
+    def due_for_merge(self, rows_min: int, bytes_min: int) -> bool:
         """Whether what came late is a fair share of the leaf and more than so many rows or bytes, or many pieces."""
         first, *others = self._runs
         late_bytes = self.raw_bytes + sum(run.raw_bytes for run in others)

@@ -29,11 +29,11 @@ from cbt.layout.layout import Layout
 from cbt.layout.whole_groups import whole_groups
 from cbt.tree.batch import of_frame
 from cbt.tree.fragment import EVERY_PANE, Panes, panes_of
+from cbt.tree.interior import BUFFER_BYTES, LEAF_BYTES, Interior, Spilling, TreeLimits
 from cbt.tree.root_buffer import RootBuffer
 from cbt.tree.snapshots import read_snapshot, write_snapshot
 from cbt.tree.spill_files import SpillError
 from cbt.tree.spilled_leaf import SpilledLeaf
-from cbt.tree.trunk import BUFFER_BYTES, LEAF_BYTES, Interior, Limits, Spilling
 
 _ROOT_ROWS = 2**18
 _ROOT_SHARE = 8
@@ -97,7 +97,7 @@ class CompressedBufferTree:
         if memory_limit_bytes is not None and memory_limit_bytes < 1:
             raise ValueError(f"memory_limit_bytes is at least 1, not {memory_limit_bytes}")
         self.layout = Layout(keys, aggregates, seed, functions)
-        self._limits = Limits(buffer_rows, fanout, leaf_rows)
+        self._limits = TreeLimits(buffer_rows, fanout, leaf_rows)
         self._buffer = RootBuffer(self.layout, executor if memory_limit_bytes is None else None)
         self._root_bytes = BUFFER_BYTES
         self._spilling: Spilling | None = None
@@ -105,7 +105,7 @@ class CompressedBufferTree:
             self._root_bytes = min(BUFFER_BYTES, memory_limit_bytes // _ROOT_BYTES_SHARE)
             below = memory_limit_bytes - self._root_bytes
             self._spilling = Spilling(self.layout, below, Path(spill_directory))
-        self._trunk = self._new_trunk()
+        self._interior = self._new_interior()
         self._changes = 0
 
     def insert(self, frame: pl.DataFrame) -> None:
@@ -125,7 +125,7 @@ class CompressedBufferTree:
         self.layout.check_input(frame)
         self._changes += 1
         self._buffer.append(frame)
-        full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._trunk.stored_rows // _ROOT_SHARE))
+        full = min(self._limits.buffer_rows, max(_ROOT_ROWS, self._interior.stored_rows // _ROOT_SHARE))
         if self._buffer.rows >= full or self._buffer.memory_bytes >= self._root_bytes:
             self._empty_root_buffer()
             if self._spilling and self._spilling.failure:
@@ -183,11 +183,11 @@ class CompressedBufferTree:
         panes = panes_of(pane, upto)
         if panes == EVERY_PANE:
             self._buffer.clear()
-            self._trunk = self._new_trunk()
+            self._interior = self._new_interior()
             return
-        self._land()
+        self._take_lifted()
         self._buffer.forget(panes)
-        self._trunk.forget(panes)
+        self._interior.forget(panes)
 
     def snapshot(self) -> bytes:
         """Everything in the tree, as bytes for `restore`, with a checksum. O(n) for n stored PAOs, as a flush.
@@ -215,14 +215,14 @@ class CompressedBufferTree:
         Traceback (most recent call last):
         cbt.snapshots.SnapshotError: the snapshot has the seed 0, but the tree has 7
         """
-        trunk = self._new_trunk()
+        interior = self._new_interior()
         for frame in read_snapshot(self.layout, data):
-            trunk.add(of_frame(self.layout, frame))
+            interior.add(of_frame(self.layout, frame))
         if self._spilling and self._spilling.failure:
             raise SpillError(f"{self._spilling.failure}; the tree is as it was")
         self._changes += 1
         self._buffer.clear()
-        self._trunk = trunk
+        self._interior = interior
 
     def close(self) -> None:
         """Forgets everything and removes the tree's files and their directory. O(nodes).
@@ -251,7 +251,7 @@ class CompressedBufferTree:
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).memory_bytes
         0
         """
-        return self._buffer.memory_bytes + self._trunk.root.nbytes
+        return self._buffer.memory_bytes + self._interior.root.nbytes
 
     def statistics(self) -> TreeStatistics:
         """How large and how deep the tree is. O(nodes).
@@ -259,13 +259,13 @@ class CompressedBufferTree:
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).statistics().leaves
         0
         """
-        root = self._trunk.root
+        root = self._interior.root
         nodes, leaves = list(root.walk()), list(root.leaves())
         spilled = [leaf for leaf in leaves if isinstance(leaf, SpilledLeaf)]
         fragments = [fragment for node in nodes for fragment in node.fragments]
         return TreeStatistics(
             buffered_rows=self._buffer.rows + self._buffer.rows_ahead,
-            stored_rows=self._trunk.stored_rows,
+            stored_rows=self._interior.stored_rows,
             levels=root.levels,
             nodes=len(nodes) + len(leaves),
             leaves=len(leaves),
@@ -279,9 +279,9 @@ class CompressedBufferTree:
     def check(self) -> None:
         """Asserts every invariant of the tree; for tests. Decompresses everything."""
         assert self._buffer.rows < self._limits.buffer_rows, "the root's buffer is not full"
-        self._trunk.check()
+        self._interior.check()
 
-    def _new_trunk(self) -> Interior:
+    def _new_interior(self) -> Interior:
         if self._spilling:
             self._spilling.failure = None
         return Interior(self.layout, self._limits, self._spilling)
@@ -290,22 +290,22 @@ class CompressedBufferTree:
         if self._spilling:
             self._spilling.failure = None
         for batches in self._buffer.drain():
-            self._trunk.add(batches)
+            self._interior.add(batches)
 
-    def _land(self) -> None:
+    def _take_lifted(self) -> None:
         """Waits for the block that is being lifted, and takes it."""
         for batches in self._buffer.drain_ahead():
-            self._trunk.add(batches)
+            self._interior.add(batches)
 
     def _frames(self, panes: Panes) -> Iterator[pl.DataFrame]:
         """All PAOs of some panes, in order, in frames of any size."""
-        self._land()
-        if not self._trunk.root.holds(panes):
+        self._take_lifted()
+        if not self._interior.root.holds(panes):
             return self._buffer.lifted(panes)
         self._empty_root_buffer()
-        self._land()
-        self._trunk.settle()
-        return (leaf.frame() for leaf in self._trunk.root.leaves() if panes[0] <= leaf.pane <= panes[1])
+        self._take_lifted()
+        self._interior.empty_buffers()
+        return (leaf.frame() for leaf in self._interior.root.leaves() if panes[0] <= leaf.pane <= panes[1])
 
     def _scan(
         self, frames: Iterable[pl.DataFrame], partitions: int, changes: int

@@ -3,19 +3,19 @@
 from cbt.windows.consolidator import Consolidator, ConsolidatorStatistics
 from cbt.windows.open_sessions import ClosedSessions, OpenSessions
 from cbt.windows.panes import PanePlan, WindowSize, pane_of
-from cbt.windows.sequence import Window
+from cbt.windows.sequence import CompleteWindow
 from cbt.windows.sessions import SESSION_TIMES, SessionLayout
 from cbt.windows.subtraction import subtract_frames
 
 __all__ = [
     "SESSION_TIMES",
     "ClosedSessions",
+    "CompleteWindow",
     "Consolidator",
     "ConsolidatorStatistics",
     "OpenSessions",
     "PanePlan",
     "SessionLayout",
-    "Window",
     "WindowSize",
     "pane_of",
     "subtract_frames",

@@ -8,7 +8,7 @@ import polars as pl
 
 from cbt.windows.merging import Mergeable
 from cbt.windows.panes import PanePlan, WindowSize
-from cbt.windows.sequence import Window, WindowSequence
+from cbt.windows.sequence import CompleteWindow, WindowSequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Consolidator:
         self._ended = self._yielding = False
         self._missed = 0
 
-    def add(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+    def add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         """The windows that are complete with this pane, by their ends, shorter ones first.
 
         Panes that are passed over count as empty; windows without any other are left out, and so are not those of
@@ -67,7 +67,7 @@ class Consolidator:
             raise ValueError(f"pane {pane} is before {self._complete}, up to where panes are complete: revise it")
         return self._started(self._add(pane, frame))
 
-    def advance(self, complete_ms: int) -> Iterator[Window]:
+    def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
         """The windows that are complete once all panes before a time are in, whether any of them was added or not.
 
         Nothing if that is known already. Raises ValueError for a time that is not aligned, RuntimeError as `add` does.
@@ -78,7 +78,7 @@ class Consolidator:
             return iter(())
         return self._started(self._advance(complete_ms))
 
-    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         """Adds late events to a pane that is complete. The corrected windows, of all that are still retained.
 
         Windows with the pane that are yet to come hold the events as well. What is no longer retained is counted as
@@ -91,7 +91,7 @@ class Consolidator:
             raise ValueError(f"pane {pane} is not complete yet: add it")
         return self._started(self._revise(pane, frame) if frame.height else iter(()))
 
-    def end(self) -> Iterator[Window]:
+    def end(self) -> Iterator[CompleteWindow]:
         """The windows that have begun, at the end of bounded input. Nothing can be added or revised after it."""
         self._check_idle()
         self._ended = True
@@ -112,27 +112,27 @@ class Consolidator:
         """Bytes of the columns held, those that frames share once for each of them. O(slices + windows)."""
         return sum(sequence.memory_bytes for sequence in self._sequences)
 
-    def _add(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+    def _add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         yield from self._advance(pane)
         for sequence in self._sequences:
             sequence.add(frame)
         yield from self._advance(pane + self.plan.pane_ms)
 
-    def _advance(self, complete_ms: int) -> Iterator[Window]:
+    def _advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
         self._complete = complete_ms
         sequences = (sequence.advance(complete_ms) for sequence in self._sequences)
         return heapq.merge(*sequences, key=lambda window: (window.end_ms, window.size))
 
-    def _revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+    def _revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         for sequence in self._sequences:
             self._missed += sequence.missed_by(pane)
             yield from sequence.revise(pane, frame)
 
-    def _started(self, windows: Iterator[Window]) -> Iterator[Window]:
+    def _started(self, windows: Iterator[CompleteWindow]) -> Iterator[CompleteWindow]:
         self._yielding = True
         return self._to_the_end(windows)
 
-    def _to_the_end(self, windows: Iterator[Window]) -> Iterator[Window]:
+    def _to_the_end(self, windows: Iterator[CompleteWindow]) -> Iterator[CompleteWindow]:
         yield from windows
         self._yielding = False
 

@@ -14,7 +14,7 @@ _BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CompleteWindow:
     """A complete window's PAO frame, whose `pane` is the window's start. Revision 0 is the first that is out."""
 
     size: WindowSize
@@ -38,9 +38,9 @@ class WindowSequence:
         self._oldest = _BEFORE_ALL  # the start of the first of them
         self._filling, self._occupied = layout.empty(), False  # the slice behind them
         self._filling_start = _BEFORE_ALL
-        self._retained: dict[int, Window] = {}
+        self._retained: dict[int, CompleteWindow] = {}
 
-    def advance(self, complete_ms: int) -> Iterator[Window]:
+    def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
         """The windows that are complete once all panes before a time are in, except those without any pane.
 
         At most one combine for each window, and amortised two for each slice.
@@ -57,7 +57,7 @@ class WindowSequence:
         self._filling = combined(self._layout, [self._filling, _in_pane(frame, 0)])
         self._occupied = True
 
-    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[Window]:
+    def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
         """Adds to a pane that is complete: the corrected ones among the windows that were out.
 
         A combine for each, and what it costs to patch a slice of the windows still to come.
@@ -103,7 +103,7 @@ class WindowSequence:
             self._occupancy.clear()
             self._filling_start = slice_start
 
-    def _close_slice(self) -> Iterator[Window]:
+    def _close_slice(self) -> Iterator[CompleteWindow]:
         if self._filling_start % self.size.slide_ms < self.size.size_ms:
             self._push_slice()
         self._filling, self._occupied = self._layout.empty(), False
@@ -111,7 +111,7 @@ class WindowSequence:
         start = self._filling_start - self.size.size_ms
         if start % self.size.slide_ms == 0:
             if any(self._occupancy):
-                yield self._retain(Window(self.size, start, 0, _in_pane(self._aggregate.value(), start)))
+                yield self._retain(CompleteWindow(self.size, start, 0, _in_pane(self._aggregate.value(), start)))
             self._evict_before(start + self.size.slide_ms)
 
     def _push_slice(self) -> None:
@@ -140,14 +140,14 @@ class WindowSequence:
             self._aggregate.patch(index, frame)
             self._occupancy[index] = True
 
-    def _corrected(self, start: int, late: pl.DataFrame) -> Window:
+    def _corrected(self, start: int, late: pl.DataFrame) -> CompleteWindow:
         frame = _in_pane(late, start)
         out = self._retained.get(start)
         if out is None:
-            return Window(self.size, start, 0, frame)
-        return Window(self.size, start, out.revision + 1, combined(self._layout, [out.frame, frame]))
+            return CompleteWindow(self.size, start, 0, frame)
+        return CompleteWindow(self.size, start, out.revision + 1, combined(self._layout, [out.frame, frame]))
 
-    def _retain(self, window: Window) -> Window:
+    def _retain(self, window: CompleteWindow) -> CompleteWindow:
         if self._keeps(window.end_ms):
             self._retained[window.start_ms] = window
         return window

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.programs.calls import STAGES_MAX, About
+from agent.programs.calls import STAGES_MAX, JobDescription
 from elf.job import Job, app_name
 from elf.job_messages import Messages
 
@@ -64,12 +64,12 @@ def _is_job(kind: object, module: ModuleType) -> bool:
     return isinstance(kind, type) and issubclass(kind, Job) and kind.__module__ == module.__name__
 
 
-def about(kind: type[Job]) -> About:
+def about(kind: type[Job]) -> JobDescription:
     """What a job class says of itself. Raises CodeError for what no job can say."""
     fault = _fault(kind)
     if fault is not None:
         raise CodeError(f"{kind.__name__}.{fault}")
-    return About(
+    return JobDescription(
         app=app_name(kind),
         query=kind.query,
         queries=dict(kind.queries),

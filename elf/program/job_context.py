@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from agent.programs import calls
-from agent.programs.calls import BODY_BYTES_MAX, TEXT_CHARACTERS_MAX, Place
+from agent.programs.calls import BODY_BYTES_MAX, TEXT_CHARACTERS_MAX, TreePosition
 from elf.job import Cbt, JobError, NoAnswerError, Paos, Window
 from elf.job_messages import Messages
 from elf.job_window import read_window
@@ -42,22 +42,22 @@ class JobCbt:
 
     def insert(self, *rows: Mapping[str, Any]) -> None:
         if rows:
-            self._side.act(calls.Insert(columns_of(rows)))
+            self._side.act(calls.InsertCall(columns_of(rows)))
 
     def flush(self) -> Paos:
         token = next(self._side.numbers)
         self._side.has_flushed = True
-        self._side.act(calls.Flush(token))
+        self._side.act(calls.FlushCall(token))
         return self._side.held(token)
 
     def empty(self) -> None:
-        self._side.act(calls.Empty())
+        self._side.act(calls.EmptyCall())
 
 
 class JobContext:
     """The agent, as one job's object sees it. `waiting` gets the calls that come while an answer is waited for."""
 
-    def __init__(self, wire: AgentWire, load: calls.Load, waiting: Callable[[bytes], None]) -> None:
+    def __init__(self, wire: AgentWire, load: calls.LoadCode, waiting: Callable[[bytes], None]) -> None:
         self.app, self.agent, self.node_id = load.app, load.agent, load.node_id
         self.messages = Messages({})
         self.cbt: Cbt = JobCbt(self)
@@ -68,7 +68,7 @@ class JobContext:
         self._waiting = waiting
         self.stands(load.place)
 
-    def stands(self, place: Place) -> None:
+    def stands(self, place: TreePosition) -> None:
         """This is how things are as of the call at hand."""
         self.is_root, self.parent, self.children = place.is_root, place.parent, tuple(place.children)
         self.now_ms, self.version = place.now_ms, place.version
@@ -77,7 +77,7 @@ class JobContext:
         """Tells the agent. Raises JobError for what cannot be told."""
         try:
             payload = calls.encode(act)
-            if not isinstance(act, calls.Mapped):  # of which there is much, and which the agent looks at
+            if not isinstance(act, calls.EventsMapped):  # of which there is much, and which the agent looks at
                 calls.read_act(payload)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise JobError(f"this cannot be sent to the agent: {error}") from None
@@ -87,27 +87,27 @@ class JobContext:
         """A callback is over."""
         if self.has_flushed:
             self.has_flushed = False
-            self.act(calls.Returned())
+            self.act(calls.CallbackReturned())
 
     def multicast(self, message: object) -> None:
         self._only_at_the_root("multicast")
-        self.act(calls.Multicast(self.messages.encode(message)))
+        self.act(calls.MulticastCall(self.messages.encode(message)))
 
     def route(self, app: str, message: object, deadline_s: float) -> Any:
         ticket = next(self.numbers)
-        self.act(calls.Route(ticket, app, self.messages.encode(message), deadline_s))
+        self.act(calls.RouteCall(ticket, app, self.messages.encode(message), deadline_s))
         answer = self._answer(ticket)
         return None if answer.message is None else self.messages.decode(answer.message)
 
     def ask(self, app: str, windows: int, deadline_s: float) -> list[Window]:
         ticket = next(self.numbers)
-        self.act(calls.Ask(ticket, app, windows, deadline_s))
+        self.act(calls.AskCall(ticket, app, windows, deadline_s))
         stage = app if app in self.stages else ""
         return [read_window(json, stage) for json in self._answer(ticket).windows]
 
     def subscribe(self, app: str) -> None:
         self._only_at_the_root("subscribe")
-        self.act(calls.Subscribe(app))
+        self.act(calls.SubscribeCall(app))
 
     def held(self, token: int) -> Paos:
         """PAOs that the agent holds under a token."""
@@ -116,7 +116,7 @@ class JobContext:
     def read_rows(self, token: int) -> list[dict[str, Any]]:
         """The rows of PAOs that the agent holds."""
         ticket = next(self.numbers)
-        self.act(calls.Read(ticket, token))
+        self.act(calls.ReadCall(ticket, token))
         return self._answer(ticket).rows
 
     def send_to(self, node: str, paos: Paos, pane: int) -> None:
@@ -124,32 +124,32 @@ class JobContext:
             raise JobError(f"{node} is not the parent: PAOs go to self.parent")
         if not isinstance(paos, PaoToken):
             raise JobError("these are no PAOs: send what cbt.flush gave")
-        self.act(calls.SendTo(paos.token, pane))
+        self.act(calls.SendCall(paos.token, pane))
 
     def update(self, query: str, reset: bool) -> None:
         self._only_at_the_root("update")
-        self.act(calls.Change(query, reset))
+        self.act(calls.UpdateCall(query, reset))
 
     def show(self, value: object) -> None:
         json = msgspec.json.encode(value)
         if len(json) > BODY_BYTES_MAX:
             raise JobError(f"a value that is shown has at most {BODY_BYTES_MAX:,} bytes as JSON, not {len(json):,}")
-        self.act(calls.Show(json))
+        self.act(calls.ShowCall(json))
 
     def log(self, text: str) -> None:
         for line in str(text).splitlines() or [""]:
-            self.act(calls.Said(line[:TEXT_CHARACTERS_MAX]))
+            self.act(calls.WriteLog(line[:TEXT_CHARACTERS_MAX]))
 
     def _only_at_the_root(self, call: str) -> None:
         if not self.is_root:
             raise JobError(f"only the job's master can {call}: ask self.is_root first")
 
-    def _answer(self, ticket: int) -> calls.Answered:
+    def _answer(self, ticket: int) -> calls.AnswerArrived:
         """Waits for an answer; calls that come meanwhile have to wait. Raises NoAnswerError."""
         while True:
             payload = self._wire.read()
             message = calls.read_call(payload)
-            if not isinstance(message, calls.Answered):
+            if not isinstance(message, calls.AnswerArrived):
                 self._waiting(payload)
             elif message.ticket == ticket:
                 if message.refusal is not None:

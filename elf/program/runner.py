@@ -39,10 +39,10 @@ class Runner:
 
     def _take(self, payload: bytes) -> None:
         message = calls.read_call(payload)
-        if self._is_over or isinstance(message, calls.Answered):
+        if self._is_over or isinstance(message, calls.AnswerArrived):
             return  # of a callback that has not waited for it
         try:
-            if isinstance(message, calls.Load):
+            if isinstance(message, calls.LoadCode):
                 self._load(message)
             else:
                 self._call(message)
@@ -55,9 +55,9 @@ class Runner:
 
     def _fail(self, reason: str, text: str) -> None:
         self._is_over = True
-        self._wire.write(calls.encode(calls.Failed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
+        self._wire.write(calls.encode(calls.CallbackFailed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
 
-    def _load(self, load: calls.Load) -> None:
+    def _load(self, load: calls.LoadCode) -> None:
         side = self._side = JobContext(self._wire, load, self._waiting.append)
         with _printing_to(side):
             code = load_code(load.source)
@@ -68,30 +68,30 @@ class Runner:
             job._elf = side
             job.__init__()  # type: ignore[misc]
         self._job = job
-        side.act(calls.Loaded(description))
+        side.act(calls.CodeLoaded(description))
 
-    def _call(self, call: calls.Call) -> None:
+    def _call(self, call: calls.ProgramCall) -> None:
         job, side = self._job, self._side
         assert job is not None, "code is loaded by the first call"
         assert side is not None
         side.stands(call.place)
         with _printing_to(side):
             match call:
-                case calls.Tick():
+                case calls.TimerTick():
                     job.on_timer()
-                case calls.Heard(app=app, message=typed):
+                case calls.MulticastArrived(app=app, message=typed):
                     self._hear(job, side, app, typed)
-                case calls.Published(json=json, stage=stage):
+                case calls.WindowPublished(json=json, stage=stage):
                     job.on_result(read_window(json, stage))
-                case calls.Events():
+                case calls.MapEvents():
                     side.act(_mapped(job, call))
-                case calls.Received(node=node, token=token):
+                case calls.ChildPaosReceived(node=node, token=token):
                     job.on_recv(node, side.held(token))
-                case calls.Delivered():
+                case calls.RequestDelivered():
                     self._deliver(job, side, call)
         side.returned()
 
-    def _hear(self, job: Job, side: JobContext, app: str, typed: calls.Typed) -> None:
+    def _hear(self, job: Job, side: JobContext, app: str, typed: calls.TypedMessage) -> None:
         try:
             message = side.messages.decode(typed)
         except MessageError as error:
@@ -99,17 +99,17 @@ class Runner:
         else:
             job.on_multicast(app, message)
 
-    def _deliver(self, job: Job, side: JobContext, call: calls.Delivered) -> None:
+    def _deliver(self, job: Job, side: JobContext, call: calls.RequestDelivered) -> None:
         try:
             answer = job.deliver(call.app, side.messages.decode(call.message))
             reply = None if answer is None else side.messages.encode(answer)
         except (JobError, MessageError) as error:
-            side.act(calls.Reply(call.ticket, None, str(error)[:500]))
+            side.act(calls.ReplyCall(call.ticket, None, str(error)[:500]))
         else:
-            side.act(calls.Reply(call.ticket, reply))
+            side.act(calls.ReplyCall(call.ticket, reply))
 
 
-def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
+def _mapped(job: Job, events: calls.MapEvents) -> calls.EventsMapped:
     origins: list[int] = []
     rows: list[Mapping[str, Any]] = []
     names, values = list(events.columns), list(events.columns.values())
@@ -122,7 +122,7 @@ def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
         found = [made] if isinstance(made, Mapping) else list(made)
         rows += found
         origins += [origin] * len(found)
-    return calls.Mapped(events.batch, origins, columns_of(rows))
+    return calls.EventsMapped(events.batch, origins, columns_of(rows))
 
 
 def _printing_to(side: JobContext) -> contextlib.AbstractContextManager[object]:

@@ -13,7 +13,7 @@ import msgspec
 
 import query
 from agent.control.messages import Analysed
-from agent.programs.calls import About
+from agent.programs.calls import JobDescription
 from agent.runtime.fleet.job_names import stage_app
 from agent.runtime.model.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents, Function
 from elf.client.errors import QueryRefusedError
@@ -44,7 +44,7 @@ class JobFile:
     """A job's file, and what its class says of itself."""
 
     source: bytes
-    about: About
+    about: JobDescription
 
 
 def read_job(path: Path) -> JobFile:

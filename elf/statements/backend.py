@@ -65,5 +65,5 @@ def functions() -> Listing:
     """What queries can call."""
     import query  # the whole of ELF QL, which asking does not need
 
-    rows = [[name, *about] for name, about in query.functions().items()]
+    rows = [[name, *about] for name, about in query.signatures().items()]
     return Listing(["FUNCTION", "WRITTEN", "GIVES"], rows, "there are no functions")

@@ -24,7 +24,7 @@ import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
 from agent.daemon.creator_trust import FleetCreators
-from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
+from agent.programs.commands import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.model.bundle import Bundle, Contents
 from elf.program.code import about, load_code
 from elf.program.runner import Runner

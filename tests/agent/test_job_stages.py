@@ -46,10 +46,10 @@ def put(fleet: ProgramFleet, number: int, events: list[Event]) -> None:
     for stream in STREAMS:
         rows = [(product, stars, WALL_MS + int(at * 1000)) for at, named, product, stars in events if named == stream]
         frame = pl.DataFrame(rows, {"product": pl.String, "stars": pl.Int64, "@time": pl.Int64}, orient="row")
-        for feed in fleet.agents[number].feeds():
+        for feed in fleet.agents[number].ingest.feeds():
             if feed.stream == stream:
                 parsed = Parsed((frame,), malformed=0)
-                fleet.agents[number].insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
     fleet.settle()
 
 
@@ -327,8 +327,8 @@ def test_stages_that_read_each_other_are_refused(fleet_of: Make) -> None:
 
 
 def test_a_process_that_says_its_job_has_more_stages_is_not_believed() -> None:
-    about = calls.About(
+    about = calls.JobDescription(
         "wanted", "SELECT", {}, dict.fromkeys("abcdefghi", "SELECT"), None, {}, False, False, False, False
     )
     with pytest.raises(ValueError, match="<= 8"):
-        calls.read_act(calls.encode(calls.Loaded(about)))
+        calls.read_act(calls.encode(calls.CodeLoaded(about)))

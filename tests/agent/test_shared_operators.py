@@ -18,7 +18,7 @@ from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.ingest import operator as worker
 from agent.runtime.ingest.operator import PaneConsumer
-from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.model.panes import FIRST_PANE, Run
 from overlay import Id, app_id
 
@@ -164,7 +164,7 @@ class Desk:
         return worker
 
     def log(self, *products: str, at_ms: int) -> None:
-        self.operators.insert(FEED, events(*products, at_ms=at_ms), WALL_MS)
+        self.operators.insert(FEED, events(*products, at_ms=at_ms), 0.0, WALL_MS)
         self.seal()
 
     def seal(self) -> None:

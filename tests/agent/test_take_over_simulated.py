@@ -103,7 +103,7 @@ def test_a_job_that_was_stopped_stays_stopped() -> None:
     fleet.crash(master)
     fleet.run(fleet.now + 40.0)
     assert fleet.masters(JOB) == []
-    assert all(one.agent.jobs() == () and one.agent.feeds() == () for one in fleet.servers.values() if one.is_up)
+    assert all(one.agent.jobs() == () and one.agent.ingest.feeds() == () for one in fleet.servers.values() if one.is_up)
     assert all(one.agent.status().replicas == () for one in fleet.servers.values() if one.is_up)
 
 

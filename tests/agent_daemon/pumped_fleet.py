@@ -7,7 +7,7 @@ import random
 import trio
 
 from agent.driver import CoreDriver
-from agent.programs.orders import Order
+from agent.programs.commands import ProgramCommand
 from agent.runtime.requests.notices import CoreEvent
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
@@ -36,7 +36,7 @@ class IdleCore:
     def notices(self) -> list[CoreEvent]:
         return []
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         return []
 
     def next_timer(self) -> float | None:

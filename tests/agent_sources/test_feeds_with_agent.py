@@ -43,7 +43,12 @@ class LonelyAgent:
             order=lambda _order: None, settled=lambda: self.feeds.reconcile(),
         )  # fmt: skip
         self.feeds = Feeds(
-            self.agent, [self.stream], clock=trio.current_time, wall_ms=self.wall_ms, pump=self.pump.settle, poll_s=0.01
+            self.agent.ingest,
+            [self.stream],
+            clock=trio.current_time,
+            wall_ms=self.wall_ms,
+            pump=self.pump.settle,
+            poll_s=0.01,
         )
 
     def _send(self, peer: Peer, data: bytes) -> None:

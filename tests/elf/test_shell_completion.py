@@ -31,7 +31,7 @@ def completer(tmp_path: Path) -> ShellCompleter:
     other.write_text("status,at\n200,1\n")
     sources = [LocalSource("web", (str(log),)), LocalSource("with space", (str(other),))]
     knowledge = Knowledge(FileBackend(sources, LocalOptions(arrival_ms=0)))
-    return ShellCompleter(knowledge, lambda: (query.keywords(), query.functions()))
+    return ShellCompleter(knowledge, lambda: (query.keywords(), query.signatures()))
 
 
 def offered(completer: ShellCompleter, text: str) -> list[str]:

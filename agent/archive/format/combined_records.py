@@ -7,7 +7,7 @@ import numpy as np
 from agent.archive.format.fields import Field, Kind, null_field, unkept_field
 from agent.archive.format.records import Records, line_spans
 from agent.parsing import TIME, SourceColumn
-from agent.parsing.columns import Column
+from agent.parsing.columns import ParsedColumn
 from agent.parsing.combined import COLUMNS, CombinedParser
 from agent.sources import Block
 
@@ -30,7 +30,7 @@ class CombinedRecords:
         return Records(spans, is_nothing, owners, frame[TIME], fields, is_complete=True)
 
 
-def _field(column: Column) -> Field:
+def _field(column: ParsedColumn) -> Field:
     values = column.variants[0]
     if column.misfits is not None:
         return unkept_field(len(values))

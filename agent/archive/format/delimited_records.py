@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.archive.format.fields import Field
 from agent.archive.format.known_fields import COLUMNS_MAX, NAME_CHARACTERS_MAX
-from agent.archive.format.records import Ints, Records, Span, is_empty, line_spans
+from agent.archive.format.records import Ints, Records, RecordSpans, is_empty, line_spans
 from agent.parsing import Format, SourceColumn
 from agent.parsing.delimited import DelimitedParser
 from agent.sources import Block, Record
@@ -37,13 +37,13 @@ class DelimitedRecords:
         is_nothing[order[len(regular) : len(regular) + len(blank)]] = True
         if begin:
             end = begin - block.data[:begin].endswith(b"\n")
-            spans = Span(np.append(0, spans.starts + begin), np.append(end, spans.ends + begin))
+            spans = RecordSpans(np.append(0, spans.starts + begin), np.append(end, spans.ends + begin))
             is_nothing, owners = np.append(True, is_nothing), owners + 1
         fields = {name: Field("text", self._parser.texts_of(texts, name)) for name in self._names}
         return Records(spans, is_nothing, owners, self._parser.times(texts, arrival_ms), fields, self._is_complete)
 
 
-def _lines(rows: bytes, odd: Sequence[Record]) -> tuple[Span, Span]:
+def _lines(rows: bytes, odd: Sequence[Record]) -> tuple[RecordSpans, RecordSpans]:
     """The lines outside of odd records: those with content, and the others."""
     lines = line_spans(rows)
     if odd:
@@ -55,16 +55,16 @@ def _lines(rows: bytes, odd: Sequence[Record]) -> tuple[Span, Span]:
     return _chosen(lines, ~empty), _chosen(lines, empty)
 
 
-def _chosen(spans: Span, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Span:
-    return Span(spans.starts[which], spans.ends[which])
+def _chosen(spans: RecordSpans, which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> RecordSpans:
+    return RecordSpans(spans.starts[which], spans.ends[which])
 
 
-def _spans(odd: Sequence[Record]) -> Span:
+def _spans(odd: Sequence[Record]) -> RecordSpans:
     starts = [record.start for record in odd]
-    return Span(np.array(starts, np.int64), np.array([record.end for record in odd], np.int64))
+    return RecordSpans(np.array(starts, np.int64), np.array([record.end for record in odd], np.int64))
 
 
-def _in_order(rows: bytes, parts: Sequence[Span]) -> tuple[Span, Ints]:
+def _in_order(rows: bytes, parts: Sequence[RecordSpans]) -> tuple[RecordSpans, Ints]:
     """All spans in the order of their starts, and the place of each of the given ones among them."""
     starts = np.concatenate([part.starts for part in parts])
     ends = np.concatenate([part.ends for part in parts])
@@ -73,4 +73,4 @@ def _in_order(rows: bytes, parts: Sequence[Span]) -> tuple[Span, Ints]:
     places[order] = np.arange(len(order))
     body = np.frombuffer(rows + b" ", np.uint8)
     ends = ends - ((ends > starts) & (body[ends - 1] == ord("\n")))
-    return Span(starts[order], ends[order]), places
+    return RecordSpans(starts[order], ends[order]), places

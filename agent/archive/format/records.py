@@ -18,7 +18,7 @@ _NEWLINE, _RETURN = b"\n\r"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RecordSpans:
     """Where records begin and end in their block, in order; line breaks at their ends are left out."""
 
     starts: Ints
@@ -36,7 +36,7 @@ class Records:
     hold is in `fields`.
     """
 
-    spans: Span
+    spans: RecordSpans
     is_nothing: Mask
     owners: Ints
     times: pl.Series
@@ -52,17 +52,17 @@ class RecordReader(Protocol):
         ...
 
 
-def line_spans(data: bytes) -> Span:
+def line_spans(data: bytes) -> RecordSpans:
     """The lines of a block; after its last line break there is none."""
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE).astype(np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), newlines + 1])
     ends = np.append(newlines, len(data))
     if starts[-1] == len(data):
         starts, ends = starts[:-1], ends[:-1]
-    return Span(starts, ends)
+    return RecordSpans(starts, ends)
 
 
-def is_empty(data: bytes, spans: Span) -> Mask:
+def is_empty(data: bytes, spans: RecordSpans) -> Mask:
     """Which lines have nothing before their line break."""
     lengths = spans.ends - spans.starts
     body = np.frombuffer(data, np.uint8)

@@ -29,7 +29,7 @@ class FileOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ArchiveRows:
     """Records that follow each other in a file, a row each.
 
     `times`: of an event, its own, of several on one line the first one's; of other records that of the event before.
@@ -71,7 +71,7 @@ class RowReader:
         self.fault: str | None = None
         self._records = _record_reader(file.format)
 
-    def read(self, block: Block, arrival_ms: int) -> Rows | None:
+    def read(self, block: Block, arrival_ms: int) -> ArchiveRows | None:
         """The rows of a block; None if it has no line. `arrival_ms`: the time of events that carry none."""
         if not block.data:
             return None
@@ -90,7 +90,7 @@ def _record_reader(form: Format) -> RecordReader:
     return CombinedRecords() if form.kind == "combined" else DelimitedRecords(form)
 
 
-def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None, arrival_ms: int) -> Rows:
+def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None, arrival_ms: int) -> ArchiveRows:
     count = len(found.spans)
     is_usable = found.times.is_not_null().to_numpy()
     totals = np.bincount(found.owners, minlength=count)
@@ -99,7 +99,7 @@ def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None,
     times = _row_times(found, is_usable, before_ms, arrival_ms)
     lines = [data[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)]
     every_time = pl.concat([times, found.times.drop_nulls()])
-    return Rows(
+    return ArchiveRows(
         file=file,
         begin=block.origin.offset,
         end=block.origin.offset + len(data),

@@ -95,13 +95,7 @@ class JobFunction:
     @cached_property
     def operator(self) -> bytes:
         """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
-        plan = self.plan.to_wire()
-        plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
-        of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
-        of_windows = ("windows",) if self.sessions is None else ()
-        for shown in ("version", "beyond_groups", "trees", "outer", *of_windows, *of_groups):
-            plan.pop(shown, None)
-        return msgspec.msgpack.encode((plan, self.range))
+        return msgspec.msgpack.encode((self.plan.shared_part().to_wire(), self.range))
 
     def kept_after(self, frontier: int) -> int:
         """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
@@ -162,7 +156,7 @@ class JobFunction:
             pane_ms=windowing.pane_ms,
         )
 
-    def session_rows(self, sessions: pl.DataFrame) -> query.Rows:
+    def session_rows(self, sessions: pl.DataFrame) -> query.ResultRows:
         """The finished rows of sessions that come together, in order."""
         assert self.sessions is not None
         results, _ = self._stage(None)
@@ -349,7 +343,9 @@ class JobFunction:
             store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
         return self.finished(self.gather(list(store.flush())), [pane], size_ms)[pane].below(below)
 
-    def windows(self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None) -> dict[int, query.Rows]:
+    def windows(
+        self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
+    ) -> dict[int, query.ResultRows]:
         """The finished rows of each of the windows, in order, without OTHER; `state` holds rows of no others."""
         store = self._empty_store
         if not panes:
@@ -359,7 +355,7 @@ class JobFunction:
             return results.windows(state, panes)
         layout = store.layout
         state = state.filter(~self._is_other) if layout.keys else state
-        windows: dict[int, query.Rows] = {}
+        windows: dict[int, query.ResultRows] = {}
         for part in layout.alike(state):
             windows |= results.windows(layout.lower(part), part["pane"].unique())
         absent = [pane for pane in panes if pane not in windows]

@@ -17,10 +17,10 @@ import polars as pl
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.operator import Names, Operator, PaneConsumer
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import Pipeline, columns_of
-from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.ingest.watermark import FUTURE_MS, believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE
@@ -60,8 +60,7 @@ class MappedPipeline(Pipeline):
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: OperatorPool,
-        wanted: FeedDemand,
+        ingest: OperatorPool,
         send: Send,
     ) -> None:
         self.unmapped = 0
@@ -71,7 +70,7 @@ class MappedPipeline(Pipeline):
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
-        super().__init__(versions, job, feeds, begins, wall_ms, operators, wanted)
+        super().__init__(versions, job, feeds, begins, wall_ms, ingest)
 
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""
@@ -90,10 +89,10 @@ class MappedPipeline(Pipeline):
         return worker
 
     def _begin_to_read(self) -> None:
-        self._operators.attach(self, self.feeds)
+        self._ingest.attach(self, self.feeds)
 
     def _stop_reading(self) -> None:
-        self._operators.detach(self)
+        self._ingest.detach(self)
         super()._stop_reading()
 
     @property

@@ -13,9 +13,9 @@ from typing import Any
 from agent.parsing import SourceColumn, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import InForce, Versions
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, columns_of_feed, merged_columns, placed
+from agent.runtime.ingest.feed import Feed, FeedKey, columns_of_feed, merged_columns, placed
 from agent.runtime.ingest.operator import Names, PaneConsumer
-from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.watermark import Watermark
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE, Run
@@ -24,7 +24,7 @@ from agent.runtime.model.panes import FIRST_PANE, Run
 class Pipeline:
     """Goes on through all epochs of a job. `begins`: the first pane that the master can still use.
 
-    `operators` and `wanted` are those of all of the agent's jobs; `close` tells them that this one is over.
+    `ingest` is that of all of the agent's jobs; `close` tells it that this one is over.
     """
 
     def __init__(
@@ -34,15 +34,13 @@ class Pipeline:
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: OperatorPool,
-        wanted: FeedDemand,
+        ingest: OperatorPool,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
         """Where a worker that leaves ends."""
         self._job = job
-        self._operators = operators
-        self._wanted = wanted
+        self._ingest = ingest
         self._unopened = set(self.feeds)
         self._ended: list[PaneConsumer] = []
         self._workers: list[PaneConsumer] = []
@@ -82,7 +80,7 @@ class Pipeline:
         return self._is_ready
 
     def _want_feeds(self) -> None:
-        self._wanted.want(self._job.app_id, self.feeds.values(), now=self._is_ready)
+        self._ingest.demand.want(self._job.app_id, self.feeds.values(), now=self._is_ready)
 
     def _begin_to_read(self) -> None:
         for worker in self._employed():
@@ -119,7 +117,7 @@ class Pipeline:
         before = self.first_pane
         self._begin(FIRST_PANE, wall_ms)
         for worker in self._workers:
-            self._operators.settle(worker)
+            self._ingest.settle(worker)
         return self.first_pane != before
 
     @property
@@ -131,10 +129,10 @@ class Pipeline:
         """The job is over here."""
         self._stop_reading()
         for worker in self._workers:
-            self._operators.dismiss(worker)
+            self._ingest.dismiss(worker)
 
     def _stop_reading(self) -> None:
-        self._wanted.drop(self._job.app_id)
+        self._ingest.demand.drop(self._job.app_id)
         self.withdraw()
 
     # Versions.
@@ -153,7 +151,7 @@ class Pipeline:
     def _employ(self, function: JobFunction) -> PaneConsumer:
         bounded, grace_ms = self._job.bounded, self._grace_ms(function)
         names = self._names(function)
-        worker = self._operators.employ(
+        worker = self._ingest.employ(
             self._job.app_id, function, names, grace_ms=grace_ms, bounded=bounded, watermark=self._watermark
         )
         worker.operator.is_reading = self._is_ready
@@ -178,7 +176,7 @@ class Pipeline:
         return names
 
     def _want_columns(self, function: JobFunction) -> None:
-        others = self._wanted.all()
+        others = self._ingest.demand.all()
         for key, feed in self.feeds.items():
             taken = merged_columns((feed.columns, columns_of_feed(key, others)))
             wanted = placed(function.columns_of(feed.stream), taken)
@@ -203,7 +201,7 @@ class Pipeline:
     def withdraw(self) -> None:
         """The version that is prepared will not be."""
         if self._proposed is not None:
-            self._operators.dismiss(self._proposed)
+            self._ingest.dismiss(self._proposed)
             self._proposed = None
 
     def change_to(self, versions: Versions) -> None:
@@ -218,13 +216,13 @@ class Pipeline:
                 chain.append(self._begun(one, one.after if last is None else last.last_pane))
         for worker in self._workers:
             if worker not in chain:
-                self._operators.dismiss(worker)
+                self._ingest.dismiss(worker)
         self._ended = [worker for worker in chain if worker in self._ended]
         self._workers = [worker for worker in chain if worker not in self._ended]
         self._go_on()
         if not self._unopened:
             for worker in self._workers:
-                self._operators.settle(worker)
+                self._ingest.settle(worker)
 
     def _begun(self, one: InForce, after: int) -> PaneConsumer:
         """A worker for panes of a version that nobody works on: the prepared one, or one that begins now."""
@@ -246,7 +244,7 @@ class Pipeline:
             ended = self._workers.pop(0)
             self._ended.append(ended)
             self.worker.take_over(ended)
-            self._operators.dismiss(ended)
+            self._ingest.dismiss(ended)
             self.worker.count_malformed()
             self._drop_columns()
 

@@ -15,14 +15,14 @@ import polars as pl
 from agent.parsing import TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, as_named
+from agent.runtime.ingest.feed import Feed, FeedKey, as_named
 from agent.runtime.ingest.feed import FeedKey as Key
 from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
 from agent.runtime.ingest.operator import KEPT_BYTES_MAX, SELF
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
 from agent.runtime.ingest.pipeline import columns_of
-from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.ingest.watermark import FUTURE_MS, believed
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
@@ -45,8 +45,7 @@ class SelfPacedPipeline:
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: OperatorPool,
-        wanted: FeedDemand,
+        ingest: OperatorPool,
         held: PaoHandles,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
@@ -55,10 +54,9 @@ class SelfPacedPipeline:
         self.frontier = FIRST_PANE if begins == FIRST_PANE else begins - 1
         self.first_pane = max(begins, wall_ms)
         self._app_id = app_id
-        self._operators = operators
-        self._wanted = wanted
+        self._ingest = ingest
         self._function = versions.newest.function
-        self._store = PaneStore(self._function, operators.room)
+        self._store = PaneStore(self._function, ingest.room)
         self._counts = Counts()
         self._malformed = 0
         self._lacking: set[Key] = set()
@@ -69,8 +67,8 @@ class SelfPacedPipeline:
         self._waiting_rows = 0
         self._sealed: list[Run] = []
         self._fresh: list[Run] = []
-        wanted.want(app_id, self.feeds.values(), now=True)
-        operators.attach(self, self.feeds)
+        ingest.demand.want(app_id, self.feeds.values(), now=True)
+        ingest.attach(self, self.feeds)
 
     def get_ready(self) -> bool:
         """It waits for nothing."""
@@ -78,8 +76,8 @@ class SelfPacedPipeline:
 
     def close(self) -> None:
         """The job is over here."""
-        self._wanted.drop(self._app_id)
-        self._operators.detach(self)
+        self._ingest.demand.drop(self._app_id)
+        self._ingest.detach(self)
 
     # Versions: a further one begins from nothing.
 
@@ -98,7 +96,7 @@ class SelfPacedPipeline:
         """Another version is in force: what was gathered for the one before is given up."""
         if versions.newest.function is not self._function:
             self._function = versions.newest.function
-            self._store = PaneStore(self._function, self._operators.room)
+            self._store = PaneStore(self._function, self._ingest.room)
             self._counts = Counts()
 
     # What the feeds bring.
@@ -239,8 +237,7 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
         feeds: Iterable[Feed],
         begins: int,
         wall_ms: int,
-        operators: OperatorPool,
-        wanted: FeedDemand,
+        ingest: OperatorPool,
         held: PaoHandles,
         send: Send,
     ) -> None:
@@ -249,7 +246,7 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
         self._send_events = send
         self._asked: dict[int, tuple[bytes | None, list[int]]] = {}
         self._numbers = 0
-        super().__init__(app_id, versions, feeds, begins, wall_ms, operators, wanted, held)
+        super().__init__(app_id, versions, feeds, begins, wall_ms, ingest, held)
 
     def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""

@@ -291,11 +291,6 @@ def _with_more(
         yield *before, False
 
 
-def reads_app(master: JobState | None) -> bool:
-    """Whether a job reads another one's results, and its master, which is to do so, is here."""
-    return master is not None and master.app is not None
-
-
 def window_of(function: JobFunction) -> int:
     """So often a window begins (ms). Raises `query.PlanError` for what can only be computed over input that ends."""
     if function.pane_ms is None:

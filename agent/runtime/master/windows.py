@@ -17,7 +17,7 @@ import polars as pl
 
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.panes import END, Counted, Counts, Run, closed_ms
-from cbt import Consolidator, OpenSessions, SessionLayout, Window, WindowSize
+from cbt import CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize
 
 Combine = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
 
@@ -287,7 +287,7 @@ class _Consolidated:
     def end(self) -> Iterator[WindowUpdate]:
         return map(self._grown, self._consolidator.end())
 
-    def _grown(self, window: Window) -> WindowUpdate:
+    def _grown(self, window: CompleteWindow) -> WindowUpdate:
         return WindowUpdate(window.end_ms - self._pane_ms, window.start_ms, window.size.size_ms, window.frame, True)
 
     @property

@@ -33,7 +33,7 @@ class _UpstreamJob:
     window that has come. `closed_ms`: up to this instant, all have. `sought_at`: since when no such job is known.
     """
 
-    intake: Pipeline
+    pipeline: Pipeline
     key: FeedKey
     app: str
     begins_after: int | None
@@ -81,30 +81,30 @@ class UpstreamJobs:
     def tick(self, now: float, wall_ms: int) -> None:
         """Begins and ends to read, and asks again where it is time."""
         parts = [part for part in self._parts if part.reads_rows]
-        intakes = {part.app_id: part.intake for part in parts if isinstance(part.intake, Pipeline)}
-        wanted = {app_id: intake for app_id, intake in intakes.items() if intake.app_feed is not None}
+        pipelines = {part.app_id: part.pipeline for part in parts if isinstance(part.pipeline, Pipeline)}
+        wanted = {app_id: pipeline for app_id, pipeline in pipelines.items() if pipeline.app_feed is not None}
         for reader, reading in list(self._readings.items()):
-            if wanted.get(reader) is not reading.intake:
+            if wanted.get(reader) is not reading.pipeline:
                 self._end(reader, now)
-        for reader, intake in wanted.items():
-            if reader not in self._readings and intake.get_ready():
-                self._readings[reader] = self._reading(reader, intake, now)
+        for reader, pipeline in wanted.items():
+            if reader not in self._readings and pipeline.get_ready():
+                self._readings[reader] = self._reading(reader, pipeline, now)
         for reading in self._readings.values():
             if reading.app_id is None and not reading.is_over:
                 self._seek(reading, now, wall_ms)
             reading.followings.tick(now)
         self.take(now, wall_ms)
 
-    def _reading(self, reader: Id, intake: Pipeline, now: float) -> _UpstreamJob:
-        feed = intake.app_feed
+    def _reading(self, reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
+        feed = pipeline.app_feed
         assert feed is not None
         assert feed.app is not None
-        after: int | None = intake.worker.closed_ms
+        after: int | None = pipeline.worker.closed_ms
         if after == FIRST_PANE and not feed.bounded:
             after = None
         notices: list[CoreEvent] = []
         followings = JobSubscriptions(self._post, self._announcements, notices, reader)
-        return _UpstreamJob(intake, feed.key, feed.app, after, after, now, followings, notices)
+        return _UpstreamJob(pipeline, feed.key, feed.app, after, after, now, followings, notices)
 
     def _end(self, reader: Id, now: float) -> None:
         reading = self._readings.pop(reader)
@@ -123,11 +123,11 @@ class UpstreamJobs:
     def take(self, now: float, wall_ms: int) -> None:
         """Takes what has come."""
         for reading in list(self._readings.values()):
-            if reading.app_id is None or reading.key not in reading.intake.feeds:
+            if reading.app_id is None or reading.key not in reading.pipeline.feeds:
                 continue  # an agent that leaves reads nothing any more
             if (gap := reading.followings.take_gap(reading.app_id)) is not None:
                 for instant in gap:
-                    reading.intake.lacks_some_at(instant)
+                    reading.pipeline.lacks_some_at(instant)
             closed_ms = reading.followings.closed_ms(reading.app_id)
             notices = list(reading.notices)
             reading.notices.clear()
@@ -145,7 +145,7 @@ class UpstreamJobs:
                 self._open(reading, pane - 1, now)
                 parsed = self._events(reading, pane, json)
                 reading.closed_ms = max(reading.closed_ms, (parsed.watermark_ms or 0) - 1)
-                self._parts.insert(reading.key, parsed, now, wall_ms)
+                self._parts.ingest.insert(reading.key, parsed, now, wall_ms)
             case Ended(reason="lost"):
                 reading.app_id, reading.sought_at = None, now
             case Ended(reason=reason):
@@ -156,36 +156,36 @@ class UpstreamJobs:
         if reading.begins_after is not None:
             closed_ms = reading.begins_after
         if closed_ms != FIRST_PANE or reading.ends_with_app:
-            self._parts.open_app(reading.key, FIRST_PANE if reading.ends_with_app else closed_ms, now)
+            self._parts.feed_opened(reading.key, now, FIRST_PANE if reading.ends_with_app else closed_ms)
 
     def _events(self, reading: _UpstreamJob, pane: int, json: bytes) -> Parsed:
-        columns = reading.intake.feeds[reading.key].columns
+        columns = reading.pipeline.feeds[reading.key].columns
         try:
             result = read_result(json)
         except ResultError:
             self.refused += 1
-            reading.intake.lacks_some_at(pane)
+            reading.pipeline.lacks_some_at(pane)
             return Parsed((), 0, pane)
         if not result.final:
             return Parsed((), 0, reading.closed_ms + 1)  # it will come once more, as a whole
         if not result.is_whole:
-            reading.intake.lacks_some_at(pane)
+            reading.pipeline.lacks_some_at(pane)
         closed_ms = pane + 1 if result.more else result.closed_ms()
         return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, reading: _UpstreamJob, closed_ms: int, now: float, wall_ms: int) -> None:
         """The other job is out so far, whether it had anything to tell or not."""
         self._open(reading, closed_ms, now)
-        if reading.intake.feeds[reading.key].bounded and not reading.ends_with_app:
+        if reading.pipeline.feeds[reading.key].bounded and not reading.ends_with_app:
             self._is_over(reading, now, wall_ms, is_whole=True)
         elif closed_ms > reading.closed_ms:
             reading.closed_ms = closed_ms
-            self._parts.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
+            self._parts.ingest.insert(reading.key, Parsed((), 0, closed_ms + 1), now, wall_ms)
 
     def _is_over(self, reading: _UpstreamJob, now: float, wall_ms: int, *, is_whole: bool) -> None:
         """Nothing more will come. Of a job that did not come to its end by itself, the window under way is missing."""
         reading.is_over = True
         if not is_whole:
-            reading.intake.lacks_some_at(reading.closed_ms + 1)
+            reading.pipeline.lacks_some_at(reading.closed_ms + 1)
         self._open(reading, reading.closed_ms, now)
-        self._parts.end_of_feed(reading.key, now, wall_ms)
+        self._parts.ingest.end_of_feed(reading.key, now, wall_ms)

@@ -86,8 +86,8 @@ class JoinCache:
 
     def tick(self, parts: Iterable[LocalJob], now: float) -> None:
         """Asks what is to be asked for the workers of these, and gives them what has come."""
-        intakes = [part.intake for part in parts if part.reads_rows and isinstance(part.intake, Pipeline)]
-        functions = [function for intake in intakes for function in intake.functions()]
+        pipelines = [part.pipeline for part in parts if part.reads_rows and isinstance(part.pipeline, Pipeline)]
+        functions = [function for pipeline in pipelines for function in pipeline.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
         self._tables_here.give(every)
         self._lookups = {lookup: lookup.app for lookup in every if lookup.app is not None}

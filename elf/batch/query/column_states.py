@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import cbt
-from query.spark import NotExactError, Typed
+from query.spark import NotExactError, SparkColumn
 
 _PARTS = {"integer": "i", "number": "f", "double": "f", "string": "s", "boolean": "b"}
 _OF_PARTS = {"any": "bifs", "number": "if", "integer": "i", "string": "s", "boolean": "b"}
@@ -40,7 +40,7 @@ class ColumnState:
     grouped_by: tuple[str, Column] | None = None
 
 
-def column_state(aggregate: cbt.Aggregate, argument: Typed | None, rows: int) -> ColumnState:
+def column_state(aggregate: cbt.Aggregate, argument: SparkColumn | None, rows: int) -> ColumnState:
     """The state of an aggregate over at most `rows` rows. Raises NotExactError where Spark has no exact equivalent."""
     name, function = aggregate.name, aggregate.function
     if argument is None:
@@ -52,13 +52,13 @@ def column_state(aggregate: cbt.Aggregate, argument: Typed | None, rows: int) ->
     return _FUNCTIONS[function](aggregate, argument, rows)
 
 
-def _count(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:  # noqa: ARG001
+def _count(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:  # noqa: ARG001
     name = f"{aggregate.name}.n"
     return ColumnState([F.count(argument.column).alias(name)], [pl.col(name)])
 
 
-def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, Typed, int], ColumnState]:
-    def state(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:  # noqa: ARG001
+def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, SparkColumn, int], ColumnState]:
+    def state(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:  # noqa: ARG001
         own = f"{aggregate.name}.{_PARTS[argument.kind]}"
         value = pl.col(own) + 0.0 if _PARTS[argument.kind] == "f" else pl.col(own)  # -0.0 is 0.0
         others = [f"{aggregate.name}.{part}" for part in _OF_PARTS[aggregate.type]]
@@ -68,7 +68,7 @@ def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, T
     return state
 
 
-def _sum(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
+def _sum(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:
     if argument.kind != "integer":
         return _sum_of_doubles(aggregate, argument, rows)
     name = aggregate.name
@@ -82,7 +82,7 @@ def _sum(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
     return ColumnState(computed, [hi, _zero(f"{name}.lo"), _no_outliers(name), pl.col(n)], is_exact)
 
 
-def _sum_of_doubles(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
+def _sum_of_doubles(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:
     """Sums doubles in fixed point: the whole part and the fraction as integers of as many bits as cannot overflow.
 
     Scaling by a power of two and taking off the fraction are exact in doubles. A value that is too large, or has bits
@@ -123,7 +123,7 @@ def _i128(value: int) -> pl.Expr:
     return pl.lit(value, pl.Int128)
 
 
-_FUNCTIONS: Mapping[str, Callable[[cbt.Aggregate, Typed, int], ColumnState]] = {
+_FUNCTIONS: Mapping[str, Callable[[cbt.Aggregate, SparkColumn, int], ColumnState]] = {
     "count": _count,
     "sum": _sum,
     "avg": _sum,

@@ -10,7 +10,7 @@ import query
 from agent.archive.format.segments import PARSED, TIME, Segment
 from elf.batch.table.layout import column as stored_column
 from query.model.types import WINDOW_BOUNDS
-from query.spark import NotExactError, Typed
+from query.spark import NotExactError, SparkColumn
 
 _FITTING = {
     "any": ("integer", "number", "string", "boolean"),
@@ -22,7 +22,7 @@ _FITTING = {
 """Type → kinds of stored columns whose values all have that type."""
 
 
-def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, Typed]:
+def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, SparkColumn]:
     """The columns of a plan's events by their names in the plan. Raises NotExactError where a segment stores values as
     another type than the plan needs.
     """
@@ -35,7 +35,9 @@ def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, T
     if plan.windowing is not None and plan.windowing.is_tumbling and plan.window_ms is not None:
         time, size = stored_column(TIME), F.lit(plan.window_ms).cast("bigint")
         start = time - F.pmod(time, size)
-        found |= dict(zip(WINDOW_BOUNDS, (Typed(start, "integer"), Typed(start + size, "integer")), strict=True))
+        found |= dict(
+            zip(WINDOW_BOUNDS, (SparkColumn(start, "integer"), SparkColumn(start + size, "integer")), strict=True)
+        )
     return found
 
 
@@ -45,18 +47,18 @@ def stored_names(plan: query.Plan, segments: Sequence[Segment]) -> list[str]:
     return [f"{PARSED}{name}" for column in plan.columns if (name := ".".join(column.path)) in known]
 
 
-def _column(column: query.Column, segments: Sequence[Segment], of_texts: bool) -> Typed:
+def _column(column: query.PlanColumn, segments: Sequence[Segment], of_texts: bool) -> SparkColumn:
     name = ".".join(column.path)
     kinds = {kind for segment in segments if (kind := segment.columns.get(name)) is not None}
     if not kinds:
-        return Typed(F.lit(None), "null")
+        return SparkColumn(F.lit(None), "null")
     if len(kinds) > 1:
         raise NotExactError(f"{name} is {' here and '.join(sorted(kinds))} there")
     kind = kinds.pop()
     type_ = "string" if of_texts and column.type == "any" else column.type
     stored = stored_column(f"{PARSED}{name}")
     if of_texts and type_ == "string" and kind == "integer":
-        return Typed(stored.cast("string"), "string")
+        return SparkColumn(stored.cast("string"), "string")
     if kind not in _FITTING.get(type_, ()):
         raise NotExactError(f"{name} is stored as {kind}, and needed as {type_}")
-    return Typed(stored, kind)
+    return SparkColumn(stored, kind)

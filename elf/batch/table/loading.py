@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, encode_segment, write_segment
 from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 from agent.sources.blocks import BlockCutter, cut_blocks
@@ -67,7 +67,7 @@ class SegmentLoader:
                     )
 
     def _load(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
-        lots: list[Rows] = []
+        lots: list[ArchiveRows] = []
         held = 0
         for split in splits:
             try:
@@ -82,14 +82,14 @@ class SegmentLoader:
         if lots:
             yield self._written(lots)
 
-    def _written(self, lots: Sequence[Rows]) -> tuple[Segment, bytes | None, None]:
+    def _written(self, lots: Sequence[ArchiveRows]) -> tuple[Segment, bytes | None, None]:
         if self.directory is not None:
             return write_segment(Path(self.directory), lots, self.written_ms), None, None
         data, segment = encode_segment(lots, self.written_ms)
         return segment, data, None
 
 
-def read_split(split: FileSplit) -> Iterator[Rows]:
+def read_split(split: FileSplit) -> Iterator[ArchiveRows]:
     """The rows of a split, equal to those from reading its file from the beginning. Raises SourceError."""
     blocks = _plain_blocks(split) if split.is_plain else _later_blocks(split)
     reader = RowReader(split.origin)

@@ -14,16 +14,16 @@ from agent.archive.format.log import (
     STORE_FILE,
     VERSION,
     ArchiveError,
-    Entry,
-    State,
+    LogEntry,
     StoreInfo,
+    StoreState,
     decode_entry,
     decode_info,
     entry_name,
     is_entry_name,
     state_of,
 )
-from agent.archive.format.rows import Rows
+from agent.archive.format.rows import ArchiveRows
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment, encode_segment
 from elf.batch.table.files import Directory, FileError, open_directory
 from elf.errors import ElfError
@@ -41,7 +41,7 @@ class ArchiveStore:
 
     directory: Directory
     info: StoreInfo
-    state: State
+    state: StoreState
 
     def reread(self) -> ArchiveStore:
         return read_store(self.directory)
@@ -105,11 +105,11 @@ def directory_name(agent: str) -> str:
 
 def commit(store: ArchiveStore, written_ms: int, *, add: Sequence[Segment] = (), remove: Iterable[str] = ()) -> None:
     """Writes one entry of the log, which makes the whole change visible at once."""
-    entry = Entry(VERSION, written_ms, list(add), list(remove))
+    entry = LogEntry(VERSION, written_ms, list(add), list(remove))
     store.directory.write(f"{LOG_DIRECTORY}/{entry_name(written_ms)}", msgspec.json.encode(entry))
 
 
-def put(store: ArchiveStore, rows: Sequence[Rows], written_ms: int) -> Segment:
+def put(store: ArchiveStore, rows: Sequence[ArchiveRows], written_ms: int) -> Segment:
     """Adds rows of one stream as one segment. Of rows with one key, the latest counts."""
     data, segment = encode_segment(rows, written_ms)
     store.directory.write(segment.file, data)
@@ -181,7 +181,7 @@ def _refuse_twins(stores: Sequence[ArchiveStore]) -> None:
             )
 
 
-def _read_state(directory: Directory) -> State:
+def _read_state(directory: Directory) -> StoreState:
     for tries_left in reversed(range(_READ_TRIES)):
         names = [found.name for found in directory.list(LOG_DIRECTORY) if is_entry_name(found.name)]
         try:

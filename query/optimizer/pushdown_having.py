@@ -19,7 +19,7 @@ _THE_SAME_IN_EVENTS = frozenset(("string", "integer", "boolean", "timestamp"))
 # A number may be an integer in an event and a double in a group it falls into.
 
 
-def having_to_where(plan: Plan) -> Plan:
+def pushdown_having(plan: Plan) -> Plan:
     """The plan with what HAVING says of single keys in WHERE."""
     keys = {key.name: key.expression for key in plan.keys if key.type in _THE_SAME_IN_EVENTS}
     of_keys: list[Expression] = []

@@ -9,7 +9,7 @@ from agent.programs.frames import HEADER, framed
 PIECE_BYTES = 1 << 16
 
 
-class Wire:
+class AgentPipe:
     """Frames from and to the agent, over two file descriptors that are the wire's own from now on."""
 
     def __init__(self, read_fd: int, write_fd: int, frame_bytes_max: int) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def only_needed_columns(plan: Plan) -> Plan:
+def prune_columns(plan: Plan) -> Plan:
     """The plan with the columns of events that its expressions, or its JOIN, look at."""
     used = {reference.name for expression in event_expressions(plan) for reference in references(expression)}
     join = plan.join

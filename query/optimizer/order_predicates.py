@@ -17,6 +17,6 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def cheap_conditions_first(plan: Plan) -> Plan:
+def order_predicates(plan: Plan) -> Plan:
     """The plan with the conditions of WHERE in the order of their costs; those of equal cost stay as they are."""
     return replace(plan, where=conjunction(sorted(conjuncts(plan.where), key=cost)))

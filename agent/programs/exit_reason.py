@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from agent.programs.conduct import size
+from agent.programs.commands import ProgramLimits
 from agent.programs.frames import EXIT_EXCEPTION, EXIT_MEMORY, EXIT_UNCONTAINED
-from agent.programs.orders import ProgramLimits
+from agent.programs.watchdog import size
 
 WORDS_MAX = 300
 _SIGNALS = {

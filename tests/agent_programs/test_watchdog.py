@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.programs.conduct import BUSY_LOOK_S, SECOND_LOOK_S, Watchdog
-from agent.programs.orders import MIB, ProgramLimits
+from agent.programs.commands import MIB, ProgramLimits
+from agent.programs.watchdog import BUSY_LOOK_S, SECOND_LOOK_S, Watchdog
 
 LIMITS = ProgramLimits(start_s=5, call_s=10, cpu_s=30, cpu_window_s=60)
 

@@ -13,12 +13,12 @@ import polars as pl
 from cbt.algebra.key_index import Rows
 from cbt.layout.layout import Layout
 from cbt.layout.whole_groups import whole_groups
-from cbt.tree.batch import Batch, of_frame
+from cbt.tree.batch import RowBatch, of_frame
 from cbt.tree.fragment import EVERY_PANE, LOWEST, Bound, Fragment, Panes
 from cbt.tree.invariants import check_tree
 from cbt.tree.key_store import EncodedKeys
 from cbt.tree.leaf import Leaf
-from cbt.tree.node import Child, Node, inner_nodes
+from cbt.tree.node import BufferNode, Child, inner_nodes
 from cbt.tree.spill_files import SpillError, SpillFiles
 from cbt.tree.spilled_leaf import SpilledLeaf
 
@@ -36,18 +36,18 @@ class Spilling:
         self._limit_bytes = limit_bytes
         self._files = SpillFiles(directory)
 
-    def is_short(self, root: Node) -> bool:
+    def is_short(self, root: BufferNode) -> bool:
         """Whether more is held than may be, although all that can go to disk has gone there. O(nodes)."""
         return self.failure is None and root.nbytes > self._limit_bytes
 
-    def make_room(self, root: Node) -> None:
+    def make_room(self, root: BufferNode) -> None:
         """Spills no more than it has to: leaves, least recently touched first, then late rows. O(nodes + bytes)."""
         try:
             self._spill_late(root, self._spill_leaves(root, root.nbytes - self._limit_bytes))
         except SpillError as error:
             self.failure = str(error)
 
-    def spill_all(self, root: Node) -> bool:
+    def spill_all(self, root: BufferNode) -> bool:
         """Moves every leaf to disk. Returns whether the disk has taken them. O(bytes)."""
         try:
             self._spill_leaves(root, root.nbytes)
@@ -59,7 +59,7 @@ class Spilling:
     def close(self) -> None:
         self._files.close()
 
-    def _spill_leaves(self, root: Node, excess: int) -> int:
+    def _spill_leaves(self, root: BufferNode, excess: int) -> int:
         """Returns how much is still too much."""
         if excess <= 0:
             return 0
@@ -71,7 +71,7 @@ class Spilling:
             homes[leaf].replace(leaf, [SpilledLeaf(self._layout, leaf, self._files)])
         return excess
 
-    def _spill_late(self, root: Node, excess: int) -> None:
+    def _spill_late(self, root: BufferNode, excess: int) -> None:
         if excess <= 0:
             return
         spilled = [leaf for leaf in root.leaves() if isinstance(leaf, SpilledLeaf) and leaf.nbytes]
@@ -86,10 +86,10 @@ BUFFER_BYTES = 2**26  # rows bound the buffers of ordinary keys, these bytes tho
 LEAF_BYTES = 2**24
 _COMPACT_ROWS = 2**15
 _PARTS = 2  # a full leaf is split into so many
-_RIPE_SHARE = 32  # fewer rows than this share of a full leaf are no reason to read one from disk
+_DUE_SHARE = 32  # fewer rows than this share of a full leaf are no reason to read one from disk
 
 
-class Limits(NamedTuple):
+class TreeLimits(NamedTuple):
     """How many PAOs a buffer, how many children a node, and how many keys a leaf may have."""
 
     buffer_rows: int
@@ -97,11 +97,11 @@ class Limits(NamedTuple):
     leaf_rows: int
 
 
-class _News(NamedTuple):
+class _NewKeys(NamedTuple):
     """Rows of a batch with keys that are new to a leaf, and where they belong in it."""
 
     leaf: Leaf
-    part: Batch
+    part: RowBatch
     rows: Rows
     at: Rows
 
@@ -109,8 +109,8 @@ class _News(NamedTuple):
 class Interior:
     """Takes batches, and holds their PAOs in leaves and, above these, in inner nodes' buffers."""
 
-    def __init__(self, layout: Layout, limits: Limits, spilling: Spilling | None) -> None:
-        self.root = Node(LOWEST, [])
+    def __init__(self, layout: Layout, limits: TreeLimits, spilling: Spilling | None) -> None:
+        self.root = BufferNode(LOWEST, [])
         self.stored_rows = 0
         self._layout = layout
         self._limits = limits
@@ -119,19 +119,19 @@ class Interior:
         self._spilling = spilling
         self._changes = 0
 
-    def add(self, batches: list[Batch]) -> None:
+    def add(self, batches: list[RowBatch]) -> None:
         """Takes one block's batches. Amortised O(n · levels)."""
         self._changes += 1
-        self._pour(self.root, LOWEST, batches)
+        self._push_down(self.root, LOWEST, batches)
         self._grow()
         if self._layout.shrinks and self.stored_rows >= 2 * max(self._compact_rows, _COMPACT_ROWS):
             self._compact()
         if self._spilling and self._spilling.is_short(self.root):
-            self.settle()
+            self.empty_buffers()
 
-    def settle(self) -> None:
+    def empty_buffers(self) -> None:
         """Empties all buffers: every PAO is in a leaf then. O(n) for n PAOs in buffers."""
-        self._settle(self.root, LOWEST)
+        self._empty_buffers(self.root, LOWEST)
         self._grow()
         self._shrink()
         if self._spilling:
@@ -141,9 +141,9 @@ class Interior:
         """Drops the rows of some panes. O(nodes + n) for n rows in buffers that the panes touch."""
         orphans = self.root.forget(self._layout, panes)
         if not self.root.children:
-            self.root = Node(LOWEST, [])
+            self.root = BufferNode(LOWEST, [])
         for frame in orphans:
-            self._pour(self.root, LOWEST, of_frame(self._layout, frame))
+            self._push_down(self.root, LOWEST, of_frame(self._layout, frame))
         self._grow()
         self._shrink()
         self.stored_rows = self._count_rows()
@@ -159,63 +159,63 @@ class Interior:
 
     def _compact(self) -> None:
         """Shrinks all sketches: what a block brought was compacted for itself alone."""
-        self.settle()
+        self.empty_buffers()
         if self._spilling is None:
-            self._pour_anew()
+            self._rebuild()
         elif self._spilling.spill_all(self.root):
             before = self.root, self.stored_rows
             try:
-                self._pour_anew()
+                self._rebuild()
             except SpillError as error:
                 self._spilling.failure = str(error)
                 self.root, self.stored_rows = before
         self._compact_rows = self.stored_rows
 
-    def _pour_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Takes everything out, compacts it and puts it in again; leaves are dropped as they are read."""
         leaves = deque(self.root.leaves())
         frames = (leaves.popleft().frame() for _ in range(len(leaves)))
-        self.root, self.stored_rows = Node(LOWEST, []), 0
+        self.root, self.stored_rows = BufferNode(LOWEST, []), 0
         for frame in whole_groups(self._layout, frames, self._limits.leaf_rows):
-            self._pour(self.root, LOWEST, of_frame(self._layout, frame))
+            self._push_down(self.root, LOWEST, of_frame(self._layout, frame))
             self._grow()
 
     def _grow(self) -> None:
         """Puts inner nodes between the root and its children if these are too many."""
         while len(self.root.children) > self._limits.fanout:
-            self.root = Node(LOWEST, [*inner_nodes(LOWEST, self.root.children, self._limits.fanout)])
+            self.root = BufferNode(LOWEST, [*inner_nodes(LOWEST, self.root.children, self._limits.fanout)])
 
     def _shrink(self) -> None:
         """Takes out inner nodes under the root whose buffers are empty and whose children are few in all."""
-        while nodes := [child for child in self.root.children if isinstance(child, Node)]:
+        while nodes := [child for child in self.root.children if isinstance(child, BufferNode)]:
             below = [child for node in nodes for child in node.children]
             if len(below) > self._limits.fanout // 2 or any(node.fragments for node in nodes):
                 break
             for node in nodes:  # the first child's own begins where its node's does, or with its pane
                 first = node.children[0]
-                first.low = node.low if isinstance(first, Node) else max(node.low, (first.pane, 0))
-            self.root = Node(LOWEST, below)
+                first.low = node.low if isinstance(first, BufferNode) else max(node.low, (first.pane, 0))
+            self.root = BufferNode(LOWEST, below)
 
-    def _pour(self, node: Node, low: Bound, batches: list[Batch]) -> None:
+    def _push_down(self, node: BufferNode, low: Bound, batches: list[RowBatch]) -> None:
         """Deals one block's batches to a node's children, which may be more than the fan-out allows then."""
-        news: list[_News] = []
+        new_keys: list[_NewKeys] = []
         for batch in batches:
             children: list[Child] = []
-            for child, start, part in self._dealt(node, low, batch):
+            for child, start, part in self._partition(node, low, batch):
                 if part is not None:
-                    children += self._give(child, start, part, news)
+                    children += self._deliver(child, start, part, new_keys)
                 elif child is not None:
                     children.append(child)
             node.children = children
-        self._add(news)
+        self._add(new_keys)
         self._split_children(node)
         if self._spilling:
-            self._merge_ripe(node, self._spilling)
+            self._merge_due(node, self._spilling)
             self._spilling.make_room(self.root)
 
-    def _give(self, child: Child | None, low: Bound, part: Batch, news: list[_News]) -> Sequence[Child]:
+    def _deliver(self, child: Child | None, low: Bound, part: RowBatch, new_keys: list[_NewKeys]) -> Sequence[Child]:
         """Gives a child its part of a batch; returns the child, and a new leaf beside it if it is of another pane."""
-        if isinstance(child, Node):
+        if isinstance(child, BufferNode):
             self._receive(child, low, part)
             return [child]
         leaf = child
@@ -225,18 +225,20 @@ class Interior:
             leaf.add(part.frame(self._layout))
             self.stored_rows += len(part)
         else:
-            self._fold(leaf, part, news)
+            self._merge_into(leaf, part, new_keys)
         if child is None or child is leaf:
             return [leaf]
         return [leaf, child] if child.pane > leaf.pane else [child, leaf]
 
-    def _fold(self, leaf: Leaf, part: Batch, news: list[_News]) -> None:
+    def _merge_into(self, leaf: Leaf, part: RowBatch, new_keys: list[_NewKeys]) -> None:
         leaf.touched = self._changes
-        fresh, at = leaf.fold(part)
+        fresh, at = leaf.merge(part)
         if len(fresh):
-            news.append(_News(leaf, part, fresh, at))
+            new_keys.append(_NewKeys(leaf, part, fresh, at))
 
-    def _dealt(self, node: Node, low: Bound, batch: Batch) -> Iterator[tuple[Child | None, Bound, Batch | None]]:
+    def _partition(
+        self, node: BufferNode, low: Bound, batch: RowBatch
+    ) -> Iterator[tuple[Child | None, Bound, RowBatch | None]]:
         """Each child with where its range begins and its part of the batch, if it has any."""
         if not node.children:
             yield None, low, batch
@@ -253,27 +255,27 @@ class Interior:
                 part = batch.part(cuts[index - first], cuts[index - first + 1])
             yield child, start, part
 
-    def _add(self, news: list[_News]) -> None:
+    def _add(self, new_keys: list[_NewKeys]) -> None:
         """Adds new keys to their leaves. All are fetched together: one call on columns has its price."""
-        if not news:
+        if not new_keys:
             return
-        rows = np.concatenate([new.part.rows[new.rows] for new in news])
-        encoded = EncodedKeys.of(news[0].part.keys[rows.astype(np.uint32)])
+        rows = np.concatenate([new.part.rows[new.rows] for new in new_keys])
+        encoded = EncodedKeys.of(new_keys[0].part.keys[rows.astype(np.uint32)])
         self.stored_rows += len(rows)
         start = 0
-        for new in news:
+        for new in new_keys:
             end = start + len(new.rows)
             new.leaf.add(new.part, new.rows, new.at, encoded.part(start, end))
             start = end
 
-    def _split_children(self, node: Node) -> None:
+    def _split_children(self, node: BufferNode) -> None:
         node.children = [piece for child in node.children for piece in self._split(child)]
 
-    def _merge_ripe(self, node: Node, spilling: Spilling) -> None:
+    def _merge_due(self, node: BufferNode, spilling: Spilling) -> None:
         """Reads the leaves among the children to which much has come while they were on disk, one at a time."""
-        rows_min, bytes_min = self._limits.leaf_rows // _RIPE_SHARE, LEAF_BYTES // _RIPE_SHARE
+        rows_min, bytes_min = self._limits.leaf_rows // _DUE_SHARE, LEAF_BYTES // _DUE_SHARE
         for child in node.children:
-            if isinstance(child, SpilledLeaf) and child.is_ripe(rows_min, bytes_min):
+            if isinstance(child, SpilledLeaf) and child.due_for_merge(rows_min, bytes_min):
                 try:
                     rows = child.read()
                 except SpillError as error:
@@ -283,11 +285,11 @@ class Interior:
                 spilling.make_room(self.root)
 
     def _merged(self, spilled: SpilledLeaf, rows: pl.DataFrame) -> Leaf:
-        leaf, news = Leaf(self._layout, spilled.pane, spilled.low), list[_News]()
+        leaf, new_keys = Leaf(self._layout, spilled.pane, spilled.low), list[_NewKeys]()
         for batch in of_frame(self._layout, rows):
-            self._fold(leaf, batch, news)
+            self._merge_into(leaf, batch, new_keys)
         self.stored_rows -= len(spilled)
-        self._add(news)
+        self._add(new_keys)
         return leaf
 
     def _split(self, child: Child) -> Sequence[Child]:
@@ -295,7 +297,7 @@ class Interior:
         _, fanout, leaf_rows = self._limits
         if isinstance(child, SpilledLeaf):
             return [child]
-        if isinstance(child, Node):
+        if isinstance(child, BufferNode):
             return [child] if len(child.children) <= fanout else inner_nodes(child.low, child.children, fanout)
         if len(child) <= leaf_rows and child.key_bytes <= LEAF_BYTES:
             return [child]
@@ -304,7 +306,7 @@ class Interior:
             piece.touched = child.touched
         return pieces
 
-    def _receive(self, node: Node, low: Bound, part: Batch) -> None:
+    def _receive(self, node: BufferNode, low: Bound, part: RowBatch) -> None:
         """Appends a fragment to an inner node's buffer, or empties that if it would be over-full.
 
         A node that is about to be split gets nothing into its buffer any more.
@@ -318,19 +320,19 @@ class Interior:
         else:
             self._empty_buffer(node, low, [frame])
 
-    def _empty_buffer(self, node: Node, low: Bound, more: list[pl.DataFrame]) -> None:
+    def _empty_buffer(self, node: BufferNode, low: Bound, more: list[pl.DataFrame]) -> None:
         """Merges the buffer's fragments and pours them to the node's children."""
         frames = [*node.read(self._layout, EVERY_PANE), *more]
         self.stored_rows -= node.rows
         node.fragments = []
         if frames:
-            self._pour(node, low, of_frame(self._layout, pl.concat(frames)))
+            self._push_down(node, low, of_frame(self._layout, pl.concat(frames)))
 
-    def _settle(self, node: Node, low: Bound) -> None:
+    def _empty_buffers(self, node: BufferNode, low: Bound) -> None:
         """Empties all buffers below a node."""
         for index, child in enumerate(node.children):
-            if isinstance(child, Node):
+            if isinstance(child, BufferNode):
                 start = child.low if index else low
                 self._empty_buffer(child, start, [])
-                self._settle(child, start)
+                self._empty_buffers(child, start)
         self._split_children(node)

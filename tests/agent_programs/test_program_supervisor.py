@@ -14,7 +14,7 @@ import pytest
 import trio
 from programs_run import COMMAND, GOOD, TRIED, beside_a_good_one, needs_containment, running
 
-from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
+from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 
 pytestmark = [pytest.mark.trio, needs_containment]
 HERE = Path(__file__).parent

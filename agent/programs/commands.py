@@ -35,7 +35,7 @@ class EndProgram:
     key: int
 
 
-Order = StartProgram | TellProgram | EndProgram
+ProgramCommand = StartProgram | TellProgram | EndProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.event_batch import EventBatches
-from agent.runtime.ingest.feed import FeedKey
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
 from agent.runtime.ingest.operator import Identity, Names, Operator, PaneConsumer
 from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
 from agent.runtime.model.panes import FIRST_PANE
@@ -26,11 +26,29 @@ class Reader(Protocol):
     def lacks(self, key: FeedKey, some: bool) -> None: ...
 
 
+class FeedListener(Protocol):
+    """Follows the feeds on behalf of jobs that wait for the first sign of life of theirs."""
+
+    def before_feeds(self) -> None:
+        """The feeds to read are about to be listed: jobs that have become ready add theirs."""
+        ...
+
+    def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed gives a sign of life; its events follow."""
+        ...
+
+    def feed_read(self, now: float) -> None:
+        """All operators have taken what the feed brought."""
+        ...
+
+
 class OperatorPool:
     """They count in the `room`. A worker begins with an operator of its own, and turns to another with `settle`."""
 
     def __init__(self, room: SpillArea | None = None) -> None:
         self.room = room
+        self.demand = FeedDemand()
+        self.listener: FeedListener | None = None
         self._batches = EventBatches()
         self._alike: dict[Identity, list[Operator]] = {}
         self._alone = itertools.count()
@@ -126,13 +144,31 @@ class OperatorPool:
 
     # What feeds bring.
 
-    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
-        """A parsed block."""
+    def feeds(self) -> tuple[Feed, ...]:
+        """The feeds to read from files for all jobs together, with the columns they need; the same object until
+        something changes.
+        """
+        if self.listener is not None:
+            self.listener.before_feeds()
+        return self.demand.to_read()
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        """Gives a feed's parsed block to every job on it."""
+        self._opened(key, now, wall_ms)
         if operators := self._reading_now(key):
             self._insert(operators, key, parsed, wall_ms)
         for reader in self._readers_of(key):
             reader.insert(key, parsed, wall_ms)
+        self._read(now)
+
+    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        if self.listener is not None:
+            self.listener.feed_opened(key, now, wall_ms)
+
+    def _read(self, now: float) -> None:
         self._batches.clear()
+        if self.listener is not None:
+            self.listener.feed_read(now)
 
     def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         malformed, newest = parsed.malformed, None
@@ -151,21 +187,23 @@ class OperatorPool:
         for operator in operators:
             operator.saw(key, malformed, come_to(parsed.watermark_ms, newest, wall_ms))
 
-    def caught_up(self, key: FeedKey, wall_ms: int) -> None:
-        """A feed is at its end for now."""
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed has been read to its end for now; said also of a feed that was just opened there."""
+        self._opened(key, now, wall_ms)
         for operator in self._reading_now(key):
             operator.caught_up(key, wall_ms)
         for reader in self._readers_of(key):
             reader.caught_up(key, wall_ms)
-        self._batches.clear()
+        self._read(now)
 
-    def end_of_feed(self, key: FeedKey) -> None:
-        """A bounded feed is over."""
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A bounded feed has been read to its end."""
+        self._opened(key, now, wall_ms)
         for operator in self._reading_now(key):
             operator.end_of_feed(key)
         for reader in self._readers_of(key):
             reader.end_of_feed(key)
-        self._batches.clear()
+        self._read(now)
 
     def lacks(self, key: FeedKey, some: bool) -> None:
         """Whether some of a feed's files cannot be read."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from agent.programs.orders import ProgramLimits
+from agent.programs.commands import ProgramLimits
 
 BUSY_LOOK_S = 1.0
 """How often a program at work is looked at; an idle one half a `cpu_window_s` apart, as it may only say that it is.

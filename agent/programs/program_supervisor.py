@@ -8,8 +8,16 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from agent.programs.commands import (
+    EndProgram,
+    ProgramCommand,
+    ProgramEnded,
+    ProgramLimits,
+    ProgramSaid,
+    StartProgram,
+    TellProgram,
+)
 from agent.programs.confinement import unsupported
-from agent.programs.orders import EndProgram, Order, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
 from agent.programs.process import ProgramProcess
 
 
@@ -33,7 +41,7 @@ class ProgramSupervisor:
         self._stirred = trio.Event()
         self._next_look = math.inf
 
-    def order(self, order: Order) -> None:
+    def order(self, order: ProgramCommand) -> None:
         """Carries out what the core orders. Never blocks or raises.
 
         Passed over: what is for a program that is over, and another start of one that is not.

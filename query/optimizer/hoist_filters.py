@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.model.expression import Call
+from query.model.expression import Operation
 from query.plan.walk import conjunction, conjuncts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def shared_filters_to_where(plan: Plan) -> Plan:
+def hoist_filters(plan: Plan) -> Plan:
     """The plan with the conditions of all FILTERs in WHERE."""
     if plan.windowing is not None and plan.windowing.session is not None:
         return plan
@@ -39,11 +39,11 @@ def shared_filters_to_where(plan: Plan) -> Plan:
 
 
 def _conditions(argument: Expression) -> tuple[Expression, ...]:
-    return conjuncts(argument.operands[0]) if isinstance(argument, Call) and argument.operator == "filter" else ()
+    return conjuncts(argument.operands[0]) if isinstance(argument, Operation) and argument.operator == "filter" else ()
 
 
 def _without(argument: Expression, shared: Sequence[Expression]) -> Expression:
-    assert isinstance(argument, Call)
+    assert isinstance(argument, Operation)
     condition, value = argument.operands
     left = conjunction([one for one in conjuncts(condition) if one not in shared])
     return value if left is None else replace(argument, operands=(left, value))
