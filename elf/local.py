@@ -149,7 +149,7 @@ class LocalRun:
 
     @contextmanager
     def _spill_area(self) -> Iterator[SpillArea | None]:
-        """A directory to spill to; None on a machine without area for files, where everything stays in memory."""
+        """A directory to spill to; None on a machine that takes no files, where everything stays in memory."""
         try:
             directory = TemporaryDirectory(prefix="elf-local-")
         except OSError:

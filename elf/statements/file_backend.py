@@ -33,7 +33,7 @@ NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a 
 
 
 class FileBackend:
-    """Answers statements over files. Raises UsageError for files that are not there."""
+    """Answers statements over files. Raises UsageError for missing files."""
 
     def __init__(self, sources: Sequence[LocalSource], options: LocalOptions) -> None:
         self._sources = sources
@@ -99,7 +99,7 @@ class FileBackend:
 
 
 def answer_over(windows: Sequence[Result], text: str) -> tuple[list[str], list[LocalResult]]:
-    """The columns and results of a query whose events are the windows' rows. Raises UsageError for the query."""
+    """Answers a query over the rows of windows: its columns and results. Raises UsageError for the query."""
     with tempfile.TemporaryDirectory(prefix="elf-ask-") as folder:
         path = Path(folder) / "rows.json"
         bounds = [{START: window.window_start, END: window.window_end} for window in windows]
