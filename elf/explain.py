@@ -1,4 +1,4 @@
-"""What `elf query --explain` prints: what would run, and where."""
+"""Explains a query (`EXPLAIN`, `elf query --explain`): the steps of its plan, and the place of each."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Measurements(msgspec.Struct, frozen=True):
-    """What was measured, by what it is: counts, and seconds; and what was not."""
+    """Measured values by name: counts, and seconds. `not_measured` names others."""
 
     measured: dict[str, int | float]
     not_measured: list[str]
 
 
 def measured_run(run: LocalRun) -> Measurements:
-    """Runs it to its end. Raises ElfError where its files cannot be read to theirs."""
+    """Runs a query over files to its end. Raises ElfError where a file cannot be read to its end."""
     begin = time.perf_counter()
     results = list(run.results())
     total_s = time.perf_counter() - begin
@@ -61,9 +61,9 @@ def measured_run(run: LocalRun) -> Measurements:
 
 
 def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurements:
-    """Waits for the job's first window, until the deadline; both times are those of `time.monotonic`.
+    """Waits for a job's first window until `deadline`; both times are those of `time.monotonic`.
 
-    Raises ElfError where none comes.
+    Raises ElfError where no window comes.
     """
     accepted_s = time.monotonic() - submitted
     while not isinstance(result := job.wait(max(0.0, deadline - time.monotonic())), Result):
@@ -91,7 +91,7 @@ _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
 
 
 def network_cost(plan: query.Plan) -> list[str]:
-    """In words: what goes up from each agent, pane by pane; nothing where a single agent reads all there is."""
+    """Describes the data that each agent sends per pane; empty where one agent reads everything."""
     if plan.app is not None:
         return []
     schema = JobFunction(plan).state_schema
@@ -108,8 +108,8 @@ def network_cost(plan: query.Plan) -> list[str]:
 class Explained(msgspec.Struct, frozen=True):
     """A query as it would run; `stream` is None for the agent's only one, `runs` is live or once.
 
-    `agent`, `tree`, `roots` and `master` are what is done in each of these places, `network` what travels between them,
-    `rules` what rewriting has changed.
+    `agent`, `tree`, `roots` and `master` list the steps of each place, `network` the data sent between them, `rules`
+    the rewriting rules that applied.
     """
 
     query: str
@@ -130,19 +130,19 @@ class Explained(msgspec.Struct, frozen=True):
 def print_explanation(
     text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups, output: str
 ) -> None:
-    """Prints it to standard output; raises UsageError for a query that no agent would take."""
+    """Prints the explanation of a query; raises UsageError for a query that no agent would take."""
     check_output(output)
     print_explained(explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups), output, None)
 
 
 def check_output(output: str) -> None:
-    """Raises UsageError for what explanations are not printed as."""
+    """Raises UsageError for an output format that explanations do not have."""
     if output not in ("table", "json"):
         raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
 
 
 def print_explained(explained: Explained, output: str, measurements: Measurements | None) -> None:
-    """Prints it to standard output, with what was measured where it was run."""
+    """Prints an explanation, with the measurements where the query was run."""
     if output == "json":
         about = msgspec.to_builtins(explained)
         print(msgspec.json.encode(about if measurements is None else about | {"analyzed": measurements}).decode())
@@ -208,7 +208,7 @@ def _shown(explained: Explained) -> Group:
 
 
 def _tree(explained: Explained) -> Tree:
-    """Where what is done, from the result down to the logs."""
+    """The steps by place, from the result down to the logs."""
     places = [
         ("at the master", explained.master),
         ("at the partition roots", explained.roots),

@@ -1,4 +1,4 @@
-"""The client for trio: the same calls as the blocking one, cancelled as trio cancels."""
+"""The client for trio: the calls of the blocking one, cancelled as trio cancels."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 
 
 
 class AsyncClient(JobOpener["AsyncJob"]):
-    """Asks one agent. Each request has a connection of its own, so one client may run many jobs, also at once."""
+    """Asks one agent. Each request has its own connection, so one client may run many jobs, also at once."""
 
     async def __aenter__(self) -> AsyncClient:
         await (await _dial(self.path, self.timeout_s)).aclose()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to close: jobs have their own connections."""
+        """Nothing to close: jobs have their own connections."""
 
     async def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
@@ -179,7 +179,7 @@ class AsyncJob(AttachedJob):
         raise StopAsyncIteration
 
     def updates(self) -> Updates:
-        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        """All updates of the job as they come; the last is `Ended`."""
         return Updates(self)
 
     async def wait(self) -> Update:
@@ -246,7 +246,7 @@ async def _dial(path: str, timeout_s: float) -> trio.SocketStream:
 
 
 async def _send(agent: trio.SocketStream, data: bytes) -> None:
-    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     try:
         await agent.send_all(data)
     except trio.BrokenResourceError:
@@ -254,7 +254,7 @@ async def _send(agent: trio.SocketStream, data: bytes) -> None:
 
 
 async def _receive(agent: trio.SocketStream) -> bytes:
-    """What comes next, b"" at the end."""
+    """The next bytes, b"" at the end."""
     try:
         return bytes(await agent.receive_some(RECEIVE_BYTES))
     except trio.BrokenResourceError:

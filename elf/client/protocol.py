@@ -1,11 +1,12 @@
-"""The client's end of one control connection, without the connection: bytes in, answers out, and the other way round.
+"""The client's end of one control connection without the socket: bytes in, answers out, and the other way round.
 
-A connection carries one request. What may answer it is one table, after which `ATTACHED` is the state of a client
-that a job's windows come to, and `DONE` that of one that has got its last answer:
+A connection carries one request, and a table lists its possible answers. `ATTACHED` is the state of a client that
+receives a job's windows, `DONE` that of one that has its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
                         └──Updated, Stopped, Answered, ... ─────────▲
-    Refused leads to DONE from everywhere; bytes after that are nobody's.
+
+Refused leads to DONE from everywhere; bytes after it are ignored.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ EXCERPT_CHARACTERS = 60
 
 
 class ConnectionState(Enum):
-    """What the client may expect next."""
+    """State of a connection, which determines the possible next answers."""
 
     IDLE = auto()
     ASKED = auto()
@@ -123,16 +124,17 @@ class ControlConnection:
         return line
 
     def receive_data(self, data: bytes) -> None:
-        """Takes what came from the agent; nothing (b"") means that it closed the connection."""
+        """Takes bytes from the agent; b"" means that it closed the connection."""
         if data:
             self._buffer += data
         else:
             self._ended = True
 
     def next_answer(self) -> Answer | None:
-        """The next whole answer; None until more data is there, and after the last answer.
+        """The next whole answer; None until more data comes, and after the last answer.
 
-        Raises ConnectionLostError once the agent has closed early, ProtocolError for what no agent sends.
+        Raises ConnectionLostError once the agent has closed early, ControlProtocolError for an answer that no agent
+        gives.
         """
         if self.state is ConnectionState.DONE:
             return None

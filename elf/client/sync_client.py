@@ -55,14 +55,14 @@ def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: flo
 
 
 class SyncClient(JobOpener["SyncJob"]):
-    """Asks one agent. Each request has a connection of its own, so one client may run many jobs."""
+    """Asks one agent. Each request has its own connection, so one client may run many jobs."""
 
     def __enter__(self) -> SyncClient:
         _dial(self.path, time.monotonic() + self.timeout_s).close()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to close: jobs have their own connections."""
+        """Nothing to close: jobs have their own connections."""
 
     def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
@@ -184,7 +184,7 @@ class SyncJob(AttachedJob):
         raise StopIteration
 
     def updates(self) -> Iterator[Update]:
-        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        """All updates of the job as they come; the last is `Ended`."""
         while (update := self.wait()) is not None:
             yield update
             if isinstance(update, Ended):
@@ -241,14 +241,14 @@ def _dial(path: str, deadline: float) -> socket.socket:
 
 
 def _send(agent: socket.socket, data: bytes, deadline: float) -> None:
-    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     agent.settimeout(max(deadline - time.monotonic(), 0.001))
     with suppress(OSError):
         agent.sendall(data)
 
 
 def _receive(agent: socket.socket, deadline: float) -> bytes | None:
-    """What comes next, b"" at the end; None if nothing comes before the deadline."""
+    """The next bytes, b"" at the end; None if none come before the deadline."""
     timeout_s = deadline - time.monotonic()
     agent.settimeout(None if timeout_s == NEVER else max(timeout_s, 0.0))
     try:

@@ -1,4 +1,4 @@
-"""What the demo shop sells and who visits it: plain constants, the same in the servers and in the load."""
+"""The demo shop's products and visitors: constants that the servers and the load share."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _TITLES = {
         "Spring,Summer,Autumn,Winter,Balcony,Meadow",
     ),
 }
-"""Per store: titles and editions. Every pair of them is a product."""
+"""Titles and editions by store. Every pair of them is a product."""
 
 _NAMES = (
     "Curry,Ada,Linus,Grace,Ken,Barbara,Edsger,Radia,Alan,Margaret,Donald,Frances,Niklaus,Jean,Tim,Hedy,"
@@ -45,10 +45,10 @@ LOCATIONS = {
     "Lagos": (3, 7), "Nairobi": (37, -1), "Mumbai": (73, 19), "Osaka": (135, 35), "Seoul": (127, 38),
     "Sydney": (151, -34), "Kraków": (20, 50), "Porto": (-9, 41), "Lyon": (5, 46), "Reykjavík": (-22, 64),
 }  # fmt: skip
-"""Where visitors are: longitude and latitude."""
+"""Longitude and latitude of visitors' locations."""
 _USERS = 500
 CAMPAIGN = "Erewhon"
-"""Where the accounts are that publish nothing but sales."""
+"""Location of the accounts that publish only sales."""
 _SPAMMERS = 6
 _SPAM_POSITION = (-140, -45)
 
@@ -61,7 +61,7 @@ USER_AGENTS = (
     'PriceWatch/2.1 ("compare everything"; +https://pricewatch.example/bot)',
 )
 REFERENCES = ("home", "store", "search", "mail", "friend")
-"""What the `ref` of a product page may say: how the visitor came there."""
+"""Values of `ref` in a product page's URL: how the visitor came there."""
 
 MISSING_PATHS = ("/missing", "/favicon.ico", "/wp-login.php", "/product/sold-out")
 

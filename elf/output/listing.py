@@ -1,4 +1,4 @@
-"""Lists of things that have no windows: streams, jobs, columns, functions."""
+"""Prints lists of things without windows: streams, jobs, columns, functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Cell = str | int | float | None
 
 
 def plain_table(titles: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """Titles and rows without lines between them, numbers to the right, nothing for None; long texts are folded."""
+    """A table without lines between its rows: numbers to the right, `-` for None; long texts are folded."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, title in enumerate(titles):
         right = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
@@ -39,7 +39,7 @@ def _cell(value: Cell) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Rows under titles; `nothing` says what it means that there are none, `note` what else is to be known."""
+    """Rows under titles; `nothing` explains an empty list, `note` adds a remark."""
 
     titles: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -48,12 +48,12 @@ class Listing:
 
     @property
     def names(self) -> list[str]:
-        """What stands in the first column."""
+        """Values of the first column."""
         return [str(row[0]) for row in self.rows]
 
 
 def print_listing(listing: Listing, output: str) -> None:
-    """Prints it as a table, for want of a chart also as `plot`; as JSON, an object a row; or as CSV."""
+    """Prints a listing as a table (also for `plot`), as JSON with an object per row, or as CSV."""
     from elf.terminal.console import open_console
 
     keys = [title.lower().replace(" ", "_") for title in listing.titles]
@@ -76,7 +76,7 @@ TITLES = ("APP", "STREAM", "KIND", "AGENTS", "UP TO", "MASTER", "OWNER", "QUERY"
 
 
 def listed_jobs(found: list[Job]) -> Listing:
-    """Stages come after their job."""
+    """A list of jobs, each followed by its stages."""
     rows = [
         [
             job.app,
@@ -94,7 +94,7 @@ def listed_jobs(found: list[Job]) -> Listing:
 
 
 def _with_stages(found: list[Job]) -> list[Job]:
-    """In the order in which they were heard of, but for stages, which come after their job."""
+    """Jobs in the agent's order, except that stages follow their job."""
     places: dict[tuple[str, str], int] = {}
     for job in found:
         places.setdefault((job.part_of or job.app, job.creator), len(places))

@@ -1,4 +1,4 @@
-"""A job's file, executed: the one class in it that is a job, and what it says of itself."""
+"""Loads a job's file: executes it, finds its one job class, and describes that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elf.job import Job, app_name
 from elf.job_messages import Messages
 
 FILE = "job.py"
-"""The name that a job's code has in its tracebacks."""
+"""File name of a job's code in its tracebacks."""
 TIMER_MIN_S = 0.25
 _numbers = itertools.count(1)
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -25,7 +25,7 @@ TYPES = ("any", "number", "integer", "string", "boolean")
 
 
 class CodeError(Exception):
-    """The file holds no job that can run: one line, and the traceback where its code has raised."""
+    """The file holds no job that can run: one line, and the traceback where its code raised an exception."""
 
     def __init__(self, reason: str, text: str = "") -> None:
         super().__init__(reason)
@@ -34,7 +34,7 @@ class CodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
-    """A job's class and its messages."""
+    """A job's class and its message types."""
 
     kind: type[Job]
     messages: Messages
@@ -65,7 +65,7 @@ def _is_job(kind: object, module: ModuleType) -> bool:
 
 
 def about(kind: type[Job]) -> JobDescription:
-    """What a job class says of itself. Raises CodeError for what no job can say."""
+    """The description of a job class. Raises CodeError for invalid attributes."""
     fault = _fault(kind)
     if fault is not None:
         raise CodeError(f"{kind.__name__}.{fault}")
@@ -84,7 +84,7 @@ def about(kind: type[Job]) -> JobDescription:
 
 
 def _fault(kind: type[Job]) -> str | None:
-    """What is wrong with what a class says, and of which attribute."""
+    """The first fault of a class's attributes, with the attribute's name."""
     checks: list[tuple[str, str, Callable[[Any], bool]]] = [
         ("app", "a name of at most 200 characters", lambda value: isinstance(value, str) and len(value) <= 200),
         ("query", "a query in ELF QL", lambda value: isinstance(value, str) and bool(value.strip())),

@@ -1,4 +1,4 @@
-"""What a job's object can do: each call is an act that the agent carries out."""
+"""Carries out the calls of a job's object by sending acts to the agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgentWire(Protocol):
 
 
 class PaoToken:
-    """PAOs under the agent's token for them."""
+    """PAOs that the agent holds under a token."""
 
     def __init__(self, token: int, read: Callable[[int], list[dict[str, Any]]]) -> None:
         self.token = token
@@ -35,27 +35,27 @@ class PaoToken:
 
 
 class JobCbt:
-    """The agent's tree for this job."""
+    """The agent's tree, for this job."""
 
     def __init__(self, surroundings: JobContext) -> None:
-        self._side = surroundings
+        self._context = surroundings
 
     def insert(self, *rows: Mapping[str, Any]) -> None:
         if rows:
-            self._side.act(calls.InsertCall(columns_of(rows)))
+            self._context.act(calls.InsertCall(columns_of(rows)))
 
     def flush(self) -> Paos:
-        token = next(self._side.numbers)
-        self._side.has_flushed = True
-        self._side.act(calls.FlushCall(token))
-        return self._side.held(token)
+        token = next(self._context.numbers)
+        self._context.has_flushed = True
+        self._context.act(calls.FlushCall(token))
+        return self._context.held(token)
 
     def empty(self) -> None:
-        self._side.act(calls.EmptyCall())
+        self._context.act(calls.EmptyCall())
 
 
 class JobContext:
-    """The agent, as one job's object sees it. `waiting` gets the calls that come while an answer is waited for."""
+    """The agent, as a job's object sees it. `waiting` gets calls that come while an answer is awaited."""
 
     def __init__(self, wire: AgentWire, load: calls.LoadCode, waiting: Callable[[bytes], None]) -> None:
         self.app, self.agent, self.node_id = load.app, load.agent, load.node_id
@@ -66,25 +66,25 @@ class JobContext:
         self.stages: Mapping[str, str] = {}
         self._wire = wire
         self._waiting = waiting
-        self.stands(load.place)
+        self.set_place(load.place)
 
-    def stands(self, place: TreePosition) -> None:
-        """This is how things are as of the call at hand."""
+    def set_place(self, place: TreePosition) -> None:
+        """Sets the state of the agent as of the current call."""
         self.is_root, self.parent, self.children = place.is_root, place.parent, tuple(place.children)
         self.now_ms, self.version = place.now_ms, place.version
 
     def act(self, act: calls.FromProgram) -> None:
-        """Tells the agent. Raises JobError for what cannot be told."""
+        """Sends an act to the agent. Raises JobError for values that cannot be sent."""
         try:
             payload = calls.encode(act)
-            if not isinstance(act, calls.EventsMapped):  # of which there is much, and which the agent looks at
+            if not isinstance(act, calls.EventsMapped):  # frequent and large; the agent checks it
                 calls.read_act(payload)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise JobError(f"this cannot be sent to the agent: {error}") from None
         self._wire.write(payload)
 
-    def returned(self) -> None:
-        """A callback is over."""
+    def end_callback(self) -> None:
+        """Ends a callback."""
         if self.has_flushed:
             self.has_flushed = False
             self.act(calls.CallbackReturned())
@@ -145,7 +145,7 @@ class JobContext:
             raise JobError(f"only the job's master can {call}: ask self.is_root first")
 
     def _answer(self, ticket: int) -> calls.AnswerArrived:
-        """Waits for an answer; calls that come meanwhile have to wait. Raises NoAnswerError."""
+        """Waits for an answer; calls that come meanwhile are queued. Raises NoAnswerError."""
         while True:
             payload = self._wire.read()
             message = calls.read_call(payload)

@@ -1,4 +1,4 @@
-"""Who answers statements, a fleet or files, and how a statement comes to them."""
+"""The interface of backends, and the dispatch of statements to them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from elf.statements.statements import (
 
 
 class Backend(Protocol):
-    """Answers statements; every call may raise ElfError, UsageError where the statement is to blame."""
+    """Answers statements; every call may raise ElfError, or UsageError where the statement is at fault."""
 
     def select(self, text: str, view: View, limits: ViewLimits) -> int:
-        """Runs a query and shows what it finds; the exit code that a command would have."""
+        """Runs a query and shows its results; returns the exit code for a command."""
 
     def explain(self, text: str, output: str) -> None:
-        """Prints what would run, and where."""
+        """Prints the plan of a query."""
 
     def analyze(self, text: str, output: str, deadline: float) -> None:
-        """Runs a query, for one window of a live one, and prints what was measured beside what runs, and where."""
+        """Runs a query, a live one for one window, and prints its plan with measurements."""
 
     def streams(self) -> Listing: ...
 
@@ -35,14 +35,14 @@ class Backend(Protocol):
     def columns(self, stream: str) -> list[str]: ...
 
     def follow(self, app: str, view: View) -> int:
-        """Shows the windows of a job that runs already; the exit code that a command would have."""
+        """Shows the windows of a running job; returns the exit code for a command."""
 
     def stop(self, app: str) -> None:
         """Stops a job."""
 
 
 def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -> int:
-    """Lets one statement be answered; the exit code that a command would have."""
+    """Lets a backend answer one statement; returns the exit code for a command."""
     match read_statement(text):
         case SelectStatement(text=query_text):
             return backend.select(query_text, view, limits)
@@ -62,7 +62,7 @@ def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -
 
 
 def functions() -> Listing:
-    """What queries can call."""
+    """The functions of ELF QL."""
     import query  # the whole of ELF QL, which asking does not need
 
     rows = [[name, *about] for name, about in query.signatures().items()]

@@ -1,4 +1,4 @@
-"""A fleet, asked by way of one agent."""
+"""Answers statements by asking a fleet through one agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elf.statements.session import QuerySession, show_followed
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How queries are submitted."""
+    """Options of submitted queries."""
 
     app: str | None = None
     once: bool = False
@@ -25,9 +25,10 @@ class QueryOptions:
 
 
 class FleetBackend:
-    """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
+    """Answers statements for a whole fleet; `socket` is the one given on the command line, for hints at further
+    commands.
 
-    The streams are those of the agent that is asked.
+    Its streams are those of the asked agent.
     """
 
     def __init__(self, client: SyncClient, socket: Path | None, options: QueryOptions) -> None:
@@ -88,7 +89,7 @@ class FleetBackend:
         return _surveyed_columns(self._client.survey(stream))
 
     def columns(self, stream: str) -> list[str]:
-        """The names of the columns that the agent that is asked has seen in a stream."""
+        """Names of the columns that the asked agent has seen in a stream."""
         return list(self._client.describe(stream).columns)
 
     def follow(self, app: str, view: View) -> int:
@@ -100,7 +101,7 @@ class FleetBackend:
 
 
 def _surveyed_columns(found: Surveyed) -> Listing:
-    """The columns of a stream all over the fleet, and who has not said what it has."""
+    """The columns of a stream in the whole fleet, and the number of agents that have not answered."""
     rows: list[list[Cell]] = [
         [column.name, column.type, column.agents, column.example or None] for column in found.columns
     ]

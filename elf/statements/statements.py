@@ -1,4 +1,4 @@
-"""What people type at a shell or keep in a file: ELF QL's words, and the statements that `;` ends."""
+"""Splits typed text or files into tokens and statements, and reads statements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHOWN = ("STREAMS", "JOBS", "FUNCTIONS")
 
 
 class Token(NamedTuple):
-    """A piece of a text: space, comment, string, name (in quotes), unclosed (a quote), number, word, end or other."""
+    """A token of a text: space, comment, string, name (in quotes), unclosed (a quote), number, word, end or other."""
 
     kind: str
     text: str
@@ -39,14 +39,14 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SelectStatement:
-    """A query; agents say what is wrong with it."""
+    """A query; errors in it are left to the query compiler."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainStatement:
-    """`EXPLAIN query`: what would run, and where; with ANALYZE, what did run, and how long it took."""
+    """`EXPLAIN query`: its plan; with ANALYZE, its plan with measurements of a run."""
 
     text: str
     analyze: bool = False
@@ -70,7 +70,7 @@ Statement = SelectStatement | ExplainStatement | ShowStatement | DescribeStateme
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """All of the text, piece by piece. Linear in its length.
+    """The tokens of a text, all of it. Linear in its length.
 
     >>> [word.text for word in words("SELECT 'a;' ;") if word.kind != "space"]
     ['SELECT', "'a;'", ';']
@@ -80,9 +80,9 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, without the `;` that ends them, and without those that say nothing.
+    """The statements of a text, without the `;` that ends them; empty ones are left out.
 
-    What precedes a statement is blank in it, so that its errors name places in the whole text.
+    The text before a statement is replaced by blanks, so that its errors name places in the whole text.
 
     >>> statements("SHOW JOBS; SELECT 1")
     ['SHOW JOBS', '           SELECT 1']
@@ -101,7 +101,7 @@ def statements(text: str) -> list[str]:
 
 
 def is_ended(text: str) -> bool:
-    """Whether a `;` ends the text, but for blanks and comments."""
+    """Whether a `;` ends the text, blanks and comments aside."""
     last = ""
     for word in tokens(text):
         if word.kind not in ("space", "comment"):
@@ -110,7 +110,7 @@ def is_ended(text: str) -> bool:
 
 
 def read_statement(text: str) -> Statement:
-    """What a statement asks for. Raises UsageError, with the place, for a SHOW or DESCRIBE that is none."""
+    """Reads a statement. Raises UsageError, with the place, for a malformed SHOW or DESCRIBE."""
     said = [word for word in tokens(text) if word.kind not in ("space", "comment")]
     match said[0].text.upper() if said else "":
         case "EXPLAIN":
@@ -136,7 +136,7 @@ def _in_place(text: str, start: int, end: int) -> str:
 
 
 def _only(text: str, said: list[Token], hint: str) -> Token:
-    """The one word after the first."""
+    """The one token after the first."""
     if len(said) == 1:
         raise _misread(text, Token("end", " ", said[0].end), "the statement ends too early", hint)
     if len(said) > 2:

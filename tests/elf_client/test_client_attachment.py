@@ -30,7 +30,7 @@ from elf.client import (
     Result,
     UnknownJobError,
 )
-from elf.client.attachment import UNKNOWN_PATIENCE_S, Backoff, JobAttachment
+from elf.client.attachment import UNKNOWN_TIMEOUT_S, Backoff, JobAttachment
 
 QUERY = Query("SELECT 1 FROM web")
 
@@ -140,7 +140,7 @@ def test_a_restarted_agent_has_time_to_hear_of_the_job_again() -> None:
             following.wait()
             following.connect(Refused("unknown", "no such job"))
             following.updates()
-    assert UNKNOWN_PATIENCE_S <= following.now - began < 2 * UNKNOWN_PATIENCE_S
+    assert UNKNOWN_TIMEOUT_S <= following.now - began < 2 * UNKNOWN_TIMEOUT_S
 
 
 def test_an_agent_that_has_not_joined_yet_is_asked_again() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-import query
-from agent.runtime.messages.versions import Version
+if TYPE_CHECKING:
+    import query  # for types only: clients read results without the query engine
+    from agent.runtime.messages.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

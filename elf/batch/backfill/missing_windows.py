@@ -17,15 +17,15 @@ Window: TypeAlias = tuple[str | None, str | None]
 
 
 class BackfillArchive(Protocol):
-    """What is computed of an archive."""
+    """What a backfill needs of an archive."""
 
     def agents(self, version: VersionLine) -> frozenset[str]:
-        """Whose events there are for it."""
+        """Agents with events for a version."""
 
     def results(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
     ) -> Iterator[Result]:
-        """What a version computes of the events of these agents, from one time on and before another."""
+        """The results of a version over the events of these agents, from `since_ms` on and before `until_ms`."""
 
 
 def versions_of(job: LiveJob, app: str) -> list[VersionLine]:
@@ -49,9 +49,9 @@ def missed(
     since_ms: int | None,
     until_ms: int | None,
 ) -> Iterator[Result]:
-    """The windows between two times that are not published, in order.
+    """The windows between two times that the job has not published, in order.
 
-    Each is of the version that was in force at its start; those from before the job are of its first one.
+    Each is computed by the version in force at its start; windows from before the job by its first version.
     """
     ends = [*(after.after for _, after in pairwise(versions)), None]
     starts = [None, *(one.starts for one in versions[1:])]

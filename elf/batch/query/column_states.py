@@ -1,4 +1,4 @@
-"""Aggregates as Spark computes them, and what becomes of that as states of a job's groups."""
+"""Translates aggregates into Spark columns, and their values into states of a job's groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import cbt
 from query.spark import NotExactError, SparkColumn
@@ -16,21 +16,22 @@ _PARTS = {"integer": "i", "number": "f", "double": "f", "string": "s", "boolean"
 _OF_PARTS = {"any": "bifs", "number": "if", "integer": "i", "string": "s", "boolean": "b"}
 _DTYPES: dict[str, pl.DataType] = {"b": pl.Boolean(), "i": pl.Int64(), "f": pl.Float64(), "s": pl.String()}
 _HI_BITS, _LO_BITS = 32, 128
-"""A sum of numbers counts units of 2**-32, and beside them units of 2**-128."""
+"""Units of a sum of numbers: 2**-32, and beside them 2**-128."""
 _LIMBS = 3
 _LIMB_BITS_MIN = 28
 _IDEMPOTENT = frozenset(("count_distinct", "approx_count_distinct"))
 
 
 class InexactError(Exception):
-    """A sum that Spark has computed is not exact: the plan has to be computed in another way."""
+    """Raised when a sum that Spark has computed is not exact, so that the plan must be computed another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnState:
-    """One aggregate: what Spark computes of each group, and the state columns that this makes.
+    """One aggregate: the columns Spark computes for each group, and the state columns made of them.
 
-    `is_exact`: whether what was computed is. `grouped_by`: the argument of one that is computed of that alone.
+    `is_exact`: whether the computed values are exact. `grouped_by`: the argument, for an aggregate that needs only its
+    distinct values.
     """
 
     computed: Sequence[Column]
@@ -40,7 +41,7 @@ class ColumnState:
 
 
 def column_state(aggregate: cbt.Aggregate, argument: SparkColumn | None, rows: int) -> ColumnState:
-    """That of an aggregate over so many rows at most. Raises NotExactError where Spark has none."""
+    """The state of an aggregate over at most `rows` rows. Raises NotExactError where Spark has no exact equivalent."""
     name, function = aggregate.name, aggregate.function
     if argument is None:
         return ColumnState([F.count(F.lit(1)).alias(f"{name}.n")], [pl.col(f"{name}.n")])
@@ -82,10 +83,10 @@ def _sum(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnSt
 
 
 def _sum_of_doubles(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:
-    """In fixed point: whole numbers, and their rest in further integers, of so many bits that no sum can overflow.
+    """Sums doubles in fixed point: the whole part and the fraction as integers of as many bits as cannot overflow.
 
-    Scaling by a power of two and taking the fraction off are exact in doubles. What is too large, or has bits below the
-    last of these integers, is not exact.
+    Scaling by a power of two and taking off the fraction are exact in doubles. A value that is too large, or has bits
+    below the last integer, makes the sum inexact.
     """
     name, bits = aggregate.name, 62 - rows.bit_length()
     if bits < _LIMB_BITS_MIN:

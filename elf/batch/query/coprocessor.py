@@ -1,7 +1,7 @@
-"""ELF QL where the rows are: what agents compute of events, on each region of the archive (a coprocessor).
+"""Runs ELF QL with agents' code on each region of the archive (a coprocessor).
 
-A Spark task runs the very code of agents over its rows: their parsers on the lines as they were, a job's function and
-its compressed buffer tree. What it yields are partial states, which are combined by ranges of the keys' hashes.
+A Spark task runs the same code as agents do over its rows: the parsers on the original lines, a job's function and its
+compressed buffer tree. It yields partial states, which are combined by ranges of the keys' hashes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BYTES_PER_TREE = 32 << 20
-"""Of less than this, shuffling states would take longer than combining them where they arrive."""
+"""Bytes of input per range of hashes; below this, shuffling states takes longer than combining them where they arrive.
+"""
 
 
 @dataclass(frozen=True)
 class RegionJob:
-    """A plan as it travels to the regions, with the times from and before which it takes events (epoch ms), the look-up
-    tables that it joins with, and by how many ranges of hashes its states are combined.
+    """A plan as sent to the regions, with its time range (epoch ms), the look-up tables it joins with, and the number
+    of hash ranges its states are combined by.
     """
 
     plan: dict[str, Any]
@@ -56,7 +57,7 @@ class RegionJob:
         return function
 
     def fold(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The partial state of a region's rows, in bounded memory."""
+        """Yields the partial state of a region's rows, in bounded memory."""
         function = self.function()
         with _new_store(function) as store:
             fold = _Fold(function, store)
@@ -66,7 +67,7 @@ class RegionJob:
             yield from encoded(function, store.flush(), fold.counted, self.trees)
 
     def combine(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Partial states of many regions, in a range of hashes, as one."""
+        """Combines the partial states of many regions in a range of hashes into one."""
         function = self.function()
         parts: dict[int, StateCombiner] = {}
         for batch in pieces:
@@ -77,7 +78,7 @@ class RegionJob:
 
 @dataclass(frozen=True, slots=True)
 class CoprocessorPlan:
-    """A plan over the rows of a range, where these are."""
+    """A plan run where the rows of a range are stored."""
 
     job: RegionJob
     table: ArchiveTable
@@ -85,7 +86,7 @@ class CoprocessorPlan:
 
     @property
     def pieces(self) -> DataFrame:
-        """Partial states and what was counted, as rows of bytes."""
+        """Partial states and counts, as rows of bytes."""
         streams = self.wanted.streams or ()
         shares = sum(one.segment.bytes for one in self.table.segments(self.wanted)) // BYTES_PER_TREE
         job = replace(self.job, trees=max(1, min(self.table.spark.sparkContext.defaultParallelism, shares)))
@@ -93,7 +94,7 @@ class CoprocessorPlan:
         return pieces.repartition(job.trees, "tree").mapInArrow(job.combine, DDL) if job.trees > 1 else pieces
 
     def gathered(self, pieces: pa.Table) -> StateCombiner:
-        """All pieces as one state."""
+        """Combines all pieces into one state."""
         function = self.job.function()
         parts: dict[int, StateCombiner] = {}
         decode(function, pieces, parts)
@@ -101,18 +102,18 @@ class CoprocessorPlan:
         for part in parts.values():
             whole.add(part.state())
             whole.count(part.counted)
-        # Of lines that were too long to be kept only their number is left.
+        # The archive keeps only the number of overlong lines.
         overlong = sum(one.segment.overlong for one in self.table.segments(self.wanted))
         whole.count({END: Counts(malformed=overlong)} if overlong else {})
         return whole
 
     def combined(self) -> StateCombiner:
-        """What agents' code makes of the rows."""
+        """The combined state of the rows."""
         return self.gathered(self.pieces.toArrow())
 
 
 class _Fold:
-    """Events of one region into a store."""
+    """Inserts the events of one region into a store."""
 
     def __init__(self, function: JobFunction, store: TreeOrRows) -> None:
         self.counted: Counted = {}
@@ -135,7 +136,7 @@ class _Fold:
             self.settle()
 
     def settle(self) -> None:
-        """Counts what waits: each call on columns has its price."""
+        """Counts and inserts waiting events in one go: each call on columns has a fixed cost."""
         waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
         for batch in self._batches.of(waiting, self._function) if waiting else ():
             count_batch(self._function, self._store, self.counted, batch)

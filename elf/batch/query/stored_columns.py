@@ -1,10 +1,10 @@
-"""The columns that a plan needs, as the segments of an archive store them."""
+"""Finds the columns a plan needs among those that an archive's segments store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import query
 from agent.archive.format.segments import PARSED, TIME, Segment
@@ -19,12 +19,12 @@ _FITTING = {
     "string": ("string",),
     "boolean": ("boolean",),
 }
-"""The kinds of stored columns of which every value is one of a type."""
+"""Type → kinds of stored columns whose values all have that type."""
 
 
 def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, SparkColumn]:
-    """The columns of a plan's events by their names in the plan. Raises NotExactError where a segment has values that
-    are not stored as what the plan takes them for.
+    """The columns of a plan's events by their names in the plan. Raises NotExactError where a segment stores values as
+    another type than the plan needs.
     """
     if any(not segment.is_complete for segment in segments):
         raise NotExactError("some events have fields that no column stores")
@@ -42,7 +42,7 @@ def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, S
 
 
 def stored_names(plan: query.Plan, segments: Sequence[Segment]) -> list[str]:
-    """What has to be read of them."""
+    """Names of the stored columns to read."""
     known = {name for segment in segments for name in segment.columns}
     return [f"{PARSED}{name}" for column in plan.columns if (name := ".".join(column.path)) in known]
 

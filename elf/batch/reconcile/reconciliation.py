@@ -1,7 +1,8 @@
-"""The live answer against the offline one (reconcile): each published window is computed again from the archive.
+"""Compares live results with offline ones (reconcile): each published window is computed again from the archive.
 
-A window says which agents are in it, so it is computed of the events of just these: what is missing is no difference.
-Late events are not in the window they belong to, but counted in a later one: what is more offline has to be there.
+A window names the agents that contributed, so it is computed from the events of just these agents: a missing agent is
+no difference. A late event is missing in its own window and counted as late in a later one: an excess of offline events
+must be matched by such counts.
 """
 
 from __future__ import annotations
@@ -17,30 +18,30 @@ from elf.batch.reconcile.live_results import JobLife, LiveJob, LiveResult, Versi
 from elf.batch.reconcile.verdicts import ArchivedSpan, Circumstances, Judged, approximate_columns, judge
 
 Windows: TypeAlias = Mapping[tuple[str, str], LiveResult]
-"""By start and end."""
+"""Window (start and end) → its result."""
 _Group: TypeAlias = tuple[JobLife, int, frozenset[str]]
-"""Windows of one version with the same agents."""
+"""Key of windows of one version with the same agents."""
 
 
 class ReconcileArchive(Protocol):
-    """What has to be known of an archive, and what is computed of it."""
+    """An archive, as reconciliation needs it."""
 
     def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
-        """The agents that archive such a stream, and of which time there are events."""
+        """The agents that archive a stream, and the time range of their archived events."""
 
     def windows(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
     ) -> Windows:
-        """What a version computes of the events of these agents, from one time on and before another."""
+        """The final windows of a version over the events of these agents, from `since_ms` on and before `until_ms`."""
 
 
 def reconcile(job: LiveJob, archive: ReconcileArchive) -> list[Judged]:
-    """Every window of a job in order, and windows that it should have published."""
+    """Verdicts of all windows of a job in order, and of windows it should have published."""
     return _Reconciliation(job, archive).judged()
 
 
 def why_not(version: VersionLine | None) -> str | None:
-    """Why a version cannot be computed from an archive, if it cannot."""
+    """Reason why a version cannot be computed from an archive, None if it can."""
     if version is None:
         return "what computed it is not described in the archive"
     if version.maps:
@@ -80,7 +81,7 @@ class _Reconciliation:
         return self._why_not.get((result.life, result.version), why_not(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
-        """Who is in it; of a result that does not say so, all that it does not call missing."""
+        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing."""
         known = self._job.agents(result)
         return frozenset(self._archived(result)) - result.absent if known is None else known
 
@@ -114,12 +115,12 @@ class _Reconciliation:
         since_ms, until_ms = min(starts, default=None), max(ends, default=None)
         windowing = query.Plan.from_wire(version.plan).windowing
         if windowing is not None and windowing.session is not None and since_ms is not None:
-            # A session is shown when it is over: it may have begun long before.
+            # A session is published when it ends: it may have begun long before.
             since_ms = max(version.starts, since_ms - windowing.session.max_ms - windowing.session.gap_ms)
         return self._archive.windows(version, agents, since_ms, until_ms)
 
     def _unpublished(self, groups: Mapping[_Group, list[LiveResult]]) -> Iterator[Judged]:
-        """Windows that were computed beside those that had been published, and have events."""
+        """Windows with events that were computed between published ones but not published."""
         found: dict[tuple[JobLife, tuple[str, str]], Judged] = {}
         for group in groups:
             life, number, agents = group
@@ -148,17 +149,17 @@ class _Around:
         self._starts = [one.start_ms or 0 for one in self._windows]
 
     def holds(self, window: LiveResult) -> bool:
-        """Whether windows were published before and after it."""
+        """Whether windows were published both before and after a window."""
         return self._starts[0] < (window.start_ms or 0) < self._starts[-1]
 
     def beside(self, window: LiveResult) -> Sequence[LiveResult]:
-        """The nearest before and after it."""
+        """The nearest published windows before and after a window."""
         index = bisect_left(self._starts, window.start_ms or 0)
         return self._windows[index - 1 : index + 1]
 
 
 def _explained_by_lateness(judged: Sequence[Judged]) -> list[Judged]:
-    """What is more offline is explained as far as it was counted late, in the same window or a later one."""
+    """Explains an excess of offline events by events counted as late in the same window or a later one."""
     left: dict[JobLife, int] = defaultdict(int)
     explained = []
     for one in reversed(judged):

@@ -1,4 +1,4 @@
-"""Scans as a command asks for them: in order, and with what is read for them."""
+"""Scans in order of time, and explanations of the data they read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
-    """What a scan reads: of how many segments, which columns, with which filters that statistics can rule parts out by,
-    and all of it as Spark plans it.
+    """The data a scan reads: number of segments and bytes, columns, and Spark's plan with the filters that statistics
+    serve.
     """
 
     segments: int
@@ -44,7 +44,7 @@ def ordered(
     where: str | None = None,
     limit: int | None = None,
 ) -> DataFrame:
-    """The rows of a range in the order of their times and keys. UsageError for a condition that is none."""
+    """The rows of a range in order of time and key. Raises UsageError for an invalid condition."""
     frame = table.scan(wanted, None if where else columns and [*columns, *(n for n in (TIME, KEY) if n not in columns)])
     if where is not None:
         try:
@@ -58,7 +58,7 @@ def ordered(
 
 
 def explained(table: ArchiveTable, wanted: Range, frame: DataFrame) -> ScanPlan:
-    """What the rows of a range are read from."""
+    """The plan of reading a range's rows."""
     chosen, others = table.segments(wanted), table.segments()
     execution = frame._jdf.queryExecution()
     leaves = execution.sparkPlan().collectLeaves()

@@ -1,4 +1,4 @@
-"""What the demo of shipped jobs shows: a row for each job, and what their code says."""
+"""The picture of the demo of shipped jobs: a row for each job, and the last lines of their logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ TIMELINE_ROWS = 6
 
 @dataclass(slots=True)
 class JobBoard:
-    """Everything on the screen. `masters` and `seen` are by app."""
+    """Content of the screen. `masters` and `seen` are by app."""
 
     roles: Sequence[Role]
     seconds: float
@@ -71,7 +71,7 @@ def _deeds(role: Role, seen: JobRecord) -> Text:
 
 
 def in_words(value: Any) -> str:
-    """What a job has shown, the first of it.
+    """The first value that a job has shown, as text.
 
     >>> in_words({"discounts": ["a", "b"], "as_of": "..."})
     'discounts: a, b'

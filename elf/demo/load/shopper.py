@@ -1,7 +1,7 @@
-"""Who asks the shop for what: a seeded stream of requests, without sockets or clocks.
+"""Draws the visitors' requests: a seeded stream, without sockets or clocks.
 
-Most look at what is popular. What visitors like and buy are editions of their favourite title. A few publish comments,
-some about sales; a campaign of six accounts publishes nothing else.
+Most visitors look at popular products. They like and buy editions of their favourite title. A few publish comments,
+some about sales; a campaign of six accounts publishes only sales.
 """
 
 import random
@@ -26,20 +26,20 @@ from elf.demo.catalogue import (
 )
 
 FLASH_BEGIN, FLASH_END = 0.4, 0.6
-"""The part of the load's time in which the flash crowd is there."""
+"""Begin and end of the flash crowd, as parts of the load's duration."""
 
 _FLASH_SHARE = 0.4
 _ZIPF_EXPONENT = 1.0
 _FAVOURITE_SHARE = 0.95
 _EDITIONS = 6
-"""Of each title, in the catalogue's order."""
+"""Number of editions of each title, in the catalogue's order."""
 _SPAM_SHARE = 0.6
 _SALES = ("SALE! 90 % off, only here: http://deals.example/{}", "Biggest sale ever: http://deals.example/{}")
 _COMMENTS = ("I like it", "Not what I thought", "Is this still on sale?", "Again, please", "My whole family loves it")
 
 
 class RequestKind(Enum):
-    """What a request does to the counters of the shop."""
+    """Effect of a request on the shop's counters."""
 
     VIEW = "view"
     LIKE = "like"
@@ -83,9 +83,9 @@ class _Visitor:
 
 
 class Shopper:
-    """Draws requests: Zipf-distributed products, all users alike, now and then a page that is not there.
+    """Draws requests: Zipf-distributed products, all users alike, now and then a missing page.
 
-    Visitors stay with one of the `servers`, as behind a load balancer with sticky sessions. The same seed, fractions
+    A visitor stays with one of the `servers`, as behind a load balancer with sticky sessions. The same seed, fractions
     and servers give the same requests.
     """
 
@@ -106,7 +106,9 @@ class Shopper:
         return _Visitor(_headers(user, self._random.choice(USER_AGENTS)), PRODUCTS[first : first + _EDITIONS])
 
     def request(self, fraction: float, server: int = 0) -> Request:
-        """The next request to a server; `fraction` is how much of the load's time is over, 0 to 1. O(log products)."""
+        """The next request to a server; `fraction` is the elapsed part of the load's duration, 0 to 1. O(log
+        products).
+        """
         kind = self._random.choices(list(_KIND_WEIGHTS), list(_KIND_WEIGHTS.values()))[0]
         visitor = self._random.choice(self._visitors[server])
         head = visitor.head
@@ -122,7 +124,7 @@ class Shopper:
         return Request(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode(), kind, clicks, product is self._flash)
 
     def _want(self, kind: RequestKind, visitor: _Visitor) -> Request:
-        """The crowd looks, it does not buy."""
+        """A like or a purchase. The flash crowd makes none."""
         is_favourite = self._random.random() < _FAVOURITE_SHARE
         product = self._random.choice(visitor.favourites) if is_favourite else self._popular()
         if kind is RequestKind.LIKE:

@@ -1,4 +1,4 @@
-"""The shop's pages: from a path or a form to an answer, without knowing about sockets or logs."""
+"""The shop's pages: turns a path or a form into an answer, without sockets or logs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ _FIELDS_MAX = 20
 _COUNT_MAX = 99
 _TEXT_CHARACTERS_MAX = 280
 DISCOUNT = 10
-"""Per cent, where a product has one."""
+"""Discount in per cent, for products that have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """What a request gets; `product` is set when it is an event worth logging."""
+    """The answer to a request; `product` is set when it is an event to log."""
 
     status: int
     body: bytes
@@ -53,7 +53,7 @@ def _store_page(store: str) -> bytes:
 
 
 def _count(fields: dict[str, str], name: str) -> int:
-    """A small number out of a query string or form, 1 if it is not there; else ValueError."""
+    """A small number from a query string or form, 1 if it is missing; raises ValueError for anything else."""
     text = fields.get(name, "1")
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= _COUNT_MAX):
         raise ValueError(f"{name} is not a number between 1 and {_COUNT_MAX}")
@@ -65,7 +65,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 class Site:
-    """All pages, made once: answering is a dictionary look-up."""
+    """All pages, made once, so that answering is a dictionary look-up."""
 
     failure = PageResponse(500, _page("Something went wrong", "<p>Please try again.</p>"))
     _missing = PageResponse(404, _page("Not found", "<p>There is no such page.</p>"))
@@ -80,7 +80,7 @@ class Site:
         self._discounted = {product.name: _product_page(product, DISCOUNT) for product in PRODUCTS}
 
     def get(self, target: str, discounts: Collection[str] = ()) -> PageResponse:
-        """The answer to GET of a request target, path and query string. Products with a discount are named."""
+        """The answer to GET of a request target, path and query string. `discounts` names the discounted products."""
         path, _, query = target.partition("?")
         if path.startswith("/product/"):
             return self._view(path.removeprefix("/product/"), query, discounts)
