@@ -50,7 +50,9 @@ class RawEvents:
         if malformed := int((rows[EVENTS] == 0).sum()):
             yield Parsed((), malformed)
         # Without a time of its own an event has that of its arrival, which its row has kept.
-        together = [EVENTS] if form.time_field is not None or form.kind == "combined" else [EVENTS, TIME]
+        together = (
+            [EVENTS] if form.time_field is not None or form.traits.fixed_time_field is not None else [EVENTS, TIME]
+        )
         for alike in _alike(events, together):
             yield reader.parse(_block(alike[LINE]), alike[TIME][0])
 

@@ -26,6 +26,6 @@ def catalog_of(table: Table, wanted: Collection[str]) -> dict[str, query.Schema]
             continue
         # Of JSON the fields that were seen are its header.
         fields = tuple(segment.columns)
-        seen = (replace(form, header=fields) if form.kind == "json" else form for form in segment.formats)
+        seen = (replace(form, header=fields) if form.traits.has_open_columns else form for form in segment.formats)
         found.setdefault(segment.stream, {}).update(dict.fromkeys(seen))
     return {stream: schema_of(list(formats)) for stream, formats in found.items()}

@@ -117,7 +117,7 @@ def _plain_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
 
 def _later_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
     """The blocks of a file that can only be read from its beginning, without what lies before the piece."""
-    csv_quotes = piece.origin.format.kind == "csv"
+    csv_quotes = piece.origin.format.quotes_span_lines
     skipped: Block | None = None
     for block in SourceFile(piece.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
         cut = piece.begin - block.origin.offset
