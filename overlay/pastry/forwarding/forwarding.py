@@ -1,8 +1,8 @@
 """Messages that are passed on from hop to hop towards a key, and what is done with them at its end.
 
 Theory. Each hop acknowledges what it has taken over: delivered, held or about to be passed on. A hop that does not is
-doubted, and the message is sent another way round it (`PeerTables.detour`), up to TRIES_MAX times. It ends only at a node
-that owns its key: while a peer that is closer is still a member, a message waits for it or for its end, however
+doubted, and the message is sent another way round it (`PeerTables.detour`), up to TRIES_MAX times. It ends only at a
+node that owns its key: while a peer that is closer is still a member, a message waits for it or for its end, however
 long it takes to answer.
 """
 
