@@ -17,7 +17,7 @@ import polars as pl
 import trio
 
 from agent import log
-from agent.programs.orders import Order
+from agent.programs.commands import ProgramCommand
 from overlay import Node, Peer
 
 Action = Callable[[float], object]
@@ -31,14 +31,14 @@ SUSPENDED_S = 3.0
 set: the node asks its neighbours what it has missed, which costs little should it be nothing."""
 
 
-class Core(Protocol):
+class DrivenCore(Protocol):
     """What is called of the agent's core; see `agent.Agent`."""
 
     def process_events(self, now: float, wall_ms: int) -> bool: ...
     def work(self, now: float, wall_ms: int) -> bool: ...
     @property
     def has_work(self) -> bool: ...
-    def orders(self) -> list[Order]: ...
+    def orders(self) -> list[ProgramCommand]: ...
     def next_timer(self) -> float | None: ...
     def handle_timer(self, now: float, wall_ms: int) -> None: ...
 
@@ -53,11 +53,11 @@ class CoreDriver:
     def __init__(
         self,
         node: Node,
-        core: Core,
+        core: DrivenCore,
         *,
         wall_ms: Callable[[], int],
         send: Callable[[Peer, bytes], None],
-        order: Callable[[Order], None],
+        order: Callable[[ProgramCommand], None],
         is_idle: Callable[[], bool] = lambda: False,
         settled: Callable[[], None] = lambda: None,
     ) -> None:

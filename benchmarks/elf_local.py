@@ -4,13 +4,13 @@ from typing import cast
 
 from agent import Result
 from benchmarks.contender import Answer, measure
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 QUERY = "SELECT product, SUM(clicks_count) AS clicks FROM events GROUP BY product WINDOWING 30 SECONDS"
 
 
 def clicks_per_window(paths: list[str]) -> list[Result]:
-    run = LocalRun(QUERY, [Source("events", tuple(paths))], LocalOptions(arrival_ms=0, agents=1))
+    run = LocalRun(QUERY, [LocalSource("events", tuple(paths))], LocalOptions(arrival_ms=0, agents=1))
     return list(run.results())
 
 

@@ -1,4 +1,5 @@
-"""The compressed buffer tree, and the algebra of what it stores: partial aggregates by pane and key."""
+"""The compressed buffer tree and windows: raw rows come in, partial aggregates by pane and key, and windows of them, go
+out. Imports nothing of the other rooms."""
 
 from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.algebra.columns import Aggregate, Key, Order
@@ -10,12 +11,13 @@ from cbt.tree.rows import RowBuffer
 from cbt.tree.snapshots import SnapshotError
 from cbt.tree.spill_files import SpillError
 from cbt.tree.tree import CompressedBufferTree, TreeStatistics
-from cbt.windows import SESSION_TIMES, Consolidator, OpenSessions, SessionLayout, Window, WindowSize, pane_of
+from cbt.windows import SESSION_TIMES, CompleteWindow, Consolidator, OpenSessions, SessionLayout, WindowSize, pane_of
 
 __all__ = [
     "SESSION_TIMES",
     "Aggregate",
     "ColumnFunction",
+    "CompleteWindow",
     "CompressedBufferTree",
     "Consolidator",
     "FrameError",
@@ -31,7 +33,6 @@ __all__ = [
     "UserDefinedError",
     "UserFunctions",
     "ValueFunction",
-    "Window",
     "WindowSize",
     "canonical_json",
     "decode_frame",

@@ -1,8 +1,9 @@
-"""What people import and type.
+"""The Python API of ELF.
 
-`elf.connect` (trio) and `elf.connect_sync` ask a fleet, see `elf.client` for all they give and raise;
-`elf.local.LocalRun` answers a query over files. `elf.Job` is what jobs written in Python are, `elf.message` decorates
-their messages.
+`elf.connect` (trio) and `elf.connect_sync` ask a fleet; `elf.client` has everything they return and raise.
+`elf.local.LocalRun` answers a query over files. `elf.Job` is the base class of jobs written in Python, and
+`elf.message` decorates their messages. This file imports nothing before it is used, so that each command loads only its
+own parts.
 """
 
 from importlib import import_module

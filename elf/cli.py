@@ -33,21 +33,22 @@ COMMANDS = (
     "submit",
     "update",
 )
-"""Each has a module of its name in `elf/commands/` with a click command of its name, loaded when it is asked for:
-an agent needs no terminal, and `elf status` no query engine."""
+"""Verbs of `elf`. Each is a click command in the module of its name in `elf/commands/`, loaded when it is called, since
+an agent needs no terminal and `elf status` no query engine.
+"""
 EPILOG = 'Try: elf local "SELECT status, COUNT(*) FROM logs GROUP BY status" access.log'
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads standard output any more (`| head`)."""
+    """The reader of standard output has gone (`| head`)."""
 
 
 class _Commands(LazyGroup):
-    """Tells a closed pipe from other errors: click would end with 1."""
+    """Raises ReaderGoneError for a closed pipe: click itself would end with exit code 1."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = super().get_command(ctx, cmd_name)
-        # Polars, once loaded, has the kernel restart a read that Ctrl-C interrupts: on a quiet pipe it would wait on.
+        # Polars, once loaded, lets the kernel restart a read that Ctrl-C interrupts: a quiet pipe would block for ever.
         signal.siginterrupt(signal.SIGINT, True)
         return command
 
@@ -101,7 +102,7 @@ def main() -> None:
 
 
 def _flush_or_drop() -> None:
-    """Keeps the interpreter from complaining when it flushes standard output at exit."""
+    """Flushes standard output, so that the interpreter does not complain about it at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -109,6 +110,6 @@ def _flush_or_drop() -> None:
 
 
 def _complain(message: str, command: str, code: int) -> int:
-    """Says what is wrong; a query's error has further lines, with the place in the query."""
+    """Prints an error, which may have several lines if it shows a place in a query; returns the exit code."""
     tell("\n".join(printable(line) for line in f"{command}: {message}".split("\n")))
     return code

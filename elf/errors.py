@@ -1,11 +1,11 @@
-"""Errors a person at a shell sees: one line that says what and where."""
+"""Errors shown to a person at a shell: one line that says what is wrong and where."""
 
 from __future__ import annotations
 
 
 class ElfError(Exception):
-    """Something went wrong at run time (exit code 1)."""
+    """An error at run time (exit code 1)."""
 
 
 class UsageError(ElfError):
-    """The request itself cannot be carried out as it was written (exit code 2)."""
+    """A request that cannot be carried out as written (exit code 2)."""

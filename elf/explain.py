@@ -1,4 +1,4 @@
-"""What `elf query --explain` prints: what would run, and where."""
+"""Explains a query (`EXPLAIN`, `elf query --explain`): the steps of its plan, and the place of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from agent.control.messages import Ended
 from agent.runtime.function.job_function import JobFunction
 from elf.client.result import Result
 from elf.errors import ElfError, UsageError
-from elf.output.output import terminal
+from elf.output.measures import UNNAMED_STREAM, plan_for_any_columns
+from elf.terminal.console import open_console
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
 
 class Measurements(msgspec.Struct, frozen=True):
-    """What was measured, by what it is: counts, and seconds; and what was not."""
+    """Measured values by name: counts, and seconds. `not_measured` names others."""
 
     measured: dict[str, int | float]
     not_measured: list[str]
 
 
 def measured_run(run: LocalRun) -> Measurements:
-    """Runs it to its end. Raises ElfError where its files cannot be read to theirs."""
+    """Runs a query over files to its end. Raises ElfError where a file cannot be read to its end."""
     begin = time.perf_counter()
     results = list(run.results())
     total_s = time.perf_counter() - begin
@@ -60,9 +61,9 @@ def measured_run(run: LocalRun) -> Measurements:
 
 
 def measured_window(job: SyncJob, submitted: float, deadline: float) -> Measurements:
-    """Waits for the job's first window, until the deadline; both times are those of `time.monotonic`.
+    """Waits for a job's first window until `deadline`; both times are those of `time.monotonic`.
 
-    Raises ElfError where none comes.
+    Raises ElfError where no window comes.
     """
     accepted_s = time.monotonic() - submitted
     while not isinstance(result := job.wait(max(0.0, deadline - time.monotonic())), Result):
@@ -89,8 +90,8 @@ _BYTES = {pl.Int128: 16, pl.Boolean: 1}
 _OF_ANY_LENGTH = (pl.String, pl.Binary, pl.List)
 
 
-def travelling(plan: query.Plan) -> list[str]:
-    """In words: what goes up from each agent, pane by pane; nothing where a single agent reads all there is."""
+def network_cost(plan: query.Plan) -> list[str]:
+    """Describes the data that each agent sends per pane; empty where one agent reads everything."""
     if plan.app is not None:
         return []
     schema = JobFunction(plan).state_schema
@@ -104,16 +105,11 @@ def travelling(plan: query.Plan) -> list[str]:
     return [f"of {every}, from each agent and combined: {fixed} bytes{more} a group, {groups}; compressed by zstd"]
 
 
-NOT_NAMED = "the agent's only one"
-EVERY_COLUMN = query.Schema({"*": "any"}, open=True)
-"""Without an agent nobody knows what a stream holds: any column may be there, and `*` stays `*`."""
-
-
 class Explained(msgspec.Struct, frozen=True):
     """A query as it would run; `stream` is None for the agent's only one, `runs` is live or once.
 
-    `agent`, `tree`, `roots` and `master` are what is done in each of these places, `network` what travels between them,
-    `rules` what rewriting has changed.
+    `agent`, `tree`, `roots` and `master` list the steps of each place, `network` the data sent between them, `rules`
+    the rewriting rules that applied.
     """
 
     query: str
@@ -134,46 +130,46 @@ class Explained(msgspec.Struct, frozen=True):
 def print_explanation(
     text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups, output: str
 ) -> None:
-    """Prints it to standard output; raises UsageError for a query that no agent would take."""
+    """Prints the explanation of a query; raises UsageError for a query that no agent would take."""
     check_output(output)
     print_explained(explained_query(text, once=once, max_groups=max_groups, beyond_groups=beyond_groups), output, None)
 
 
 def check_output(output: str) -> None:
-    """Raises UsageError for what explanations are not printed as."""
+    """Raises UsageError for an output format that explanations do not have."""
     if output not in ("table", "json"):
         raise UsageError("EXPLAIN and --explain print a table or, with --output json, an object: there is no other")
 
 
-def print_explained(explained: Explained, output: str, figures: Measurements | None) -> None:
-    """Prints it to standard output, with what was measured where it was run."""
+def print_explained(explained: Explained, output: str, measurements: Measurements | None) -> None:
+    """Prints an explanation, with the measurements where the query was run."""
     if output == "json":
         about = msgspec.to_builtins(explained)
-        print(msgspec.json.encode(about if figures is None else about | {"analyzed": figures}).decode())
+        print(msgspec.json.encode(about if measurements is None else about | {"analyzed": measurements}).decode())
         return
-    console = terminal(sys.stdout)
+    console = open_console(sys.stdout)
     console.print(_shown(explained))
-    if figures is not None:
+    if measurements is not None:
         table = Table(box=None, show_header=False, pad_edge=False, title="measured", title_justify="left")
         table.add_column(no_wrap=True)
         table.add_column(justify="right")
-        for what, value in figures.measured.items():
+        for what, value in measurements.measured.items():
             table.add_row(what, f"{value:,}" if isinstance(value, int) else f"{value:,.3f}")
-        console.print("", table, Text(f"not measured: {'; '.join(figures.not_measured)}"))
+        console.print("", table, Text(f"not measured: {'; '.join(measurements.not_measured)}"))
 
 
 def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: query.BeyondGroups) -> Explained:
     """The explanation of a query; its columns are checked when it is submitted."""
     try:
         parsed = query.parse(text)
-        rewriting = rewritten(parsed, max_groups=max_groups, beyond_groups=beyond_groups)
+        rewriting = plan_for_any_columns(parsed, max_groups=max_groups, beyond_groups=beyond_groups)
     except query.QueryError as error:
         raise UsageError(str(error)) from None
     plan = rewriting.plan
     parts = query.explain(plan, rewriting.fired)
     return Explained(
         query=query.format_query(parsed),
-        stream=None if plan.stream == NOT_NAMED else plan.stream,
+        stream=None if plan.stream == UNNAMED_STREAM else plan.stream,
         runs="once" if once or plan.window_ms is None else "live",
         columns={name: kind for name, kind in parts.columns if name != "*"},
         keys=list(parts.keys),
@@ -182,23 +178,10 @@ def explained_query(text: str, *, once: bool, max_groups: int, beyond_groups: qu
         rules=list(parts.rules),
         agent=list(parts.agent),
         tree=list(parts.tree),
-        network=travelling(plan),
+        network=network_cost(plan),
         roots=list(parts.roots),
         master=list(parts.master),
     )
-
-
-def planned(parsed: query.Query) -> query.Plan:
-    """Its plan, whatever the columns of its stream may be. Raises `query.QueryError`."""
-    return rewritten(parsed).plan
-
-
-def rewritten(
-    parsed: query.Query, *, max_groups: int = query.GROUPS_DEFAULT, beyond_groups: query.BeyondGroups = "other"
-) -> query.Rewriting:
-    """The same, with the rules that made the plan what it is."""
-    known = dict.fromkeys(query.streams_read(parsed) or [NOT_NAMED], EVERY_COLUMN)
-    return query.analyze_with_rules(parsed, known, max_groups=max_groups, beyond_groups=beyond_groups)
 
 
 def _shown(explained: Explained) -> Group:
@@ -206,7 +189,7 @@ def _shown(explained: Explained) -> Group:
         "once": "once: over what the logs hold when it is submitted",
         "live": "live: until it is stopped, a result whenever a window closes",
     }
-    streams = {None: NOT_NAMED, "*": "*: every stream of every agent"}
+    streams = {None: UNNAMED_STREAM, "*": "*: every stream of every agent"}
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -225,7 +208,7 @@ def _shown(explained: Explained) -> Group:
 
 
 def _tree(explained: Explained) -> Tree:
-    """Where what is done, from the result down to the logs."""
+    """The steps by place, from the result down to the logs."""
     places = [
         ("at the master", explained.master),
         ("at the partition roots", explained.roots),
@@ -241,11 +224,3 @@ def _tree(explained: Explained) -> Tree:
 
 def _text(lines: Sequence[str | None]) -> Text:
     return Text("\n".join(printable(line or "") for line in lines))
-
-
-def measures_of(text: str) -> Sequence[str]:
-    """The columns that are made of aggregates. Raises UsageError for what is no query here."""
-    try:
-        return query.measures(planned(query.parse(text)))
-    except query.QueryError as error:
-        raise UsageError(f"a chart needs a query that can be read here: {error.message}") from None

@@ -1,4 +1,4 @@
-"""What the master and the agents of a job do, written in Python (paper §2.4, Tables 1 and 2).
+"""The base class of jobs written in Python (paper §2.4, Tables 1 and 2).
 
     import elf
 
@@ -9,9 +9,9 @@
             for row in window.rows:
                 self.log(f"{row['path']}: {row['n']} errors")
 
-One object of the class lives beside every agent that works on the job, and beside its master, each in a process of its
-own that can reach nothing but its agent. All callbacks of an object run one after the other. Whatever one raises ends
-the job, with its traceback in `elf logs`.
+One object of the class lives beside every agent that works on the job, and beside the job's master, each in a process
+of its own that can reach only its agent. The callbacks of an object run one after the other. An exception in a callback
+ends the job, with its traceback in `elf logs`.
 """
 
 from __future__ import annotations
@@ -28,42 +28,42 @@ DEADLINE_S = 2.0
 
 
 class JobError(Exception):
-    """The job cannot do that here, in one line."""
+    """A call that the job cannot make here; the message is one line."""
 
 
 class NoAnswerError(JobError):
-    """Another job has not answered, or cannot; in one line."""
+    """Another job has not answered in time, or cannot answer; the message is one line."""
 
 
 class Paos(Protocol):
-    """Partial aggregates that the agent holds for the job: what `cbt.flush` gives and `on_recv` gets."""
+    """Partial aggregates that the agent holds for the job: the result of `cbt.flush` and the argument of `on_recv`."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict a group, with the columns of the job's query; all groups, in no order.
+        """One dict per group, with the columns of the job's query; all groups, unordered.
 
-        Raises NoAnswerError for PAOs that the agent holds no longer: it holds 16.
+        Raises NoAnswerError for PAOs that the agent no longer holds: it keeps 16.
         """
         ...
 
 
 class Cbt(Protocol):
-    """This agent's compressed buffer tree (paper §2.2), as this job sees it."""
+    """This agent's compressed buffer tree (paper §2.2) for the job."""
 
     def insert(self, *rows: Mapping[str, Any]) -> None:
-        """Counts rows as if they were events of this moment; the query's WHERE and GROUP BY apply."""
+        """Counts rows like events of this moment; the query's WHERE and GROUP BY apply."""
         ...
 
     def flush(self) -> Paos:
-        """All that was gathered since the last `empty`; it stays in the tree."""
+        """All aggregates since the last `empty`; they stay in the tree."""
         ...
 
     def empty(self) -> None:
-        """Begins from nothing."""
+        """Removes all aggregates from the tree."""
         ...
 
 
-class Surroundings(Protocol):
-    """What a job's object can do and know; the process it lives in provides it."""
+class JobHost(Protocol):
+    """Calls and properties that a job's process provides for its object."""
 
     app: str
     agent: str
@@ -86,27 +86,27 @@ class Surroundings(Protocol):
 
 
 class Job:
-    """Base of all jobs. A subclass says what is computed, and overrides the callbacks it wants.
+    """Base of all jobs. A subclass defines the query, and overrides the callbacks it needs.
 
     `query` is ELF QL: the stream, filter, groups and windows of the job. With `drives` it has no WINDOWING, and the job
-    itself cuts its batches: `cbt.flush`, `send_to`, `cbt.empty`. `queries` are further ones that `update` can choose.
-    `stages` are queries that run beside it, each a tree of its own: other queries of the job read one's results as
-    `app('NAME')`, and the master gets them by `on_result`.
-    `reads` are the columns that `map` gets of each event of the stream, each with its type ("string", "integer",
-    "number", "boolean", "any"); then the query reads what `map` returns.
+    itself cuts its batches: `cbt.flush`, `send_to`, `cbt.empty`. `queries` are further queries that `update` can
+    choose. `stages` are queries that run beside the job, each with a tree of its own: other queries of the job read a
+    stage's results as `app('NAME')`, and the master gets them by `on_result`. `reads` are the columns that `map` gets
+    of each event of the stream, each with its type ("string", "integer", "number", "boolean", "any"); the query then
+    reads the rows that `map` returns.
     """
 
     app: ClassVar[str] = ""
-    """The name it runs under; by default the class's, as in micro-promotion."""
+    """Name the job runs under; by default that of the class, as in micro-promotion."""
     query: ClassVar[str] = ""
     queries: ClassVar[Mapping[str, str]] = {}
     stages: ClassVar[Mapping[str, str]] = {}
     timer_s: ClassVar[float | None] = None
-    """So often `on_timer` is called; at least 0.25."""
+    """Interval between calls of `on_timer`, at least 0.25."""
     reads: ClassVar[Mapping[str, str]] = {}
     drives: ClassVar[bool] = False
 
-    _elf: Surroundings
+    _elf: JobHost
 
     # Callbacks.
 
@@ -114,31 +114,33 @@ class Job:
         """Called every `timer_s` seconds, beside every agent and at the root."""
 
     def on_multicast(self, app: str, message: Any) -> None:
-        """The job's master has multicast a message."""
+        """Called when the job's master has multicast a message."""
 
     def on_recv(self, node: str, paos: Paos) -> None:
-        """A child in the job's tree has sent PAOs; the agent combines them with all others of their pane."""
+        """Called when a child in the job's tree has sent PAOs, which the agent combines with all others of their
+        pane.
+        """
 
     def on_result(self, window: Window) -> None:
-        """At the root: a window is out, of this job, of a stage of it, or of one that it has subscribed to."""
+        """Called at the root for each published window of this job, of its stages, and of jobs it has subscribed to."""
 
     def deliver(self, app: str, message: Any) -> Any:  # noqa: ARG002
-        """At the root: another job asks; the message that is returned is the reply."""
+        """Called at the root when another job sends a message; the returned message is the reply."""
         raise JobError("takes no messages")
 
     def map(self, event: dict[str, Any]) -> Mapping[str, Any] | Iterable[Mapping[str, Any]] | None:
-        """What to count of one event: a row, several, or none. `event["@time"]` is when it happened (epoch ms)."""
+        """Returns the rows to count for one event: a row, several, or none. `event["@time"]` is its time (epoch ms)."""
 
     # Calls.
 
     def multicast(self, message: object) -> None:
-        """At the root: sends a message to every agent of the job, this one too; it comes as `on_multicast`."""
+        """At the root: sends a message to `on_multicast` of every agent of the job, this one included."""
         self._elf.multicast(message)
 
     def route(self, app: str, message: object, deadline_s: float = DEADLINE_S) -> Any:
         """Sends a message to the master of another job, and waits for its reply. Raises NoAnswerError.
 
-        No callback runs meanwhile: who is waited for must not wait for this job.
+        No callback runs meanwhile, so the other job must not wait for this one.
         """
         return self._elf.route(app, message, deadline_s)
 
@@ -147,19 +149,21 @@ class Job:
         return self._elf.ask(app, windows, deadline_s)
 
     def subscribe(self, app: str) -> None:
-        """At the root: gets the windows of another job too, from now on, by `on_result`."""
+        """At the root: subscribes to the windows of another job, which come by `on_result` from now on."""
         self._elf.subscribe(app)
 
     def send_to(self, node: str, paos: Paos, pane: int) -> None:
-        """Sends PAOs to the parent, as those of a pane (epoch ms) later than all before; a root's parent is itself."""
+        """Sends PAOs to the parent as those of a pane (epoch ms) later than all before; a root is its own parent."""
         self._elf.send_to(node, paos, pane)
 
     def update(self, query: str, *, reset: bool = False) -> None:
-        """At the root: lets the job compute another one of its `queries` from the next window on."""
+        """At the root: switches the job to another of its `queries` from the next window on."""
         self._elf.update(query, reset)
 
     def show(self, value: object) -> None:
-        """Leaves a JSON value for the web server beside this agent, as `shown/<app>.json` in its data directory."""
+        """Writes a JSON value for the web server beside this agent, as `shown/<app>.json` in the agent's data
+        directory.
+        """
         self._elf.show(value)
 
     def log(self, text: str) -> None:
@@ -170,7 +174,7 @@ class Job:
     def cbt(self) -> Cbt:
         return self._elf.cbt
 
-    # Where it is.
+    # Place and time.
 
     @property
     def is_root(self) -> bool:
@@ -179,17 +183,17 @@ class Job:
 
     @property
     def parent(self) -> str:
-        """The node id of the parent in the job's tree; a root is its own."""
+        """Node id of the parent in the job's tree; a root is its own parent."""
         return self._elf.parent
 
     @property
     def children(self) -> tuple[str, ...]:
-        """The node ids of the children in the job's tree."""
+        """Node ids of the children in the job's tree."""
         return self._elf.children
 
     @property
     def agent(self) -> str:
-        """The name of the agent beside it."""
+        """Name of the agent that this object runs beside."""
         return self._elf.agent
 
     @property
@@ -198,12 +202,12 @@ class Job:
 
     @property
     def now_ms(self) -> int:
-        """The agent's clock (epoch ms) when this callback was called."""
+        """The agent's clock (epoch ms) at the call of this callback."""
         return self._elf.now_ms
 
     @property
     def version(self) -> int:
-        """The version of the job's function that is in force here."""
+        """Version of the job's function in force here."""
         return self._elf.version
 
 

@@ -1,4 +1,4 @@
-"""Typed messages of jobs: frozen dataclasses under their names, as msgpack. Nothing is ever unpickled or imported."""
+"""Typed messages of jobs: frozen dataclasses under their names, as msgpack. Nothing is unpickled or imported."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agent.programs.calls import BODY_BYTES_MAX, Typed
+from agent.programs.calls import BODY_BYTES_MAX, TypedMessage
 
 Class = TypeVar("Class", bound=type)
 
 
 class MessageError(Exception):
-    """What is no message of this job, in one line."""
+    """An object or data that is no message of this job; the text is one line."""
 
 
 def message(kind: Class) -> Class:
-    """Lets objects of a frozen dataclass travel between the agents of a job, and between jobs. Raises MessageError."""
+    """Declares a frozen dataclass as a message between agents of a job, and between jobs. Raises MessageError."""
     name = getattr(kind, "__name__", repr(kind))
     if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
         raise MessageError(f"{name} is no dataclass: put @dataclass(frozen=True) under @elf.message")
@@ -29,7 +29,7 @@ def message(kind: Class) -> Class:
 
 
 class Messages:
-    """The types of one job's messages, those among `names` that are decorated.
+    """The message types of one job: the decorated classes among `names`.
 
     >>> @message
     ... @dataclasses.dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Messages:
             if self._types.setdefault(kind.__name__, kind) is not kind:
                 raise MessageError(f"{kind.__name__}: there are two messages of that name")
 
-    def encode(self, message: object) -> Typed:
-        """A message as it travels. Raises MessageError."""
+    def encode(self, message: object) -> TypedMessage:
+        """Encodes a message. Raises MessageError."""
         name = type(message).__name__
         if self._types.get(name) is not type(message):
             raise MessageError(f"{name} is no message: decorate a frozen dataclass with @elf.message")
@@ -61,10 +61,10 @@ class Messages:
             raise MessageError(f"{name} cannot be sent: {error}") from None
         if len(body) > BODY_BYTES_MAX:
             raise MessageError(f"{name} has {len(body):,} bytes, a message may have {BODY_BYTES_MAX:,}")
-        return Typed(name, body)
+        return TypedMessage(name, body)
 
-    def decode(self, message: Typed) -> Any:
-        """What came. Raises MessageError where its type is not known here, or it does not hold what it should."""
+    def decode(self, message: TypedMessage) -> Any:
+        """Decodes a message. Raises MessageError for an unknown type or a body that does not fit it."""
         kind = self._types.get(message.type)
         if kind is None:
             raise MessageError(f"{message.type[:80]}: this job has no message of that name")

@@ -9,9 +9,9 @@ import msgspec
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A result and what is to be known of it; times are RFC 3339, None where the job has no windows.
+    """A window's result, with its completeness; times are RFC 3339, None where the job has no windows.
 
-    `app` is the job it is of, `stage` the stage of the job that gets it, "" for a window of any other.
+    `app` is the job that published it; `stage` is the stage of the receiving job, "" for any other window.
     """
 
     app: str
@@ -35,12 +35,12 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def start_ms(self) -> int:
-        """When it begins (epoch ms). Raises ValueError where the job has no windows, or cuts its batches itself."""
+        """Start (epoch ms). Raises ValueError where the job has no windows, or cuts its batches itself."""
         return _epoch_ms(self.window_start)
 
     @property
     def end_ms(self) -> int:
-        """When it ends (epoch ms); of a job that drives itself, the pane. Raises ValueError where there is none."""
+        """End (epoch ms); for a job that drives itself, the pane. Raises ValueError where there is none."""
         return _epoch_ms(self.window_end)
 
 

@@ -1,4 +1,4 @@
-"""One query over files, answered by a whole fleet embedded in this process."""
+"""Answers one query over files with a whole fleet embedded in this process."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from overlay import app_id
 
 
 def read_tables(parsed: query.Query, files: Mapping[str, str]) -> dict[str, FileTable]:
-    """The tables that a query joins with, by name. Raises `query.QueryError` for one without a file, UsageError for a
-    file that is no table.
+    """The tables that a query joins with, by name. Raises `query.QueryError` for a table without a file, UsageError for
+    a file that holds no table.
     """
     found = {}
     for table in query.sources(parsed):
-        if not isinstance(table, query.Table):
+        if not isinstance(table, query.TableRef):
             continue
         if table.name not in files:
             guess = query.nearest(table.name, files)
@@ -53,7 +53,7 @@ BLOCK_BYTES = 4 << 20
 PARSER_THREADS = 1
 BLOCKS_AHEAD = 4
 JOB_MEMORY_BYTES = memory_bytes(JOB_MEMORY)
-"""What each embedded agent holds of a job in memory, as `job_memory` of other agents; the rest goes to disk."""
+"""Memory of each embedded agent for a job, as `job_memory` of other agents; the rest goes to disk."""
 _KINDS_OF_VALUES = {
     "number": "a number", "integer": "an integer", "string": "a string", "boolean": "true or false",
     "timestamp": "a time",
@@ -62,7 +62,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LocalSource:
     """A named stream and the files that hold it; `-` is standard input."""
 
     name: str
@@ -71,7 +71,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """How input is read and dealt. Times in epoch ms; `arrival_ms` stands in where events carry no time.
+    """Options of reading, and of distributing input among agents. Times in epoch ms; `arrival_ms` is the time of events
+    that carry none.
 
     `tables`: the files of look-up tables, by name.
     """
@@ -89,7 +90,7 @@ class LocalOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """One file of one stream, and how it is read."""
+    """One file of one stream, and its format."""
 
     stream: str
     file: SourceFile
@@ -97,8 +98,8 @@ class _Input:
 
 
 @dataclass(frozen=True, slots=True)
-class _Dealt:
-    """A block on its way to an agent: calling `parse` yields its events."""
+class _AssignedBlock:
+    """A block assigned to an agent; `parse` returns its events."""
 
     agent: int
     stream: str
@@ -112,7 +113,7 @@ class LocalRun:
     of the result's columns, `warnings` grow while it runs, and so do the seconds spent on parsing and in the agents.
     """
 
-    def __init__(self, text: str, sources: Sequence[Source], options: LocalOptions) -> None:
+    def __init__(self, text: str, sources: Sequence[LocalSource], options: LocalOptions) -> None:
         self.warnings: list[str] = []
         self._options = options
         parsed = query.parse(text)
@@ -135,37 +136,37 @@ class LocalRun:
         self._windows = 0
         self.parsing_s = 0.0
         self.inserting_s = 0.0
-        self._said_of_disk: set[str] = set()
+        self._disk_warnings: set[str] = set()
 
     def results(self, progress: Progress | None = None) -> Iterator[Result]:
         """Reads everything, then yields the windows in order; `progress` gets bytes read and bytes in all.
 
-        A file that breaks off in the middle counts as far as it could be read: `ElfError` says so at the end, or after
-        the last window before one with too many groups, where that is an error.
+        A file that breaks off counts as far as it could be read; ElfError reports it at the end. Where too many groups
+        are an error, ElfError comes after the last window before it.
         """
-        with self._spill_room() as room:
-            yield from self._results(room, progress)
+        with self._spill_area() as area:
+            yield from self._results(area, progress)
 
     @contextmanager
-    def _spill_room(self) -> Iterator[SpillArea | None]:
-        """On a machine that takes no files at all, everything stays in memory."""
+    def _spill_area(self) -> Iterator[SpillArea | None]:
+        """A directory to spill to; None on a machine that takes no files, where everything stays in memory."""
         try:
             directory = TemporaryDirectory(prefix="elf-local-")
         except OSError:
             yield None
             return
         with directory as path:
-            yield SpillArea(JOB_MEMORY_BYTES, Path(path), self._tell_of_disk)
+            yield SpillArea(JOB_MEMORY_BYTES, Path(path), self._warn_of_disk)
 
-    def _tell_of_disk(self, what: str, why: str) -> None:
-        if what not in self._said_of_disk:
-            self._said_of_disk.add(what)
+    def _warn_of_disk(self, what: str, why: str) -> None:
+        if what not in self._disk_warnings:
+            self._disk_warnings.add(what)
             self.warnings.append(f"{what} ({why})")
 
-    def _results(self, room: SpillArea | None, progress: Progress | None) -> Iterator[Result]:
+    def _results(self, area: SpillArea | None, progress: Progress | None) -> Iterator[Result]:
         options = self._options
         fleet = EmbeddedFleet(
-            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), room, self._tables
+            options.agents, sorted({i.stream for i in self._inputs}), random.Random(0), area, self._tables
         )
         job = Submit(
             app_id=app_id(APP, b""),
@@ -188,7 +189,7 @@ class LocalRun:
 
     @property
     def empty_because(self) -> str | None:
-        """Why a finished run had no window to show; None if it had one."""
+        """Reason why a finished run had no window, None if it had one."""
         if self._windows:
             return None
         bounded = (self._options.since_ms, self._options.until_ms) != (None, None)
@@ -197,32 +198,36 @@ class LocalRun:
 
     @property
     def bytes_read(self) -> int:
-        """Of all files, as they are."""
+        """Bytes read of all files, compressed ones as they are."""
         return sum(i.file.progress.bytes_read for i in self._inputs)
 
     def _feed(self, fleet: EmbeddedFleet, progress: Progress | None) -> None:
-        """Parses in threads, since decoding and columnar work can overlap; events go in one after the other."""
+        """Parses in threads, since decompression and columnar work can overlap; inserts events one block after the
+        other.
+        """
         total = sum(i.file.bytes_total() or 0 for i in self._inputs)
         with ThreadPoolExecutor(PARSER_THREADS) as pool:
-            for dealt, parsed in _ahead(pool, self._dealt(fleet)):
+            for assigned, parsed in _ahead(pool, self._assigned_blocks(fleet)):
                 begin = time.perf_counter()
-                fleet.insert(dealt.agent, dealt.stream, parsed)
+                fleet.insert(assigned.agent, assigned.stream, parsed)
                 self.inserting_s += time.perf_counter() - begin
                 self._notice_columns(parsed)
                 if progress:
                     progress(self.bytes_read, total)
 
-    def _dealt(self, fleet: EmbeddedFleet) -> Iterator[_Dealt]:
-        """Blocks and whose they are: whole files go to agents where there are enough, else blocks in turn."""
+    def _assigned_blocks(self, fleet: EmbeddedFleet) -> Iterator[_AssignedBlock]:
+        """Yields blocks with their agents: whole files where there are at least as many as agents, else blocks in
+        turn.
+        """
         by_file = len(self._inputs) >= len(fleet)
-        blocks_dealt = 0
+        blocks_assigned = 0
         for index, source in enumerate(self._inputs):
             decode = parser(source.format, fleet.needs(source.stream))
-            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.kind == "csv")
+            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
             for block in self._unbroken(blocks):
-                agent = (index if by_file else blocks_dealt) % len(fleet)
-                yield _Dealt(agent, source.stream, partial(self._parse, decode, block))
-                blocks_dealt += 1
+                agent = (index if by_file else blocks_assigned) % len(fleet)
+                yield _AssignedBlock(agent, source.stream, partial(self._parse, decode, block))
+                blocks_assigned += 1
 
     def _unbroken(self, blocks: Iterator[Block]) -> Iterator[Block]:
         try:
@@ -254,18 +259,18 @@ class LocalRun:
                 self.warnings.append(f"no event has {value} in column {name}, which the query needs: it is NULL")
 
 
-def schemas(sources: Sequence[Source], options: LocalOptions) -> dict[str, query.Schema]:
-    """The columns of each stream, as its files begin. Raises UsageError for sources that are not there."""
+def schemas(sources: Sequence[LocalSource], options: LocalOptions) -> dict[str, query.Schema]:
+    """The columns of each stream, as its files' first lines show. Raises UsageError for missing files."""
     return _catalog(sources, _open(sources, options))
 
 
-def _open(sources: Sequence[Source], options: LocalOptions) -> list[_Input]:
+def _open(sources: Sequence[LocalSource], options: LocalOptions) -> list[_Input]:
     try:
         inputs = [_sniff(source.name, path, options) for source in sources for path in source.paths]
     except SourceError as error:
         raise UsageError(str(error)) from error
     time_field = options.time_field
-    if time_field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
+    if time_field not in (None, "time") and all(i.format.traits.fixed_time_field for i in inputs):
         raise UsageError(f"--time-field {time_field}: the time of combined logs is always in the field time")
     return inputs
 
@@ -275,15 +280,15 @@ def _sniff(stream: str, path: str, options: LocalOptions) -> _Input:
     return _Input(stream, file, sniff(file.head(), path, options.source_format, options.time_field))
 
 
-def _catalog(sources: Sequence[Source], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
-    """What is known of each stream: the union of its files."""
+def _catalog(sources: Sequence[LocalSource], inputs: Sequence[_Input]) -> dict[str, query.Schema]:
+    """The schema of each stream: the union of its files'."""
     return {source.name: schema_of([i.format for i in inputs if i.stream == source.name]) for source in sources}
 
 
-def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Parsed]]:
-    """Parses up to BLOCKS_AHEAD blocks ahead of the consumer, who gets them in the order they were dealt."""
-    pending: deque[tuple[_Dealt, Future[Parsed]]] = deque()
-    for block in dealt:
+def _ahead(pool: Executor, assigned: Iterable[_AssignedBlock]) -> Iterator[tuple[_AssignedBlock, Parsed]]:
+    """Parses up to BLOCKS_AHEAD blocks ahead of the consumer, who gets them in order."""
+    pending: deque[tuple[_AssignedBlock, Future[Parsed]]] = deque()
+    for block in assigned:
         pending.append((block, pool.submit(block.parse)))
         if len(pending) > BLOCKS_AHEAD:
             first, future = pending.popleft()
@@ -293,7 +298,7 @@ def _ahead(pool: Executor, dealt: Iterable[_Dealt]) -> Iterator[tuple[_Dealt, Pa
 
 
 def _known_types(catalog: dict[str, query.Schema], stream: str) -> dict[str, str]:
-    """The columns that were seen in any of the streams, and their types."""
+    """Columns seen in any of the streams a query selects, and their types."""
     schemas = [schema for name, schema in catalog.items() if query.selects(stream, name)]
     return {name: kind for schema in schemas for name, kind in schema.columns.items()}
 

@@ -1,24 +1,24 @@
 """ELF QL: a query's text to a plan, and the plan to Polars expressions over events and over results."""
 
-from query.compiler import analyze, analyze_with_rules
+from query.compiler import analyze, analyze_with_rules, parse
 from query.execution.event_stage import BranchesStage, EventStage
 from query.execution.join_stage import JoinStage, TableError
 from query.execution.result_stage import OtherStage, ResultStage
-from query.execution.rows import Rows
+from query.execution.rows import ResultRows
 from query.explain import Explanation, aggregate_texts, explain, measures, relative_error
+from query.functions import signatures
 from query.model.errors import QueryError, listed, nearest
 from query.model.limits import GROUPS_DEFAULT, GROUPS_MAX, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TREES_MAX
 from query.model.streams import patterns, selects
 from query.model.timestamps import format_timestamp
 from query.model.types import Schema
 from query.optimizer import Rewriting
-from query.plan.plan import Column, Plan, PlanJoin, PlanKey, output_names
+from query.plan.plan import Plan, PlanColumn, PlanJoin, PlanKey, output_names
 from query.plan.windows import tumbling
 from query.plan.wire import BeyondGroups, PlanError
-from query.syntax.ast import App, Query, Stream, Table, apps, sources, streams_read, with_apps
-from query.syntax.parser import parse
+from query.syntax.ast import App, Query, Stream, TableRef, apps, sources, streams_read, with_apps
+from query.syntax.parser import keywords
 from query.syntax.printer import format_query
-from query.syntax.vocabulary import functions, keywords
 
 __all__ = [
     "GROUPS_DEFAULT",
@@ -29,24 +29,24 @@ __all__ = [
     "App",
     "BeyondGroups",
     "BranchesStage",
-    "Column",
     "EventStage",
     "Explanation",
     "JoinStage",
     "OtherStage",
     "Plan",
+    "PlanColumn",
     "PlanError",
     "PlanJoin",
     "PlanKey",
     "Query",
     "QueryError",
+    "ResultRows",
     "ResultStage",
     "Rewriting",
-    "Rows",
     "Schema",
     "Stream",
-    "Table",
     "TableError",
+    "TableRef",
     "aggregate_texts",
     "analyze",
     "analyze_with_rules",
@@ -54,7 +54,6 @@ __all__ = [
     "explain",
     "format_query",
     "format_timestamp",
-    "functions",
     "keywords",
     "listed",
     "measures",
@@ -64,6 +63,7 @@ __all__ = [
     "patterns",
     "relative_error",
     "selects",
+    "signatures",
     "sources",
     "streams_read",
     "tumbling",

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 from query.binder.planning import planned
 from query.binder.scope import Known
+from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
 from query.optimizer import RULES, rewrite
+from query.planner import plan_execution
+from query.syntax import parser
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +22,18 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
     from query.plan.wire import BeyondGroups
     from query.syntax import ast
+
+
+_SCALAR_FUNCTIONS = {name: function.signature for name, function in FUNCTIONS.items()}
+
+
+def parse(text: str) -> ast.Query:
+    """The tree of one query; raises QueryError for any other text. Linear in the text's length.
+
+    >>> parse("SELECT COUNT(*) FROM web").source.name
+    'web'
+    """
+    return parser.parse(text, _SCALAR_FUNCTIONS)
 
 
 def analyze(
@@ -38,7 +53,7 @@ def analyze(
     >>> from query import Schema, parse
     >>> query = parse("SELECT SUM(hits) FROM web WHERE hits > 2 * 50")
     >>> analyze(query, {"web": Schema({}, open=True)}).where.operands[1]
-    Literal(value=100, type='integer')
+    Constant(value=100, type='integer')
     """
     return analyze_with_rules(query, catalog, tables, max_groups=max_groups, beyond_groups=beyond_groups).plan
 
@@ -54,4 +69,5 @@ def analyze_with_rules(
 ) -> Rewriting:
     """The same plan, and the rules that made it what it is; of no rules, the plan as the query is written."""
     written = planned(query, Known(catalog, tables))
-    return rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
+    rewriting = rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
+    return replace(rewriting, plan=plan_execution(rewriting.plan))

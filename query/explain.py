@@ -10,7 +10,7 @@ from query.binder.analysis import CASTS_TO
 from query.execution.event_stage import cheap_and_costly, shared_calls
 from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES
-from query.model.expression import Call, Literal, Reference, references
+from query.model.expression import Constant, Operation, Reference, references
 from query.model.limits import TABLE_BYTES_MAX, TABLE_ROWS_MAX
 from query.model.timestamps import format_timestamp
 from query.plan.plan import Plan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from query.model.expression import Expression
     from query.optimizer import Rule
     from query.plan.plan import Plan, PlanAggregate
-    from query.plan.windows import Windowing, WindowSize
+    from query.plan.windows import PlanWindowSize, Windowing
 
 
 def relative_error(plan: Plan, limited: Collection[str] = ()) -> float | None:
@@ -115,7 +115,7 @@ def duration(milliseconds: int) -> str:
     return f"{milliseconds // size} {unit}"
 
 
-def _size(size: WindowSize) -> str:
+def _size(size: PlanWindowSize) -> str:
     every = "" if size.slide_ms == size.size_ms else f" every {duration(size.slide_ms)}"
     return f"{duration(size.size_ms)}{every}"
 
@@ -230,7 +230,7 @@ def aggregate_texts(plan: Plan) -> dict[str, str]:
 def _event_columns(plan: Plan) -> dict[str, ast.Expression | ast.Star]:
     names = {column.name: _column(column.path) for column in plan.columns}
     if (join := plan.join) is not None:
-        names |= {column.name: ast.Column((join.alias, *column.path)) for column in join.columns}
+        names |= {column.name: ast.ColumnRef((join.alias, *column.path)) for column in join.columns}
     return names
 
 
@@ -260,7 +260,7 @@ def _join_steps(plan: Plan, events: _Spelling) -> tuple[str, ...]:
     types = {column.name: column.type for column in plan.event_columns}
     sides = [tuple(events(Reference(name, types[name])) for name in pair) for pair in join.keys]
     equal = " AND ".join(f"{ours} = {theirs}" for ours, theirs in sides)
-    rows = ast.Table(join.table) if join.table is not None else ast.App(join.app or "")
+    rows = ast.TableRef(join.table) if join.table is not None else ast.App(join.app or "")
     source = format_source(rows)
     without = "with NULL where there is none" if join.outer else "without one they are dropped"
     most = f"{TABLE_ROWS_MAX:,} rows, {TABLE_BYTES_MAX >> 20} MiB at most"
@@ -330,7 +330,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _column(path: tuple[str, ...]) -> ast.Expression | ast.Star:
-    return ast.Star() if path == ("*",) else ast.Column(path)
+    return ast.Star() if path == ("*",) else ast.ColumnRef(path)
 
 
 def _groups(plan: Plan, events: _Spelling) -> _Spelling:
@@ -342,19 +342,19 @@ def _groups(plan: Plan, events: _Spelling) -> _Spelling:
     return _Spelling(names)
 
 
-def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Spelling) -> ast.Call:
+def _aggregate_call(one: PlanAggregate, argument: Expression | None, events: _Spelling) -> ast.AggregateCall:
     function, where = AGGREGATES[one.function.upper()], None
-    if isinstance(argument, Call) and argument.operator == "filter":
+    if isinstance(argument, Operation) and argument.operator == "filter":
         condition, argument = argument.operands
         where = cast("ast.Expression", events.tree(condition))
-        if function.key == "COUNT" and argument == Literal(True, "boolean"):
+        if function.key == "COUNT" and argument == Constant(True, "boolean"):
             argument = None
     given = list(one.parameters)
     while given and len(given) <= len(function.parameters) and given[-1] == function.parameters[len(given) - 1].default:
         given.pop()
     constants = [ast.Literal(value, "integer" if isinstance(value, int) else "number") for value in given]
     first = ast.Star() if argument is None else events.tree(argument)
-    return ast.Call(function.name, (first, *constants), function.distinct, where)
+    return ast.AggregateCall(function.name, (first, *constants), function.distinct, where)
 
 
 class _Spelling:
@@ -368,15 +368,15 @@ class _Spelling:
 
     def tree(self, expression: Expression) -> ast.Expression | ast.Star:
         match expression:
-            case Literal():
+            case Constant():
                 return _literal(expression)
             case Reference(name=name):
-                return self._names.get(name) or ast.Column((name,))
-            case Call(operator=operator, operands=operands):
+                return self._names.get(name) or ast.ColumnRef((name,))
+            case Operation(operator=operator, operands=operands):
                 return _operation(operator, tuple(cast("ast.Expression", self.tree(one)) for one in operands))
 
 
-def _literal(literal: Literal) -> ast.Expression:
+def _literal(literal: Constant) -> ast.Expression:
     if literal.type == "timestamp" and isinstance(literal.value, int):
         return ast.Literal(format_timestamp(literal.value) or str(literal.value), "string")
     return ast.Literal(literal.value, "null" if literal.value is None else literal.type)
@@ -407,7 +407,7 @@ def _operation(operator: str, operands: tuple[ast.Expression, ...]) -> ast.Expre
         case _, (operand,) if operator in _CASTS:
             return ast.Cast(operand, _CASTS[operator])
         case _, _ if operator in FUNCTIONS:
-            return ast.Function(operator, operands)
+            return ast.FunctionCall(operator, operands)
         case "is_null", (operand,):
             return ast.IsNull(operand)
         case _:

@@ -28,7 +28,7 @@ def tables_known(
     own.
     """
     own = {table.name: table for table in tables}
-    joined = [source for source in ql.sources(query) if isinstance(source, ql.Table)]
+    joined = [source for source in ql.sources(query) if isinstance(source, ql.TableRef)]
     named = ql.streams_read(query)
     has_events = bool(streams) if not named else any(ql.selects(text, name) for text in named for name in streams)
     for table in joined:

@@ -25,7 +25,7 @@ ENVIRONMENT = {
 """It has no haste, and the other cores are the web server's; so is the memory that it needs only for a moment."""
 
 
-class Archiving:
+class ArchiveSupervisor:
     """Keeps one archiver running. `status`: what it said last; None where there is no archive, or it said nothing."""
 
     def __init__(self, config: Config) -> None:

@@ -23,7 +23,7 @@ from agent.control.client_requests import ControlService
 from agent.control.described import described_agent, memory_bytes, stream_counters, transport_counters
 from agent.control.server import ControlServer
 from agent.control.surveying import StreamSampler
-from agent.daemon.archiving import Archiving
+from agent.daemon.archiving import ArchiveSupervisor
 from agent.daemon.creator_trust import FleetCreators
 from agent.daemon.data_directory import DataDirectory
 from agent.daemon.disk_warnings import DiskWarnings
@@ -38,8 +38,8 @@ from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
 from agent.feeding.table_files import TableFiles
-from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid
-from agent.programs.processes import ProgramSupervisor
+from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
+from agent.programs.program_supervisor import ProgramSupervisor
 from agent.runtime.agent import Agent
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
@@ -160,10 +160,10 @@ class Daemon(AgentObserver):
         self._requests = ControlService(config, self._pump, agent, wall_ms=wall_ms, status=self._status)
         self._control = ControlServer(config.control_socket, self._requests.answer)
         self._feeds = Feeds(
-            agent.jobs, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle
+            agent.ingest, config.streams, clock=trio.current_time, wall_ms=wall_ms, pump=self._pump.settle
         )
         self._tables = TableFiles(agent.tables, config.tables, pump=self._pump.settle)
-        self._archiving = Archiving(config)
+        self._archiving = ArchiveSupervisor(config)
         self._results = self._result_files()
         self._seeds = Seeds(config.seeds, self._pump, self._transport.identify, chance)
 
@@ -250,7 +250,7 @@ class Daemon(AgentObserver):
 
     def _is_idle(self) -> bool:
         """Whether this agent is in the fleet, and the fleet has no jobs."""
-        return self._pump.node.is_active and not self._agent.jobs.feeds() and not self._agent.directory.all()
+        return self._pump.node.is_active and not self._agent.ingest.feeds() and not self._agent.directory.all()
 
     def _settled(self) -> None:
         self._feeds.reconcile()

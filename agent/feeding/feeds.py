@@ -15,7 +15,7 @@ from typing import Protocol
 import trio
 
 from agent.configuration.config import StreamConfig
-from agent.feeding.reading import Batch, Columns, FeedReader, ReadBatch, slices
+from agent.feeding.reading import Columns, FeedReader, ParsedBlock, ReadBatch, slices
 from agent.feeding.statistics import StreamMeter, StreamStatistics
 from agent.parsing import Parsed
 from agent.runtime.ingest.feed import Feed, FeedKey
@@ -33,7 +33,7 @@ _LOG = logging.getLogger("elf.agent")
 
 
 class EventSink(Protocol):
-    """What is fed: see `agent.Agent`. `now` is monotonic, in seconds.
+    """Takes what feeds bring: see `agent.Agent.ingest`. `now` is monotonic, in seconds.
 
     `lacks`: some of the feed's files cannot be read, or all can.
     `caught_up`: all that had been written at `wall_ms` has been inserted.
@@ -55,7 +55,7 @@ class Feeds:
 
     def __init__(
         self,
-        agent: EventSink,
+        sink: EventSink,
         streams: Iterable[StreamConfig],
         *,
         clock: Callable[[], float],
@@ -63,7 +63,7 @@ class Feeds:
         pump: Callable[[], None],
         poll_s: float = POLL_S,
     ) -> None:
-        self._agent = agent
+        self._sink = sink
         self._streams = {stream.name: stream for stream in streams}
         self._clock, self._wall_ms, self._pump, self._poll_s = clock, wall_ms, pump, poll_s
         self._meters = {name: StreamMeter() for name in self._streams}
@@ -84,7 +84,7 @@ class Feeds:
 
     def reconcile(self) -> None:
         """Starts and stops readings, so that they are those the agent wants now. Cheap: to be called often."""
-        feeds = self._agent.feeds()
+        feeds = self._sink.feeds()
         if self._nursery is None or feeds is self._reconciled:
             return
         self._reconciled = feeds
@@ -145,17 +145,17 @@ class Feeds:
             for fault in found.faults:
                 _LOG.warning("source", extra={"fields": {"stream": feed.stream, "fault": fault}})
             statistics = found.statistics
-            self._agent.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
+            self._sink.lacks(feed.key, statistics.unreadable > 0 or (feed.bounded and statistics.broken > 0))
             for batch in found.batches:
                 await self._insert(reading, batch)
             if found.at_end and self._columns(reading) is not None:
-                tell = self._agent.end_of_feed if feed.bounded else self._agent.caught_up
+                tell = self._sink.end_of_feed if feed.bounded else self._sink.caught_up
                 # Only from now on is nothing missed of a file that is read from its end.
                 tell(feed.key, self._clock(), self._wall_ms() if is_first else found.wall_ms)
                 self._pump()
             is_first = False
 
-    async def _insert(self, reading: _FeedTask, batch: Batch) -> None:
+    async def _insert(self, reading: _FeedTask, batch: ParsedBlock) -> None:
         """Gives a block to the agent, with the columns of all jobs that were there when it was read, at least.
 
         A job that comes later has no use for it: it was written before.
@@ -167,7 +167,7 @@ class Feeds:
             await trio.lowlevel.checkpoint()
             if self._columns(reading) is None:
                 return
-            self._agent.insert(reading.feed.key, part, self._clock(), self._wall_ms())
+            self._sink.insert(reading.feed.key, part, self._clock(), self._wall_ms())
             self._meters[reading.feed.stream].count(part, self._clock())
             self._pump()
 
@@ -175,7 +175,7 @@ class Feeds:
         """The columns that the agent wants of a reading right now; None when it is not wanted any more."""
         if reading.scope.cancel_called:
             return None
-        return next((feed.columns for feed in self._agent.feeds() if reading.serves(feed)), None)
+        return next((feed.columns for feed in self._sink.feeds() if reading.serves(feed)), None)
 
 
 class _FeedTask:

@@ -12,8 +12,8 @@ from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
 from agent.sources.file.backlog import BoundedReader
-from agent.sources.file.pieces import FileBlock, ReaderStatistics, StreamReader
 from agent.sources.file.tail import TailReader
+from agent.sources.reader import FileBlock, ReaderStatistics, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
 """Events given to the agent at once, so that between two inserts it can do other things."""
@@ -25,7 +25,7 @@ Columns = tuple[SourceColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ParsedBlock:
     """A parsed block. It keeps the block, for the case that other columns are needed by the time it is used.
 
     `wall_ms`: the time of events that carry none.
@@ -44,7 +44,7 @@ class Batch:
 class ReadBatch:
     """What one call has read. `at_end`: it was everything that was there at `wall_ms`."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[ParsedBlock, ...]
     at_end: bool
     wall_ms: int
     faults: tuple[str, ...]
@@ -73,7 +73,7 @@ class FeedReader:
         for piece in self._reader.poll(now):
             parsed = self._parse(piece, columns, wall_ms)
             self._note_times(piece, parsed, wall_ms)
-            batches.append(Batch(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
+            batches.append(ParsedBlock(piece, columns, wall_ms, replace(parsed, watermark_ms=self._watermark())))
         if batches:
             # Only with the last one everything is in that has been read.
             self._raise_watermark()
@@ -88,7 +88,7 @@ class FeedReader:
             return None
         return ReadBatch((), True, wall_ms, (), self._reader.statistics())
 
-    def again(self, batch: Batch, columns: Columns) -> Batch:
+    def again(self, batch: ParsedBlock, columns: Columns) -> ParsedBlock:
         """The same block with other columns."""
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
@@ -107,8 +107,7 @@ class FeedReader:
         self._reader.close()
 
     def _parser(self, form: Format, columns: Columns) -> Parser:
-        # What else is known of JSON files makes no difference to their parser, and each may have shown other fields.
-        key = (replace(form, header=()) if form.kind == "json" else form), columns
+        key = form.parsing_key, columns
         found = self._parsers.get(key)
         if found is None:
             if len(self._parsers) >= PARSERS_MAX:

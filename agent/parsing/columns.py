@@ -5,18 +5,17 @@ has a value in any row. Rows that have their values in different variants go to 
 row means never depends on its neighbours.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agent.parsing.formats import COERCED, TIME, Parsed
+from agent.parsing.canonical_json import canonical_json
+from agent.parsing.formats import COERCED, TIME, Parsed, SourceColumn
 from agent.parsing.times import parse_times
 
 _NOTHING = type(None)
@@ -38,7 +37,7 @@ _BLANKS = " \t"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ParsedColumn:
     """A needed column of one block: its variants, and in which rows a value did not fit (None: nowhere)."""
 
     name: str
@@ -46,9 +45,9 @@ class Column:
     misfits: pl.Series | None = None
 
 
-def null_column(name: str, count: int) -> Column:
+def null_column(name: str, count: int) -> ParsedColumn:
     """The column of `count` events that do not have it."""
-    return Column(name, (pl.Series(name, [None], pl.Null).new_from_index(0, count),))
+    return ParsedColumn(name, (pl.Series(name, [None], pl.Null).new_from_index(0, count),))
 
 
 def same_times(time_ms: int, count: int) -> pl.Series:
@@ -56,7 +55,7 @@ def same_times(time_ms: int, count: int) -> pl.Series:
     return pl.Series([time_ms], dtype=pl.Int64).new_from_index(0, count)
 
 
-def column_of_values(name: str, use: str, values: list[Any]) -> Column:
+def column_of_values(name: str, use: str, values: list[Any]) -> ParsedColumn:
     """A column of decoded JSON values; `use` is its type in the plan."""
     if use == "timestamp":
         return _timestamps(column_of_values(name, "any", values))
@@ -66,12 +65,12 @@ def column_of_values(name: str, use: str, values: list[Any]) -> Column:
     if kinds <= accepted and kinds <= _DTYPES.keys():
         variants = _variants(name, kinds, values)
         if variants is not None:
-            return Column(name, variants)
+            return ParsedColumn(name, variants)
     fitted = [None if value is None else _fit(value, accepted) for value in values]
     misfits = pl.Series([old is not None and new is None for old, new in zip(values, fitted, strict=True)])
     variants = _variants(name, set(map(type, fitted)), fitted)
     assert variants is not None
-    return Column(name, variants, misfits if misfits.any() else None)
+    return ParsedColumn(name, variants, misfits if misfits.any() else None)
 
 
 def _variants(name: str, kinds: set[type], values: list[Any]) -> tuple[pl.Series, ...] | None:
@@ -103,17 +102,6 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
     return value
 
 
-def canonical_json(value: Any) -> str | None:
-    """JSON text with sorted keys; None if it holds a number beyond a double or is nested too deeply."""
-    try:
-        text = msgspec.json.encode(value, order="sorted").decode()
-        if "null" in text:  # which msgspec writes for infinity as well
-            json.dumps(value, allow_nan=False)
-        return text
-    except (ValueError, RecursionError):
-        return None
-
-
 def _double(value: int) -> float | None:
     try:
         return float(value)
@@ -121,25 +109,25 @@ def _double(value: int) -> float | None:
         return None
 
 
-def column_of_texts(name: str, use: str, texts: pl.Series) -> Column:
+def column_of_texts(name: str, use: str, texts: pl.Series) -> ParsedColumn:
     """A column of CSV fields, of which the empty ones are NULL; `use` is its type in the plan."""
     texts = texts.rename(name)
     if use == "timestamp":
-        return _timestamps(Column(name, (texts,)))
+        return _timestamps(ParsedColumn(name, (texts,)))
     if use == "boolean":
         return _booleans(name, texts)
     if use not in ("number", "integer"):
-        return Column(name, (texts,))
+        return ParsedColumn(name, (texts,))
     integers = texts.cast(pl.Int64, strict=False)
     if integers.null_count() == texts.null_count():
-        return Column(name, (integers,))
+        return ParsedColumn(name, (integers,))
     texts = texts.str.strip_chars(_BLANKS)
     integers = texts.cast(pl.Int64, strict=False)
     variants = [integers]
     if use == "number":
         variants.append(_doubles(texts, integers.is_null()))
     valued = [variant for variant in variants if variant.null_count() < len(variant)] or [integers]
-    return Column(name, tuple(valued), _misfits(texts.is_not_null(), valued))
+    return ParsedColumn(name, tuple(valued), _misfits(texts.is_not_null(), valued))
 
 
 def _doubles(texts: pl.Series, where: pl.Series) -> pl.Series:
@@ -147,11 +135,11 @@ def _doubles(texts: pl.Series, where: pl.Series) -> pl.Series:
     return doubles.zip_with(where & doubles.is_finite(), pl.Series([None], dtype=pl.Float64))
 
 
-def _booleans(name: str, texts: pl.Series) -> Column:
+def _booleans(name: str, texts: pl.Series) -> ParsedColumn:
     lower = texts.str.strip_chars(_BLANKS).str.to_lowercase()
     known = lower.is_in(["true", "false"])
     values = (lower == "true").zip_with(known, pl.Series([None], dtype=pl.Boolean))
-    return Column(name, (values,), _misfits(texts.is_not_null(), [values]))
+    return ParsedColumn(name, (values,), _misfits(texts.is_not_null(), [values]))
 
 
 def _misfits(given: pl.Series, variants: Sequence[pl.Series]) -> pl.Series | None:
@@ -162,7 +150,7 @@ def _misfits(given: pl.Series, variants: Sequence[pl.Series]) -> pl.Series | Non
     return misfits if misfits.any() else None
 
 
-def times_of(column: Column) -> pl.Series:
+def times_of(column: ParsedColumn) -> pl.Series:
     """Int64 epoch milliseconds of a column of texts and numbers; NULL where a value is no time."""
     times, *others = (parse_times(variant) for variant in column.variants)
     for other in others:
@@ -170,16 +158,16 @@ def times_of(column: Column) -> pl.Series:
     return times
 
 
-def _timestamps(column: Column) -> Column:
+def _timestamps(column: ParsedColumn) -> ParsedColumn:
     times = times_of(column)
     given = column.variants[0].is_not_null()
     for variant in column.variants[1:]:
         given |= variant.is_not_null()
     stamps = times.cast(pl.Datetime("ms", "UTC")).rename(column.name)
-    return Column(column.name, (stamps,), _misfits(given, [times]))
+    return ParsedColumn(column.name, (stamps,), _misfits(given, [times]))
 
 
-def parsed(times: pl.Series, columns: Sequence[Column], malformed: int) -> Parsed:
+def parsed(times: pl.Series, columns: Sequence[ParsedColumn], malformed: int) -> Parsed:
     """The events of a block. Rows without a time are malformed; rows that mix types are split over frames."""
     unusable = times.null_count()
     if unusable:
@@ -200,12 +188,12 @@ def parsed(times: pl.Series, columns: Sequence[Column], malformed: int) -> Parse
     return Parsed(tuple(map(_without_zeros, frames)), malformed + unusable)
 
 
-def _filter(column: Column, rows: pl.Series) -> Column:
+def _filter(column: ParsedColumn, rows: pl.Series) -> ParsedColumn:
     misfits = None if column.misfits is None else column.misfits.filter(rows)
-    return Column(column.name, tuple(variant.filter(rows) for variant in column.variants), misfits)
+    return ParsedColumn(column.name, tuple(variant.filter(rows) for variant in column.variants), misfits)
 
 
-def _coerced(columns: Sequence[Column]) -> list[pl.Series]:
+def _coerced(columns: Sequence[ParsedColumn]) -> list[pl.Series]:
     counts = [column.misfits.cast(pl.UInt32) for column in columns if column.misfits is not None]
     return [sum(counts[1:], start=counts[0]).rename(COERCED)] if counts else []
 
@@ -214,7 +202,7 @@ def _without_zeros(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop(COERCED) if COERCED in frame.columns and frame[COERCED].max() == 0 else frame
 
 
-def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.Series]]]:
+def _homogeneous(columns: Sequence[ParsedColumn]) -> list[tuple[_Rows | None, list[pl.Series]]]:
     """Sets of rows (None: all) with the variant of every column that has those rows' values."""
     choices = {column.name: _choice(column) for column in columns if len(column.variants) > 1}
     if not choices:
@@ -233,9 +221,20 @@ def _homogeneous(columns: Sequence[Column]) -> list[tuple[_Rows | None, list[pl.
     ]
 
 
-def _choice(column: Column) -> _Rows:
+def _choice(column: ParsedColumn) -> _Rows:
     """Index of the variant with the value, in every row; the first one where there is no value."""
     choice = np.zeros(len(column.variants[0]), np.int64)
     for index, variant in enumerate(column.variants):
         choice[variant.is_not_null().to_numpy()] = index
     return choice
+
+
+def parsed_rows(times: Sequence[int], columns: Sequence[SourceColumn], values: dict[str, list[Any]]) -> Parsed:
+    """The events of rows given as values by column, typed as if they had been read from JSON lines."""
+    made = [
+        column_of_values(column.name, column.type, values[column.field])
+        if column.field in values
+        else null_column(column.name, len(times))
+        for column in columns
+    ]
+    return parsed(pl.Series(times, dtype=pl.Int64), made, 0)

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agent.parsing.columns import Column, column_of_texts, null_column, parsed
-from agent.parsing.formats import TIME, Parsed, SourceColumn
+from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed
+from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
+from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
 from agent.sources import Block
 
+TIME_FIELD = "time"
 COLUMNS = {
     "remote_addr": "string",
     "remote_user": "string",
@@ -90,7 +92,7 @@ _IS_REGULAR_REQUEST = (
 class CombinedParser:
     """Parses combined and common log lines; the latter have no referer and user agent."""
 
-    def __init__(self, columns: Sequence[SourceColumn]) -> None:
+    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:  # noqa: ARG002 (all are alike)
         self._columns = tuple(columns)
         names = {column.field for column in columns}
         self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
@@ -119,7 +121,7 @@ class CombinedParser:
             frame = frame.hstack(_request_parts(frame["request"]))
         return frame, malformed, rows
 
-    def typed(self, frame: pl.DataFrame) -> list[Column]:
+    def typed(self, frame: pl.DataFrame) -> list[ParsedColumn]:
         """The wanted columns of events that `read_lines` has read."""
         return [_column(frame, column) for column in self._columns]
 
@@ -167,10 +169,25 @@ def _request_parts(requests: pl.Series) -> pl.DataFrame:
     return parts.drop("target").hstack(target.with_columns(pl.when(pl.all() != "").then(pl.all())))
 
 
-def _column(frame: pl.DataFrame, column: SourceColumn) -> Column:
+def _column(frame: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
     use = COLUMNS.get(column.field)
     if use is None:
         return null_column(column.name, frame.height)
     if use == "timestamp":
-        return Column(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
+        return ParsedColumn(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
     return column_of_texts(column.name, use, frame[column.field])
+
+
+# Detection.
+
+
+def combined_evidence(sample: bytes) -> tuple[int, int]:
+    return parse_sample(CombinedParser(Format("combined", TIME_FIELD), []), sample)
+
+
+def recognise_combined(sample: bytes, file: str, given: str | None) -> Format:  # noqa: ARG001 (all are alike)
+    return Format("combined", TIME_FIELD, tuple(COLUMNS))
+
+
+def combined_schema(form: Format) -> tuple[dict[str, str], bool]:  # noqa: ARG001
+    return dict(COLUMNS), False

@@ -1,7 +1,7 @@
 """What an agent and the program of a job say to each other, one msgpack message a frame.
 
 The agent makes *calls*, one for each callback, which the program answers in their order with any number of *acts*.
-Within a call a program may wait for an `Answered`, which is no call. Bodies of typed messages are the job's own
+Within a call a program may wait for an `AnswerArrived`, which is no call. Bodies of typed messages are the job's own
 msgpack; nobody but its programs looks into them. This module is loaded in the program's process too: it stays light.
 """
 
@@ -25,7 +25,7 @@ Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS_MAX)]
 Ticket = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class TreePosition(msgspec.Struct, frozen=True, array_like=True):
     """Where in the job's tree the program is, and when (epoch ms): as of the call that brings it."""
 
     is_root: bool
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     version: int
 
 
-class Typed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class TypedMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A message of a job: the name of its type, and what it holds."""
 
     type: Name
@@ -45,13 +45,13 @@ class Typed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 # Calls.
 
 
-class Call(msgspec.Struct, frozen=True, tag=True):
+class ProgramCall(msgspec.Struct, frozen=True, tag=True):
     """Base of all calls."""
 
-    place: Place
+    place: TreePosition
 
 
-class Load(Call, frozen=True, tag=True):
+class LoadCode(ProgramCall, frozen=True, tag=True):
     """The first call: this is the job's code. `agent` and `node_id` are those of the agent beside it."""
 
     app: str
@@ -60,26 +60,26 @@ class Load(Call, frozen=True, tag=True):
     source: bytes
 
 
-class Tick(Call, frozen=True, tag=True):
+class TimerTick(ProgramCall, frozen=True, tag=True):
     """on_timer."""
 
 
-class Heard(Call, frozen=True, tag=True):
+class MulticastArrived(ProgramCall, frozen=True, tag=True):
     """on_multicast."""
 
     app: str
-    message: Typed
+    message: TypedMessage
 
 
-class Delivered(Call, frozen=True, tag=True):
-    """deliver: to be answered by `Reply` under this ticket."""
+class RequestDelivered(ProgramCall, frozen=True, tag=True):
+    """deliver: to be answered by `ReplyCall` under this ticket."""
 
     ticket: Ticket
     app: str
-    message: Typed
+    message: TypedMessage
 
 
-class Published(Call, frozen=True, tag=True):
+class WindowPublished(ProgramCall, frozen=True, tag=True):
     """on_result: a window of the job as its JSON line, of a stage of it, or of one that it has subscribed to."""
 
     app: str
@@ -87,38 +87,47 @@ class Published(Call, frozen=True, tag=True):
     stage: str = ""
 
 
-class Events(Call, frozen=True, tag=True):
-    """map: events by column, to be answered by `Mapped` under this number."""
+class MapEvents(ProgramCall, frozen=True, tag=True):
+    """map: events by column, to be answered by `EventsMapped` under this number."""
 
     batch: Ticket
     times: list[int]
     columns: dict[str, list[Any]]
 
 
-class Received(Call, frozen=True, tag=True):
+class ChildPaosReceived(ProgramCall, frozen=True, tag=True):
     """on_recv: a child's PAOs, held by the agent under this token."""
 
     node: str
     token: Ticket
 
 
-class Answered(msgspec.Struct, frozen=True, tag=True):
+class AnswerArrived(msgspec.Struct, frozen=True, tag=True):
     """What a program waits for: a reply's message, windows as JSON lines, rows, or why there is none."""
 
     ticket: Ticket
     refusal: str | None = None
-    message: Typed | None = None
+    message: TypedMessage | None = None
     windows: list[bytes] = []
     rows: list[dict[str, Any]] = []
 
 
-ToProgram = Load | Tick | Heard | Delivered | Published | Events | Received | Answered
+ToProgram = (
+    LoadCode
+    | TimerTick
+    | MulticastArrived
+    | RequestDelivered
+    | WindowPublished
+    | MapEvents
+    | ChildPaosReceived
+    | AnswerArrived
+)
 
 
 # Acts.
 
 
-class About(msgspec.Struct, frozen=True):
+class JobDescription(msgspec.Struct, frozen=True):
     """What a job says of itself. `reads`: the columns `map` wants of events, with their types.
 
     The flags tell which callbacks it has of its own.
@@ -136,41 +145,41 @@ class About(msgspec.Struct, frozen=True):
     delivers: bool
 
 
-class Loaded(msgspec.Struct, frozen=True, tag=True):
+class CodeLoaded(msgspec.Struct, frozen=True, tag=True):
     """The code is there, and the job's object made."""
 
-    about: About
+    about: JobDescription
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class CallbackFailed(msgspec.Struct, frozen=True, tag=True):
     """A callback, or the code itself, has raised; the program is over. `reason`: one line; `text`: the traceback."""
 
     reason: Text
     text: Text
 
 
-class Said(msgspec.Struct, frozen=True, tag=True):
+class WriteLog(msgspec.Struct, frozen=True, tag=True):
     """A line for the job's log."""
 
     text: Text
 
 
-class Multicast(msgspec.Struct, frozen=True, tag=True):
+class MulticastCall(msgspec.Struct, frozen=True, tag=True):
     """multicast, at the root."""
 
-    message: Typed
+    message: TypedMessage
 
 
-class Route(msgspec.Struct, frozen=True, tag=True):
-    """route: to another job's master, whose `Answered` is waited for."""
+class RouteCall(msgspec.Struct, frozen=True, tag=True):
+    """route: to another job's master, whose `AnswerArrived` is waited for."""
 
     ticket: Ticket
     app: Name
-    message: Typed
+    message: TypedMessage
     deadline_s: Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 
-class Ask(msgspec.Struct, frozen=True, tag=True):
+class AskCall(msgspec.Struct, frozen=True, tag=True):
     """The last windows of a job are waited for."""
 
     ticket: Ticket
@@ -179,27 +188,27 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     deadline_s: Annotated[float, msgspec.Meta(gt=0, le=60)]
 
 
-class Reply(msgspec.Struct, frozen=True, tag=True):
+class ReplyCall(msgspec.Struct, frozen=True, tag=True):
     """What `deliver` returned, or why it does not answer."""
 
     ticket: Ticket
-    message: Typed | None
+    message: TypedMessage | None
     refusal: Text | None = None
 
 
-class Subscribe(msgspec.Struct, frozen=True, tag=True):
-    """subscribe: this job's windows come as `Published` from now on."""
+class SubscribeCall(msgspec.Struct, frozen=True, tag=True):
+    """subscribe: this job's windows come as `WindowPublished` from now on."""
 
     app: Name
 
 
-class Insert(msgspec.Struct, frozen=True, tag=True):
+class InsertCall(msgspec.Struct, frozen=True, tag=True):
     """cbt.insert: rows as if they were events of this moment."""
 
     columns: dict[str, list[Any]]
 
 
-class Mapped(msgspec.Struct, frozen=True, tag=True):
+class EventsMapped(msgspec.Struct, frozen=True, tag=True):
     """What `map` made of a batch: rows by column, and of which event each one is."""
 
     batch: Ticket
@@ -207,41 +216,41 @@ class Mapped(msgspec.Struct, frozen=True, tag=True):
     columns: dict[str, list[Any]]
 
 
-class Flush(msgspec.Struct, frozen=True, tag=True):
+class FlushCall(msgspec.Struct, frozen=True, tag=True):
     """cbt.flush: the PAOs gathered so far, to be held under this token."""
 
     token: Ticket
 
 
-class Empty(msgspec.Struct, frozen=True, tag=True):
+class EmptyCall(msgspec.Struct, frozen=True, tag=True):
     """cbt.empty."""
 
 
-class Returned(msgspec.Struct, frozen=True, tag=True):
+class CallbackReturned(msgspec.Struct, frozen=True, tag=True):
     """The callback that has flushed is over: what came meanwhile may be gathered."""
 
 
-class Read(msgspec.Struct, frozen=True, tag=True):
+class ReadCall(msgspec.Struct, frozen=True, tag=True):
     """The rows of PAOs are waited for."""
 
     ticket: Ticket
     token: Ticket
 
 
-class SendTo(msgspec.Struct, frozen=True, tag=True):
+class SendCall(msgspec.Struct, frozen=True, tag=True):
     """send_to the parent: PAOs are those of this pane (epoch ms)."""
 
     token: Ticket
     pane: int
 
 
-class Show(msgspec.Struct, frozen=True, tag=True):
+class ShowCall(msgspec.Struct, frozen=True, tag=True):
     """show: a JSON text for the web server beside this agent."""
 
     json: Body
 
 
-class Change(msgspec.Struct, frozen=True, tag=True):
+class UpdateCall(msgspec.Struct, frozen=True, tag=True):
     """update, at the root: to a query of the job, by its name."""
 
     query: Name
@@ -249,8 +258,8 @@ class Change(msgspec.Struct, frozen=True, tag=True):
 
 
 FromProgram = (
-    Loaded | Failed | Said | Multicast | Route | Ask | Reply | Subscribe | Insert | Mapped
-    | Flush | Empty | Returned | Read | SendTo | Show | Change
+    CodeLoaded | CallbackFailed | WriteLog | MulticastCall | RouteCall | AskCall | ReplyCall | SubscribeCall
+    | InsertCall | EventsMapped | FlushCall | EmptyCall | CallbackReturned | ReadCall | SendCall | ShowCall | UpdateCall
 )  # fmt: skip
 
 _to_program: msgspec.msgpack.Decoder[ToProgram] = msgspec.msgpack.Decoder(ToProgram)
@@ -258,7 +267,7 @@ _from_program: msgspec.msgpack.Decoder[FromProgram] = msgspec.msgpack.Decoder(Fr
 _encoder = msgspec.msgpack.Encoder()
 
 
-def encode(message: Call | Answered | FromProgram) -> bytes:
+def encode(message: ProgramCall | AnswerArrived | FromProgram) -> bytes:
     """One message as a frame's payload."""
     return _encoder.encode(message)
 

@@ -15,15 +15,15 @@ from contextlib import suppress
 from typing import NoReturn
 
 from agent.programs import kernel
+from agent.programs.agent_pipe import AgentPipe
 from agent.programs.confinement import ConfinementError, confine
 from agent.programs.frames import EXIT_EXCEPTION, EXIT_MEMORY, EXIT_UNCONTAINED, TERMS_BYTES_MAX, read_terms
-from agent.programs.wire import Wire
 
 TIME_ZONES = "/usr/share/zoneinfo"
 Runner = Callable[[bytes], None]
 
 
-def serve(make_runner: Callable[[Wire], Runner], readable: Iterable[str] = ()) -> NoReturn:
+def serve(make_runner: Callable[[AgentPipe], Runner], readable: Iterable[str] = ()) -> NoReturn:
     """Makes this process a program: the last that its main module calls.
 
     Contained, it calls `make_runner` once, then the runner with each call of the agent. A runner may write to the wire
@@ -46,7 +46,7 @@ def serve(make_runner: Callable[[Wire], Runner], readable: Iterable[str] = ()) -
     _leave(_work(wire, make_runner))
 
 
-def _work(wire: Wire, make_runner: Callable[[Wire], Runner]) -> int:
+def _work(wire: AgentPipe, make_runner: Callable[[AgentPipe], Runner]) -> int:
     """The exit code."""
     try:
         runner = make_runner(wire)
@@ -85,8 +85,8 @@ def _leave(code: int, last_words: str = "") -> NoReturn:
     os._exit(code)
 
 
-def _take_wire() -> Wire:
-    wire = Wire(os.dup(0), os.dup(1), TERMS_BYTES_MAX)
+def _take_wire() -> AgentPipe:
+    wire = AgentPipe(os.dup(0), os.dup(1), TERMS_BYTES_MAX)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

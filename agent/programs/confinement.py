@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from agent.programs import kernel, landlock
-from agent.programs.orders import ProgramLimits
+from agent.programs.commands import ProgramLimits
 from agent.programs.system_calls import AUDIT_NAMES, program_filter
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from agent.programs.orders import ProgramLimits
+from agent.programs.commands import ProgramLimits
 
 HEADER = struct.Struct(">I")
 TERMS_BYTES_MAX = 1024

@@ -14,10 +14,10 @@ import trio
 
 from agent import log
 from agent.programs import kernel
-from agent.programs.conduct import Watchdog, size
+from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
+from agent.programs.exit_reason import how_it_ended
 from agent.programs.frames import Frames, FrameTooLargeError, framed, terms
-from agent.programs.orders import ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.reasons import how_it_ended
+from agent.programs.watchdog import Watchdog, size
 
 READ_BYTES = 1 << 16
 FRAME_COST = 64

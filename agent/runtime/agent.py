@@ -1,7 +1,7 @@
 """The agent's core: one overlay node, and the services that run this agent's side of every job.
 
 Sans-IO: the shell around it feeds the overlay node, calls `process_events` after every delivery and `handle_timer` when
-`next_timer` is due, gives `jobs` what its feeds yield, and carries out the `orders`.
+`next_timer` is due, gives `ingest` what the feeds yield, and carries out the `orders`.
 
 Life of a job here (DESIGN §6): Submit reaches the master by route → Announce is multicast to the fleet, again and again
 → agents with the stream subscribe to the appId and enrol with the master → Enrolled brings number and function, Ready
@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from agent.programs.orders import Order
+from agent.programs.commands import ProgramCommand
 from agent.runtime.drain import Drain
 from agent.runtime.fleet.authorization import NoCreators
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.ingest.feed import StreamOptions
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.deployment import Deployments
 from agent.runtime.job.local_jobs import LocalJobs
@@ -105,7 +106,8 @@ class Agent:
         self.directory = directory = JobDirectory()
         self.programs = programs = Programs(name, node)
         self.code = code = CodeRegistry(programs, NoCreators())
-        self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, room, programs, code)
+        self.ingest = OperatorPool(room)
+        self.jobs = jobs = LocalJobs(name, node, sender, dict(streams), directory, self.ingest, programs, code)
         self.deployments = Deployments(name, sender, jobs, directory, programs, code)
         self.masters = JobMasters(name, node, sender, jobs, directory, programs, code, replicas)
         self.failover = Failover(node, sender, directory, self.masters)
@@ -153,7 +155,7 @@ class Agent:
         self.node.subscribe(FLEET_GROUP, now)
         self._tick_at = now
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         """Returns what the shell is to do with programs, drained."""
         return self.programs.orders()
 

@@ -40,14 +40,14 @@ class Drain:
         if not self.has_begun:
             return
         for job in self._jobs:
-            if job.intake is not None:
-                job.intake.finish_early()
-            if job.master is None and job.hand_in():
+            if job.pipeline is not None:
+                job.pipeline.finish_early()
+            if job.root is None and job.hand_in():
                 self._say_farewell(job, now)
                 self._jobs.send_up(job, now)
 
     def _say_farewell(self, job: LocalJob, now: float) -> None:
-        last_pane = job.intake.last_pane if job.intake else None
+        last_pane = job.pipeline.last_pane if job.pipeline else None
         if last_pane is not None and job.number is not None and job.epoch is not None and job.master_peer:
             self._sender.send(job.master_peer, Leave(job.app_id, job.epoch, job.number, last_pane), now)
 
@@ -56,7 +56,7 @@ class Drain:
         """Whether the node can leave the overlay without a loss."""
         if not self.has_begun or not self._masters.is_vacant:
             return False
-        return all(job.has_handed_in for job in self._jobs if job.master is None)
+        return all(job.has_handed_in for job in self._jobs if job.root is None)
 
     def statistics(self) -> Mapping[str, int]:
         return {"leaving": int(self.has_begun)}

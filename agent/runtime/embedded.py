@@ -82,11 +82,11 @@ class EmbeddedFleet:
 
     def needs(self, stream: str) -> Sequence[SourceColumn]:
         """The columns of a stream that the job needs decoded."""
-        return next((feed.columns for feed in self._agents[0].jobs.feeds() if feed.stream == stream), ())
+        return next((feed.columns for feed in self._agents[0].ingest.feeds() if feed.stream == stream), ())
 
     def insert(self, number: int, stream: str, parsed: Parsed) -> None:
         """Gives a parsed block to agent `number`."""
-        self._agents[number].jobs.insert(self._key(stream), parsed, self._network.now, WALL_MS)
+        self._agents[number].ingest.insert(self._key(stream), parsed, self._network.now, WALL_MS)
 
     def end_of_input(self) -> Iterator[Result]:
         """Seals everything and yields the windows in order.
@@ -94,8 +94,8 @@ class EmbeddedFleet:
         The agent furthest behind always goes next, so that combiners hold little.
         """
         for agent in self._agents:
-            for feed in agent.jobs.feeds():
-                agent.jobs.end_of_feed(feed.key, self._network.now, WALL_MS)
+            for feed in agent.ingest.feeds():
+                agent.ingest.end_of_feed(feed.key, self._network.now, WALL_MS)
         while behind := [agent for agent in self._agents if agent.jobs.sealed_upto() is not None]:
             min(behind, key=lambda agent: agent.jobs.sealed_upto() or 0).work(self._network.now, WALL_MS)
             self._settle()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agent.archive.format.log import commit, create_store
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import write_segment
 from agent.parsing import sniff
 from agent.sources import SourceFile
@@ -31,12 +31,12 @@ def _write_store(store: Path, agent: str, log: Path) -> None:
     commit(store, _WRITTEN_MS, add=segments)
 
 
-def _lots(agent: str, log: Path) -> Iterator[Sequence[Rows]]:
+def _lots(agent: str, log: Path) -> Iterator[Sequence[ArchiveRows]]:
     """The rows of a log, as many together as are in a segment."""
     source = SourceFile(str(log))
     form = sniff(source.head(), str(log))
     reader = RowReader(FileOrigin(STREAM, agent, str(log), 1, form))
-    lots: list[Rows] = []
+    lots: list[ArchiveRows] = []
     for block in source.blocks(block_bytes=2 << 20):
         if (rows := reader.read(block, 0)) is not None:
             lots.append(rows)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import elf
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import encode_segment
 from agent.archive.writer.archiver import SEGMENT_BYTES
 from agent.parsing import sniff
@@ -94,7 +94,7 @@ def _size(events: Dataset) -> Comparison:
     (path,) = events.paths
     source = SourceFile(str(path))
     reader = RowReader(FileOrigin(STREAM, AGENT, str(path), 1, sniff(source.head(), str(path))))
-    size, held, lots = 0, 0, list[Rows]()
+    size, held, lots = 0, 0, list[ArchiveRows]()
     for block in source.blocks():
         rows = reader.read(block, 0)
         if rows is not None:

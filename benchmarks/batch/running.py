@@ -17,7 +17,7 @@ from benchmarks.report import Comparison, smaller
 from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
 from elf.batch.session.session import spark_session
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 from .archives import STREAM, write_archives
 
@@ -91,7 +91,7 @@ def run(quick: bool) -> list[Comparison]:
 
 def _compared(spark: SparkSession, archives: Path, measured: Measured, rounds: int) -> Comparison:
     def by_elf() -> list[tuple[Any, ...]]:
-        asked = BatchRun(measured.query, Table.open(spark, [str(archives)]), BatchOptions())
+        asked = BatchRun(measured.query, ArchiveTable.open(spark, [str(archives)]), BatchOptions())
         if not isinstance(asked.way, NativePlan):
             raise BenchmarkError(f"{measured.name}: is not computed by Spark itself: {asked.not_exact}")
         return [tuple(row.values()) for result in asked.results() for row in result.rows]

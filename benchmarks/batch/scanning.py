@@ -11,7 +11,7 @@ from agent.archive.format.segments import KEY
 from benchmarks.race import BenchmarkError
 from benchmarks.report import Comparison, within
 from elf.batch.session.session import spark_session
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 
 from .archives import write_archives
 
@@ -31,10 +31,10 @@ def run(quick: bool) -> list[Comparison]:
         _, archives = write_archives(Path(directory), QUICK_EVENTS if quick else FULL_EVENTS, AGENTS)
         with spark_session() as spark:
             _count_all_bytes(spark)
-            return _shares(spark, Table.open(spark, [str(archives)]))
+            return _shares(spark, ArchiveTable.open(spark, [str(archives)]))
 
 
-def _shares(spark: SparkSession, table: Table) -> list[Comparison]:
+def _shares(spark: SparkSession, table: ArchiveTable) -> list[Comparison]:
     stored = sum(one.segment.bytes for one in table.segments())
     everything = _bytes_read(spark, table.scan())
     if everything < _COUNTED_MIN * stored:
@@ -49,13 +49,13 @@ def _shares(spark: SparkSession, table: Table) -> list[Comparison]:
 
 
 def _share(
-    spark: SparkSession, table: Table, wanted: Range, what: str, everything: int, target: float | None
+    spark: SparkSession, table: ArchiveTable, wanted: Range, what: str, everything: int, target: float | None
 ) -> Comparison:
     """How much of all bytes a scan of all columns reads."""
     return within("batch", what, 100 * _bytes_read(spark, table.scan(wanted)) / everything, "%", target)
 
 
-def _of_keys(table: Table) -> Range:
+def _of_keys(table: ArchiveTable) -> Range:
     """One row in PART, next to each other in the order of their keys, from the middle of the archive."""
     keys = table.scan(columns=[KEY])
     rows = keys.count()
@@ -66,7 +66,7 @@ def _of_keys(table: Table) -> Range:
     return Range(start=bytes(first[0]), stop=bytes(last[0]))
 
 
-def _of_time(table: Table) -> Range:
+def _of_time(table: ArchiveTable) -> Range:
     segments = [one.segment for one in table.segments()]
     begin, end = min(one.from_ms for one in segments), max(one.to_ms for one in segments)
     middle = (begin + end) // 2

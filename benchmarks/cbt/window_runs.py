@@ -22,7 +22,7 @@ from benchmarks.cbt.runs import Run
 from benchmarks.cbt.tree_inserts import frames_of, insert_all, tree_of_counts
 from benchmarks.cbt.windows import PANE_MS, TIMED_WINDOWS
 from benchmarks.contender import Answer
-from cbt.windows import Consolidator, Window, WindowSize
+from cbt.windows import CompleteWindow, Consolidator, WindowSize
 
 Events = TypeVar("Events")
 
@@ -49,7 +49,7 @@ class TreeWindows(SlidingCounts[list[pl.DataFrame]]):
         self._tree = tree_of_counts()
         self._windows = Consolidator(self._tree.layout, [WindowSize(panes * PANE_MS, PANE_MS)])
         self._pane = 0
-        self._out: Iterator[Window] = iter(())
+        self._out: Iterator[CompleteWindow] = iter(())
 
     def prepared(self, keys: NDArray[np.bytes_], pane: int) -> list[pl.DataFrame]:
         return frames_of(keys, pane * PANE_MS)

@@ -19,7 +19,7 @@ from benchmarks.race import BenchmarkError
 from elf.client import SyncClient
 from elf.demo.agents.agents import AgentFleet
 from elf.program.code import about, load_code
-from elf.signing.creator import creator_in, owned_job, word_to_stop
+from elf.signing.creator import creator_in, owned_job, stop_signature
 from elf.signing.submission import JobFile, contents_of, signed
 from overlay import parse_id
 
@@ -74,7 +74,7 @@ class RunningProgram:
         if running is None:
             said = [line.text for line in self.client.log(self.app).lines[-2:]]
             raise BenchmarkError(f"{self.app} has ended: {said}")
-        self.client.stop(self.app, app_id=running.app_id, seal=word_to_stop(running, self.fleet.creator))
+        self.client.stop(self.app, app_id=running.app_id, seal=stop_signature(running, self.fleet.creator))
 
     def reports(self, speakers: int, timeout_s: float) -> dict[str, Any]:
         """What its programs have logged as JSON, by agent, once so many have. Raises BenchmarkError."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import trio
 
 from agent.programs import calls
-from agent.programs.orders import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.processes import ProgramSupervisor
+from agent.programs.commands import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
+from agent.programs.program_supervisor import ProgramSupervisor
 from benchmarks.race import BenchmarkError
 
 _TIMEOUT_S = 30.0
@@ -30,8 +30,8 @@ def measure(code: bytes, starts: int = 20, words: int = 100) -> Times:
 async def _measure(code: bytes, starts: int, words: int) -> Times:
     told, heard = trio.open_memory_channel[ProgramSaid | ProgramEnded](100)
     programs = ProgramSupervisor([sys.executable, "-P", "-m", "elf.program"], ProgramLimits(), told.send_nowait)
-    place = calls.Place(is_root=True, parent="0" * 32, children=[], now_ms=0, version=1)
-    load = calls.encode(calls.Load(place, "bench", "agent", "0" * 32, code))
+    place = calls.TreePosition(is_root=True, parent="0" * 32, children=[], now_ms=0, version=1)
+    load = calls.encode(calls.LoadCode(place, "bench", "agent", "0" * 32, code))
     start_s, wire_s = [], []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(programs.run)
@@ -45,7 +45,7 @@ async def _measure(code: bytes, starts: int, words: int) -> Times:
                 programs.order(EndProgram(key))
         for _ in range(words):
             began = trio.current_time()
-            programs.order(TellProgram(starts - 1, calls.encode(calls.Tick(place))))
+            programs.order(TellProgram(starts - 1, calls.encode(calls.TimerTick(place))))
             await _said(heard)
             wire_s.append((trio.current_time() - began) / 2)
         nursery.cancel_scope.cancel()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import query
 from agent import Agent, Feed, Result, StreamOptions, Submit, Update
 from agent.parsing import Parsed
-from agent.programs.orders import ProgramSaid
+from agent.programs.commands import ProgramSaid
 from agent.runtime.model.bundle import Bundle
 from benchmarks.overlay.population import Population
 from benchmarks.race import BenchmarkError
@@ -166,8 +166,8 @@ class SimulatedAgents:
             self._read_on(agent)
 
     def _read_on(self, agent: Agent) -> None:
-        for feed in agent.jobs.feeds():
-            agent.jobs.caught_up(feed.key, self.now, self.wall_ms)
+        for feed in agent.ingest.feeds():
+            agent.ingest.caught_up(feed.key, self.now, self.wall_ms)
 
     # Time.
 
@@ -237,8 +237,8 @@ class SimulatedAgents:
 
     def _inserting(self, number: int, read: Callable[[int, Feed], Parsed]) -> Action:
         def insert(agent: Agent) -> None:
-            for feed in agent.jobs.feeds():
-                agent.jobs.insert(feed.key, read(number, feed), self.now, self.wall_ms)
+            for feed in agent.ingest.feeds():
+                agent.ingest.insert(feed.key, read(number, feed), self.now, self.wall_ms)
 
         return insert
 

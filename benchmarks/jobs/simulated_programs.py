@@ -13,11 +13,11 @@ from pathlib import Path
 import query
 from agent.daemon.creator_trust import FleetCreators
 from agent.programs import calls
-from agent.programs.orders import EndProgram, Order, ProgramSaid, StartProgram, TellProgram
+from agent.programs.commands import EndProgram, ProgramCommand, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.model.bundle import Bundle, Contents, Function
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
-from elf.signing.creator import creator_in, sealed
+from elf.signing.creator import creator_in, signed_bundle
 from overlay import Authority, CreatorFiles, CreatorTrust, Id, Identity, Node, Revocations, Simulator, Trust
 from overlay import read_public_key as public_key_in
 
@@ -84,9 +84,9 @@ class SimulatedPrograms:
         described = about(load_code(code).kind)
         plan = query.analyze(query.parse(described.query), {STREAM: query.Schema({}, open=True)})
         contents = Contents([Function("query", plan.to_wire(), described.query)], code, described.drives)
-        return described.query, *sealed(self._creator, app, contents, time.time_ns() // 1_000_000, after)
+        return described.query, *signed_bundle(self._creator, app, contents, time.time_ns() // 1_000_000, after)
 
-    def carry_out(self, simulator: Simulator, node: Node, order: Order, at: float, tell: Tell) -> None:
+    def carry_out(self, simulator: Simulator, node: Node, order: ProgramCommand, at: float, tell: Tell) -> None:
         """What an agent wants at a time; `tell` hears what its program says, when it does."""
         key = (node.peer.node_id, order.key)
         match order:
@@ -107,7 +107,7 @@ class SimulatedPrograms:
     def _run(self, simulator: Simulator, key: int, child: _Child, data: bytes, tell: Tell) -> None:
         """Handles a call as soon as the program is free for it. That of its start includes the loading of code."""
         now, call = simulator.now, calls.read_call(data)
-        is_load = isinstance(call, calls.Load)
+        is_load = isinstance(call, calls.LoadCode)
         if now < child.busy_until and not is_load:
             simulator.call(child.busy_until, lambda: self._run(simulator, key, child, data, tell))
             return
@@ -116,10 +116,10 @@ class SimulatedPrograms:
         if not is_load:
             child.busy_until = now + time.process_time() - began
         done = child.busy_until
-        if isinstance(call, calls.Heard):
+        if isinstance(call, calls.MulticastArrived):
             self.heard.append(done)
         said, child.wire.said = child.wire.said, []
-        self.multicasts += [done for one in said if isinstance(calls.read_act(one), calls.Multicast)]
+        self.multicasts += [done for one in said if isinstance(calls.read_act(one), calls.MulticastCall)]
         for one in said:
             self._bring(simulator, done, ProgramSaid(key, one), tell)
 

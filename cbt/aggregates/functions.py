@@ -29,8 +29,8 @@ _NUMBERS = ("integer", "number")
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """A constant of a function, and what it can be."""
+class PaoParameter:
+    """A constant parameter of a function, and the kind of value it accepts."""
 
     name: str
     kind: str
@@ -45,12 +45,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class PaoFunction:
     """One aggregate function: `make` gives its PAO, `types` are those that its argument may have."""
 
     make: Maker
     types: tuple[str, ...]
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[PaoParameter, ...] = ()
 
 
 def _count(aggregate: Aggregate) -> Pao:
@@ -86,44 +86,46 @@ def _histogram(aggregate: Aggregate) -> ItemPao:
     )
 
 
-FUNCTIONS: Mapping[str, Function] = {
-    "count": Function(_count, _ANY),
-    "sum": Function(_sum, _NUMBERS),
-    "avg": Function(_average, _NUMBERS),
-    "min": Function(lambda a: Extreme(a.name, a.type, greatest=False), _ANY),
-    "max": Function(lambda a: Extreme(a.name, a.type, greatest=True), _ANY),
-    "variance": Function(_variance(sample=True, deviation=False), _NUMBERS),
-    "var_samp": Function(_variance(sample=True, deviation=False), _NUMBERS),
-    "var_pop": Function(_variance(sample=False, deviation=False), _NUMBERS),
-    "stddev": Function(_variance(sample=True, deviation=True), _NUMBERS),
-    "stddev_samp": Function(_variance(sample=True, deviation=True), _NUMBERS),
-    "stddev_pop": Function(_variance(sample=False, deviation=True), _NUMBERS),
-    "first": Function(lambda a: Occurrence(a.name, a.type, latest=False), _ANY),
-    "last": Function(lambda a: Occurrence(a.name, a.type, latest=True), _ANY),
-    "bool_and": Function(lambda a: BoolAnd(a.name), ("boolean",)),
-    "every": Function(lambda a: BoolAnd(a.name), ("boolean",)),
-    "bool_or": Function(lambda a: BoolOr(a.name), ("boolean",)),
-    "collect": Function(_sketch(Collection), _ANY, (Parameter("most", "a whole number", required=True),)),
-    "collect_set": Function(
-        _sketch(partial(Collection, distinct=True)), _ANY, (Parameter("most", "a whole number", required=True),)
+FUNCTIONS: Mapping[str, PaoFunction] = {
+    "count": PaoFunction(_count, _ANY),
+    "sum": PaoFunction(_sum, _NUMBERS),
+    "avg": PaoFunction(_average, _NUMBERS),
+    "min": PaoFunction(lambda a: Extreme(a.name, a.type, greatest=False), _ANY),
+    "max": PaoFunction(lambda a: Extreme(a.name, a.type, greatest=True), _ANY),
+    "variance": PaoFunction(_variance(sample=True, deviation=False), _NUMBERS),
+    "var_samp": PaoFunction(_variance(sample=True, deviation=False), _NUMBERS),
+    "var_pop": PaoFunction(_variance(sample=False, deviation=False), _NUMBERS),
+    "stddev": PaoFunction(_variance(sample=True, deviation=True), _NUMBERS),
+    "stddev_samp": PaoFunction(_variance(sample=True, deviation=True), _NUMBERS),
+    "stddev_pop": PaoFunction(_variance(sample=False, deviation=True), _NUMBERS),
+    "first": PaoFunction(lambda a: Occurrence(a.name, a.type, latest=False), _ANY),
+    "last": PaoFunction(lambda a: Occurrence(a.name, a.type, latest=True), _ANY),
+    "bool_and": PaoFunction(lambda a: BoolAnd(a.name), ("boolean",)),
+    "every": PaoFunction(lambda a: BoolAnd(a.name), ("boolean",)),
+    "bool_or": PaoFunction(lambda a: BoolOr(a.name), ("boolean",)),
+    "collect": PaoFunction(_sketch(Collection), _ANY, (PaoParameter("most", "a whole number", required=True),)),
+    "collect_set": PaoFunction(
+        _sketch(partial(Collection, distinct=True)), _ANY, (PaoParameter("most", "a whole number", required=True),)
     ),
-    "count_distinct": Function(_sketch(DistinctCount), _ANY, (Parameter("most", "a whole number"),)),
-    "histogram": Function(
+    "count_distinct": PaoFunction(_sketch(DistinctCount), _ANY, (PaoParameter("most", "a whole number"),)),
+    "histogram": PaoFunction(
         _histogram,
         _NUMBERS,
         (
-            Parameter("width or bounds", "a number or a tuple of numbers", required=True),
-            Parameter("reach", "a whole number"),
+            PaoParameter("width or bounds", "a number or a tuple of numbers", required=True),
+            PaoParameter("reach", "a whole number"),
         ),
     ),
-    "approx_count_distinct": Function(_sketch(HllSketch), _ANY, (Parameter("lg_k", "a whole number"),)),
-    "approx_percentile": Function(
-        _sketch(KllSketch), _NUMBERS, (Parameter("p", "a number", required=True), Parameter("k", "a whole number"))
+    "approx_count_distinct": PaoFunction(_sketch(HllSketch), _ANY, (PaoParameter("lg_k", "a whole number"),)),
+    "approx_percentile": PaoFunction(
+        _sketch(KllSketch),
+        _NUMBERS,
+        (PaoParameter("p", "a number", required=True), PaoParameter("k", "a whole number")),
     ),
-    "approx_top_k": Function(
+    "approx_top_k": PaoFunction(
         _sketch(FrequentItems),
         _ANY,
-        (Parameter("top", "a whole number"), Parameter("max_items_tracked", "a whole number")),
+        (PaoParameter("top", "a whole number"), PaoParameter("max_items_tracked", "a whole number")),
     ),
 }
 
@@ -131,7 +133,7 @@ FUNCTIONS: Mapping[str, Function] = {
 def pao_of(aggregate: Aggregate, functions: UserFunctions | None = None) -> Pao | ItemPao:
     """The PAO of an aggregate, whose function is built in or one of `functions`.
 
-    Raises ValueError if there is no such function of the aggregate's type, or not with its parameters.
+    Raises ValueError for an unknown function, or for one that does not take the aggregate's type or parameters.
 
     >>> sorted(pao_of(Aggregate("a", "bool_or", "x", "boolean")).state)
     ['a.b']
@@ -159,7 +161,7 @@ def _unknown(aggregate: Aggregate) -> ValueError:
     return ValueError(f"aggregate {aggregate.name!r}: there is no {aggregate.function} of {aggregate.type}")
 
 
-def _check_parameters(aggregate: Aggregate, parameters: tuple[Parameter, ...]) -> None:
+def _check_parameters(aggregate: Aggregate, parameters: tuple[PaoParameter, ...]) -> None:
     given = aggregate.parameters
     least = sum(parameter.required for parameter in parameters)
     if not least <= len(given) <= len(parameters):

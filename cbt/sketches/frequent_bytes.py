@@ -16,7 +16,7 @@ import polars as pl
 
 from cbt.algebra.kinds import any_kind, kind_texts
 from cbt.sketches.frequent import FrequentItems
-from cbt.sketches.wire import Reader, SketchError, check, rows_of
+from cbt.sketches.wire import SketchError, SketchReader, check, rows_of
 
 _FULL, _SHORT = 4, 1  # preambles, in longs
 _SERIAL_VERSION, _FAMILY = 1, 10
@@ -79,7 +79,7 @@ def _parse(data: bytes | None, sketch: FrequentItems) -> pl.DataFrame:
     """Item and state columns; the last row is that of the offset."""
     if data is None:
         return _rows(sketch, pl.DataFrame(schema=sketch.items), np.zeros(0, dtype=np.int64), 0, 0)
-    reader = Reader(data)
+    reader = SketchReader(data)
     longs, version, family, lg_size, _, flags, _, _ = reader.fields("8B")
     check(family == _FAMILY and version == _SERIAL_VERSION, f"version {version}, family {family}: no frequent items")
     check(lg_size >= sketch.lg_size, f"frequent items of size 2**{lg_size}, where 2**{sketch.lg_size} is expected")
@@ -103,7 +103,7 @@ def _rows(sketch: FrequentItems, items: pl.DataFrame, counts: Longs, offset: int
     return pl.concat([kept, lost], how="diagonal")
 
 
-def _read_items(reader: Reader, count: int, sketch: FrequentItems) -> pl.DataFrame:
+def _read_items(reader: SketchReader, count: int, sketch: FrequentItems) -> pl.DataFrame:
     """The items, in the columns of their kinds."""
     if sketch.type == "integer":
         items = np.frombuffer(reader.take(8 * count), dtype="<i8").astype(np.int64)
@@ -116,7 +116,7 @@ def _read_items(reader: Reader, count: int, sketch: FrequentItems) -> pl.DataFra
     return frame
 
 
-def _read_text(reader: Reader) -> str:
+def _read_text(reader: SketchReader) -> str:
     (length,) = reader.fields("I")
     try:
         return reader.take(length).decode()

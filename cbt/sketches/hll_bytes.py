@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from cbt.sketches.hll import ADDRESS_BITS, RANK_MAX, HllSketch
-from cbt.sketches.wire import Reader, check, rows_of
+from cbt.sketches.wire import SketchReader, check, rows_of
 
 _SERIAL_VERSION, _FAMILY = 1, 7
 _PREAMBLE_INTS = {0: 2, 1: 3, 2: 10}  # by mode
@@ -81,7 +81,7 @@ def _rows(sketch: HllSketch, data: bytes | None) -> pl.DataFrame:
 
 
 def _parse(data: bytes, lg_k: int) -> tuple[Slots, Ranks]:
-    reader = Reader(data)
+    reader = SketchReader(data)
     ints, version, family, their_lg_k, lg_array, flags, count, mode_byte = reader.fields("8B")
     mode = mode_byte & 3
     check(version == _SERIAL_VERSION and family == _FAMILY, f"version {version}, family {family}: no HLL sketch")
@@ -102,7 +102,7 @@ def _parse(data: bytes, lg_k: int) -> tuple[Slots, Ranks]:
     return -1 - (coupons & (2**ADDRESS_BITS - 1)).astype(np.int64), ranks.astype(np.uint8)
 
 
-def _parse_array(reader: Reader, lg_k: int) -> tuple[Slots, Ranks]:
+def _parse_array(reader: SketchReader, lg_k: int) -> tuple[Slots, Ranks]:
     reader.skip_to(4 * _PREAMBLE_INTS[_ARRAY])
     registers = np.frombuffer(reader.take(2**lg_k), dtype=np.uint8)
     check(int(registers.max()) <= RANK_MAX, f"an HLL sketch with a rank above {RANK_MAX}")

@@ -9,7 +9,7 @@ import polars as pl
 
 from cbt.sketches.halving import CAPACITY_MIN, LEVELS_MAX, room
 from cbt.sketches.kll import GREATEST_LEVEL, LEAST_LEVEL, KllSketch
-from cbt.sketches.wire import Reader, check, rows_of
+from cbt.sketches.wire import SketchReader, check, rows_of
 
 _FAMILY = 15
 _FULL, _SMALL = 5, 2  # preambles, in integers
@@ -82,7 +82,7 @@ def _serialise(k: int, levels: Levels, values: Items) -> bytes:
 
 
 def _parse(data: bytes, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple[Levels, Items]:
-    reader = Reader(data)
+    reader = SketchReader(data)
     ints, version, family, flags, their_k, least_capacity = reader.fields("4B2H")
     check(family == _FAMILY and (ints, version) in _FORMS, f"version {version}, family {family}: no KLL sketch")
     check(their_k == k, f"a KLL sketch of k = {their_k}, where {k} is expected")
@@ -95,7 +95,7 @@ def _parse(data: bytes, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple
     return _parse_levels(reader, k, dtype)
 
 
-def _parse_levels(reader: Reader, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple[Levels, Items]:
+def _parse_levels(reader: SketchReader, k: int, dtype: np.dtype[np.int64 | np.float64]) -> tuple[Levels, Items]:
     weight, _, height, _ = reader.fields("QH2B")
     check(1 <= height <= LEVELS_MAX, f"a KLL sketch of {height} levels")
     check(0 < weight < _WEIGHT_LIMIT, f"a KLL sketch of {weight} values")
@@ -110,7 +110,7 @@ def _parse_levels(reader: Reader, k: int, dtype: np.dtype[np.int64 | np.float64]
     return np.concatenate([[LEAST_LEVEL, GREATEST_LEVEL], levels]), np.concatenate([extremes, values])
 
 
-def _items(reader: Reader, count: int, dtype: np.dtype[np.int64 | np.float64]) -> Items:
+def _items(reader: SketchReader, count: int, dtype: np.dtype[np.int64 | np.float64]) -> Items:
     items = np.frombuffer(reader.take(_ITEM_BYTES * count), dtype=dtype.newbyteorder("<")).astype(dtype)
     check(not np.isnan(items).any(), "a KLL sketch of values that are NaN")
     items[items == 0] = 0  # which makes 0.0 of -0.0

@@ -1,4 +1,5 @@
-"""What the formats of Apache DataSketches have in common: little-endian, one value for each sketch, from anyone."""
+"""Reads and writes what the formats of Apache DataSketches have in common: little-endian, one value for each sketch,
+from untrusted senders."""
 
 import struct
 from typing import Any
@@ -10,10 +11,10 @@ from cbt.algebra.items import ItemPao
 
 
 class SketchError(Exception):
-    """Bytes that should be a sketch are none that can be taken in; says why."""
+    """Bytes that should be a sketch cannot be read; the message says why."""
 
 
-class Reader:
+class SketchReader:
     """Reads a sketch's bytes from the start; past their end it raises SketchError."""
 
     def __init__(self, data: bytes) -> None:
@@ -44,7 +45,7 @@ class Reader:
 
 
 def check(holds: bool, complaint: str) -> None:
-    """Raises SketchError with the complaint unless it holds."""
+    """Raises SketchError with the complaint unless the condition holds."""
     if not holds:
         raise SketchError(complaint)
 

@@ -23,7 +23,7 @@ _PACKED_BITS_MAX = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Distinct keys of one pane in hash order. Row i's key is row `rows[i]` of `keys`.
 
     Its states are `arrays` and `others`, both in the batch's order.
@@ -40,12 +40,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def part(self, start: int, end: int) -> Batch:
-        """Some of the rows. O(1), and O(rows) for states that are in no array."""
+    def part(self, start: int, end: int) -> RowBatch:
+        """A range of the rows. O(1), and O(rows) for states that are in no array."""
         inside = slice(start, end)
         arrays = {name: states[inside] for name, states in self.arrays.items()}
         others = None if self.others is None else self.others.slice(start, end - start)
-        return Batch(
+        return RowBatch(
             self.pane, self.hashes[inside], self.checks[inside], self.keys, self.rows[inside], arrays, others
         )  # fmt: skip
 
@@ -55,12 +55,12 @@ class Batch:
         return arrays, None if self.others is None else self.others[rows.astype(np.uint32)]
 
     def frame(self, layout: Layout) -> pl.DataFrame:
-        """The same as a PAO frame. O(rows)."""
+        """The batch as a PAO frame. O(rows)."""
         keys = self.keys[self.rows.astype(np.uint32)]
         return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.arrays, self.others, len(self)))
 
 
-def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
+def lift(layout: Layout, block: pl.DataFrame) -> list[RowBatch]:
     """The PAOs of a block of raw rows, pane by pane. O(n log n)."""
     if layout.has_items:
         return of_frame(layout, layout.group(block))
@@ -72,7 +72,8 @@ def lift(layout: Layout, block: pl.DataFrame) -> list[Batch]:
 
 
 def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
-    """PAOs by what keys look like in this block: to write each as text once is cheaper than every row."""
+    """PAOs by the keys' physical form in this block: writing each distinct key as text is cheaper than writing each
+    row's."""
     keys = block.select(layout.key_names)
     order = _Order.of(block["pane"], keys.hash_rows(_OTHER_SECRET).to_numpy(), _checks(keys))
     states = layout.states.frame(*layout.lift_runs(block, order.rows, order.starts), len(order.starts))
@@ -80,8 +81,8 @@ def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([firsts.select("pane"), layout.keys_of(firsts), states], how="horizontal")
 
 
-def of_frame(layout: Layout, frame: pl.DataFrame) -> list[Batch]:
-    """A PAO frame, in any order and with keys in several rows, pane by pane. O(n log n)."""
+def of_frame(layout: Layout, frame: pl.DataFrame) -> list[RowBatch]:
+    """The batches of a PAO frame in any order, with keys in several rows, pane by pane. O(n log n)."""
     keys = frame.select(layout.key_names) if layout.key_names else pl.DataFrame(height=frame.height)
     order = _Order.of(frame["pane"], *identities_of(layout, keys))
     return order.batches(keys, *layout.states.merge_runs(frame, order.rows, order.starts))
@@ -119,7 +120,7 @@ def pao_frame(
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """`rows` in the order of pane and identity, and where in that order a new one begins."""
+    """`rows` in the order of pane and identity, and the places in that order where a new identity begins."""
 
     rows: Rows
     starts: Rows
@@ -127,7 +128,7 @@ class _Order:
     checks: Checks
     panes: list[int]
     ends: list[int]
-    """Of each pane among `starts`."""
+    """The end of each pane among `starts`."""
 
     @classmethod
     def of(cls, pane: pl.Series, hashes: Hashes, checks: Checks) -> _Order:
@@ -146,9 +147,9 @@ class _Order:
             ends = np.searchsorted(ordered[2][starts], np.arange(len(panes)), side="right").tolist()
         return cls(rows, starts, ordered[0][starts], ordered[1][starts], panes.to_list(), ends)
 
-    def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[Batch]:
-        """Batches with these keys, in their own order, and states in this order."""
-        whole = Batch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
+    def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[RowBatch]:
+        """Batches of these keys, which are in the block's order, and of states, which are in this order."""
+        whole = RowBatch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
         starts = [0, *self.ends[:-1]]
         return [
             replace(whole.part(start, end), pane=pane)
@@ -172,7 +173,8 @@ def _by_hash(hashes: Hashes, codes: Rows | None, panes: int) -> Rows:
 
 
 def _begins(hashes: Hashes, checks: Checks, codes: Rows | None) -> tuple[npt.NDArray[np.bool_], bool]:
-    """Where an identity begins, and whether the order is that of (code, hash) with no two keys of one hash."""
+    """Marks the rows where an identity begins; and whether the order is that of (code, hash) with no two keys of one
+    hash."""
     begins = np.ones(len(hashes), dtype=bool)
     np.not_equal(hashes[1:], hashes[:-1], out=begins[1:])
     descends = hashes[1:] < hashes[:-1]

@@ -1,19 +1,17 @@
-"""The invariants of a compressed buffer tree, asserted."""
+"""Asserts the invariants of a compressed buffer tree."""
 
 from itertools import pairwise
 
 from cbt.layout.layout import Layout
 from cbt.tree.fragment import EVERY_PANE, LOWEST, Bound
-from cbt.tree.node import Node
+from cbt.tree.node import BufferNode
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 _HIGHEST: Bound = (2**63, 0)
 
 
-def check_tree(root: Node, layout: Layout, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
-    """Asserts what must hold below the root buffer: shape, order, ranges and fill. O(n log n) for n stored
-    PAOs.
-    """
+def check_tree(root: BufferNode, layout: Layout, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
+    """Asserts the invariants below the root buffer: shape, order, ranges and fill. O(n log n) for n stored PAOs."""
     assert not root.fragments, "the root's buffer is the columnar one"
     assert len(set(_leaf_depths(root))) <= 1, "all leaves are at one depth"
     for node in root.walk():
@@ -26,7 +24,7 @@ def check_tree(root: Node, layout: Layout, buffer_rows: int, fanout: int, leaf_r
     _check_ranges(root, layout, LOWEST, _HIGHEST)
 
 
-def _check_ranges(node: Node, layout: Layout, low: Bound, high: Bound) -> None:
+def _check_ranges(node: BufferNode, layout: Layout, low: Bound, high: Bound) -> None:
     assert low < high, "ranges ascend"
     for fragment, frame in zip(node.fragments, node.read(layout, EVERY_PANE), strict=True):
         assert frame.height == fragment.rows > 0
@@ -37,14 +35,14 @@ def _check_ranges(node: Node, layout: Layout, low: Bound, high: Bound) -> None:
         assert (rows[0][0], rows[-1][0]) == (fragment.first_pane, fragment.last_pane)
     bounds = [low, *node.separators, high] if node.children else []
     for child, (start, end) in zip(node.children, pairwise(bounds), strict=True):
-        if isinstance(child, Node):
+        if isinstance(child, BufferNode):
             _check_ranges(child, layout, start, end)
         else:
             child.check(start, end)
 
 
-def _leaf_depths(node: Node) -> list[int]:
+def _leaf_depths(node: BufferNode) -> list[int]:
     depths: list[int] = []
     for child in node.children:
-        depths += [depth + 1 for depth in _leaf_depths(child)] if isinstance(child, Node) else [0]
+        depths += [depth + 1 for depth in _leaf_depths(child)] if isinstance(child, BufferNode) else [0]
     return depths

@@ -1,7 +1,7 @@
 """Leaves of the compressed buffer tree: the keys of one pane in a range of hashes, each with its state.
 
-A leaf holds the identities of its keys in hash order, uncompressed, so that what is known already is found by binary
-search and merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
+A leaf holds the identities of its keys in hash order, uncompressed, so that a known key is found by binary search and
+its state merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ import polars as pl
 from cbt.algebra.key_index import Hashes, KeyIndex, Rows
 from cbt.layout.layout import Layout
 from cbt.layout.states import StateStore
-from cbt.tree.batch import Batch, pao_frame
+from cbt.tree.batch import RowBatch, pao_frame
 from cbt.tree.fragment import Bound
 from cbt.tree.key_store import EncodedKeys, KeyStore
 
-_YOUNG_MIN, _YOUNG_SHARE = 64, 8
+_RECENT_MIN, _RECENT_SHARE = 64, 8
 
 
 class Leaf:
     """Keys of `pane` whose hashes begin at `low[1]`.
 
-    Keys that are new are *young* until there is an eighth as many as others: putting them in their places costs a pass
-    over all. A key's slot is the number under which it was added.
+    New keys are *recent* until they are an eighth as many as the others: inserting them in order costs a pass over all.
+    A key's slot is the number of keys that were added before it.
     """
 
-    __slots__ = ("_keys", "_known", "_layout", "_states", "_young", "low", "pane", "touched")
+    __slots__ = ("_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
 
     def __init__(self, layout: Layout, pane: int, low: Bound) -> None:
         self.low, self.pane = low, pane
         self.touched = 0  # by which of its tree's changes
         self._layout = layout
         self._known = KeyIndex()
-        self._young = KeyIndex()
+        self._recent = KeyIndex()
         self._keys = KeyStore(layout.key_schema)
         self._states = StateStore(layout.states)
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._young)
+        return len(self._known) + len(self._recent)
 
     @property
     def nbytes(self) -> int:
-        return self._known.nbytes + self._young.nbytes + self._keys.nbytes + self._states.nbytes
+        return self._known.nbytes + self._recent.nbytes + self._keys.nbytes + self._states.nbytes
 
     @property
     def raw_bytes(self) -> int:
-        """What it would take uncompressed, with the hashes of its keys."""
+        """Bytes of the leaf, uncompressed, with the hashes of its keys."""
         return self.nbytes - self._keys.nbytes + self._keys.raw_bytes
 
     @property
@@ -59,15 +59,15 @@ class Leaf:
 
     @property
     def key_bytes(self) -> int:
-        """What the keys take uncompressed."""
+        """Bytes of the keys, uncompressed."""
         return self._keys.raw_bytes
 
-    def fold(self, batch: Batch) -> tuple[Rows, Rows]:
-        """Merges the states of the keys that are known. Returns the batch's rows with the others, and their places
-        among the young. O(n log leaf)."""
+    def merge(self, batch: RowBatch) -> tuple[Rows, Rows]:
+        """Merges the states of known keys. Returns the batch's rows with new keys, and their places among the recent.
+        O(n log leaf)."""
         rows = places = np.arange(len(batch))
         hashes, checks = batch.hashes, batch.checks
-        for identities in (self._known, self._young):
+        for identities in (self._known, self._recent):
             places, is_there = identities.find(hashes, checks)
             there = np.flatnonzero(is_there)
             if len(there):
@@ -77,24 +77,24 @@ class Leaf:
                 rows, places, hashes, checks = rows[others], places[others], hashes[others], checks[others]
         return rows, places
 
-    def add(self, batch: Batch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
-        """Adds keys that `fold` did not know: these rows of the batch, whose keys are `keys`. O(young + bytes)."""
+    def add(self, batch: RowBatch, rows: Rows, places: Rows, keys: EncodedKeys) -> None:
+        """Adds keys that `merge` did not know: these rows of the batch, whose keys are `keys`. O(recent + bytes)."""
         first = len(self)
-        self._young.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
-        if len(self._young) > max(_YOUNG_MIN, len(self._known) // _YOUNG_SHARE):
-            self._known, self._young = self._whole(), KeyIndex()
+        self._recent.insert(places, batch.hashes[rows], batch.checks[rows], np.arange(first, first + len(rows)))
+        if len(self._recent) > max(_RECENT_MIN, len(self._known) // _RECENT_SHARE):
+            self._known, self._recent = self._whole(), KeyIndex()
         self._states.append(len(rows), *batch.states(rows))
         self._keys.append(keys)
 
     def _whole(self) -> KeyIndex:
-        """All identities. O(leaf)."""
-        if not len(self._young):
+        """The index of all keys, recent ones included. O(leaf)."""
+        if not len(self._recent):
             return self._known
         if not len(self._known):
-            return self._young
+            return self._recent
         whole = self._known.copy()
-        places, _ = whole.find(self._young.hashes, self._young.checks)
-        whole.insert(places, self._young.hashes, self._young.checks, self._young.slots)
+        places, _ = whole.find(self._recent.hashes, self._recent.checks)
+        whole.insert(places, self._recent.hashes, self._recent.checks, self._recent.slots)
         return whole
 
     def frame(self) -> pl.DataFrame:
@@ -105,11 +105,12 @@ class Leaf:
         return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
 
     def split(self, rows_max: int, bytes_max: int) -> list[Leaf]:
-        """Leaves with at most so many rows and about so many bytes of keys each, unless one hash has more."""
+        """Splits the leaf: each piece has at most `rows_max` rows and about `bytes_max` bytes of keys, unless one hash
+        has more."""
         whole = self._whole()
         slots = whole.slots.astype(np.intp)
         keys = self._keys.frame(len(self))
-        batch = Batch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
+        batch = RowBatch(self.pane, whole.hashes, whole.checks, keys, slots, *self._states.of(slots))
         encoded = EncodedKeys.of(keys[whole.slots.astype(np.uint32)])
         parts = max(-(-len(self) // rows_max), -(-self.key_bytes // bytes_max))
         leaves = []
@@ -121,7 +122,7 @@ class Leaf:
         return leaves
 
     def check(self, low: Bound, high: Bound) -> None:
-        """Asserts what must hold of a leaf."""
+        """Asserts a leaf's invariants."""
         whole = self._whole()
         bounds = [(self.pane, int(hash_)) for hash_ in whole.hashes]
         assert bounds == sorted(bounds), "identities are in hash order"
@@ -134,7 +135,7 @@ class Leaf:
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:
-    """Ranges that do not part equal hashes, of at most two `parts`th, or else with one hash."""
+    """Ranges that do not part equal hashes, each at most two `parts`th of all, or of a single hash."""
     count = len(hashes)
     bounds = {0, count}
     for part in range(1, parts):

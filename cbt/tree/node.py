@@ -13,7 +13,7 @@ from cbt.tree.leaf import Leaf
 from cbt.tree.spilled_leaf import SpilledLeaf
 
 
-class Node:
+class BufferNode:
     """A range of (pane, hash) that begins at `low` and ends where the next sibling's begins.
 
     The `low` of a first child plays no part: its range begins where its parent's does.
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def nbytes(self) -> int:
-        """What is in memory of it and all below. O(nodes)."""
+        """Bytes in memory of the node and all below. O(nodes)."""
         return sum(len(fragment.data) for fragment in self.fragments) + sum(child.nbytes for child in self.children)
 
     @property
@@ -44,21 +44,21 @@ class Node:
 
     @property
     def levels(self) -> int:
-        """How many there are, this one and the leaves' among them."""
+        """The number of levels, this node's and the leaves' included."""
         below = self.children[0] if self.children else None
-        return 1 + (below.levels if isinstance(below, Node) else int(below is not None))
+        return 1 + (below.levels if isinstance(below, BufferNode) else int(below is not None))
 
-    def walk(self) -> Iterator[Node]:
-        """This node and all inner ones below it."""
+    def walk(self) -> Iterator[BufferNode]:
+        """This node and all inner nodes below it."""
         yield self
         for child in self.children:
-            if isinstance(child, Node):
+            if isinstance(child, BufferNode):
                 yield from child.walk()
 
     def leaves(self) -> Iterator[AnyLeaf]:
-        """The leaves below it, in order."""
+        """The leaves below the node, in order."""
         for child in self.children:
-            if isinstance(child, Node):
+            if isinstance(child, BufferNode):
                 yield from child.leaves()
             else:
                 yield child
@@ -71,12 +71,12 @@ class Node:
         )
 
     def replace(self, child: Child, pieces: Sequence[Child]) -> None:
-        """Puts others in a child's place. Whoever walks the children meanwhile goes on with the old ones."""
+        """Replaces a child by pieces. An iteration over the children that is under way goes on with the old list."""
         at = self.children.index(child)
         self.children = [*self.children[:at], *pieces, *self.children[at + 1 :]]
 
     def read(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
-        """The buffer's fragments, decompressed, as far as they are of these panes."""
+        """The rows of these panes in the buffer's fragments, decompressed."""
         return [
             of_panes(fragment.unpack(layout.schema), panes)
             for fragment in self.fragments
@@ -86,7 +86,7 @@ class Node:
     def forget(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
         """Drops the rows of some panes here and below, and the children that are left empty.
 
-        Returns what is left in buffers of nodes that have no children any more.
+        Returns the rows left in buffers of nodes that no longer have children.
         """
         kept, orphans = [], []
         for fragment in self.fragments:
@@ -99,7 +99,7 @@ class Node:
         self.fragments = kept
         children: list[Child] = []
         for child in self.children:
-            if not isinstance(child, Node):
+            if not isinstance(child, BufferNode):
                 if not panes[0] <= child.pane <= panes[1]:
                     children.append(child)
                 continue
@@ -113,13 +113,13 @@ class Node:
         return orphans
 
 
-def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[Node]:
+def inner_nodes(low: Bound, children: list[Child], fanout: int) -> list[BufferNode]:
     """Inner nodes over the children, as few as the fan-out allows and evenly filled."""
     count = max(1, -(-len(children) // fanout))
     cuts = [len(children) * index // count for index in range(count + 1)]
     groups = [children[start:end] for start, end in pairwise(cuts)]
-    return [Node(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
+    return [BufferNode(group[0].low if index else min(low, group[0].low), group) for index, group in enumerate(groups)]
 
 
 AnyLeaf = Leaf | SpilledLeaf
-Child = Node | AnyLeaf
+Child = BufferNode | AnyLeaf

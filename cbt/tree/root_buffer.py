@@ -1,4 +1,4 @@
-"""The root buffer: raw rows as they came, columnar and uncompressed, until there are enough to sort them together."""
+"""The root buffer: raw rows, columnar and uncompressed, until there are enough to sort together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 import polars as pl
 
 from cbt.layout.layout import Layout
-from cbt.tree.batch import Batch, lift
+from cbt.tree.batch import RowBatch, lift
 from cbt.tree.fragment import Panes
 
 _BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the processor's cache
@@ -17,8 +17,8 @@ _BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the proces
 class RootBuffer:
     """Takes raw frames in O(1), and yields them lifted and sorted, pane by pane.
 
-    With an `executor` its last block is lifted there, while what came before goes down the tree: the paper's root has
-    two buffers that take turns.
+    With an `executor` its last block is lifted there, while earlier rows go down the tree, as the two alternating
+    buffers of the paper's root do.
     """
 
     def __init__(self, layout: Layout, executor: Executor | None = None) -> None:
@@ -27,7 +27,7 @@ class RootBuffer:
 
     def clear(self) -> None:
         self._frames: list[pl.DataFrame] = []
-        self._ahead: tuple[Future[list[Batch]], int, int] | None = None
+        self._ahead: tuple[Future[list[RowBatch]], int, int] | None = None
         self.rows = self._bytes = 0
 
     @property
@@ -36,7 +36,7 @@ class RootBuffer:
 
     @property
     def rows_ahead(self) -> int:
-        """The rows of the block that is being lifted; `rows` does not count them."""
+        """Rows of the block that is being lifted, which `rows` does not count."""
         return self._ahead[1] if self._ahead else 0
 
     def append(self, frame: pl.DataFrame) -> None:
@@ -60,8 +60,8 @@ class RootBuffer:
         if groups:
             yield self._layout.combine(groups)
 
-    def drain(self) -> Iterator[list[Batch]]:
-        """Everything but the block that is lifted next, as batches of PAOs, block by block. O(n log n)."""
+    def drain(self) -> Iterator[list[RowBatch]]:
+        """All rows but those of the block that is lifted next, as batches of PAOs, block by block. O(n log n)."""
         for block in _blocks(self._take()):
             if self._executor is None:
                 yield lift(self._layout, block)
@@ -71,7 +71,7 @@ class RootBuffer:
             if before:
                 yield before[0].result()
 
-    def drain_ahead(self) -> Iterator[list[Batch]]:
+    def drain_ahead(self) -> Iterator[list[RowBatch]]:
         """The block that is being lifted, if there is one."""
         before, self._ahead = self._ahead, None
         if before:

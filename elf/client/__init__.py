@@ -1,6 +1,7 @@
-"""Asking a fleet from Python: `connect` for trio, `connect_sync` for plain threads, and what they give and raise.
+"""The Python clients of a fleet: `connect` for trio, `connect_sync` for plain threads, with all they return and raise.
 
-Both are thin shells around one core (`protocol`, `attachment`) that knows neither sockets nor clocks.
+Both are thin shells around one core (`protocol`, `attachment`, `result`) that knows neither sockets nor clocks.
+Requests go in, answers and windows come out. May import `agent.control.messages`, `elf.terminal` and `elf.errors`.
 """
 
 from importlib import import_module
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
         AnswerTimeoutError,
         ClientError,
         ConnectionLostError,
+        ControlProtocolError,
         JobEndedError,
         OwnedJobError,
-        ProtocolError,
         QueryRefusedError,
         RefusedError,
         UnknownJobError,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from elf.client.result import LastWindows, Result
     from elf.client.sync_client import SyncClient, SyncJob, connect_sync
 else:
-    # Loaded when first used: who asks from threads needs no trio.
+    # Loaded when first used: the blocking client needs no trio.
     _HOMES = {
         "agent.control.messages": ("Acknowledged", "Ended", "JobEntry", "Status", "JobUpdated"),
         "elf.client.async_client": ("AsyncClient", "AsyncJob", "connect"),
@@ -33,7 +34,7 @@ else:
         "elf.client.errors": (
             "AgentUnreachableError", "AnswerTimeoutError", "ClientError", "ConnectionLostError", "JobEndedError",
             "OwnedJobError",
-            "ProtocolError", "QueryRefusedError", "RefusedError", "UnknownJobError",
+            "ControlProtocolError", "QueryRefusedError", "RefusedError", "UnknownJobError",
         ),
         "elf.client.result": ("LastWindows", "Result"),
         "elf.client.sync_client": ("SyncClient", "SyncJob", "connect_sync"),
@@ -54,6 +55,7 @@ __all__ = [
     "AsyncJob",
     "ClientError",
     "ConnectionLostError",
+    "ControlProtocolError",
     "Disconnected",
     "Ended",
     "JobEndedError",
@@ -61,7 +63,6 @@ __all__ = [
     "JobUpdated",
     "LastWindows",
     "OwnedJobError",
-    "ProtocolError",
     "QueryRefusedError",
     "Reconnected",
     "RefusedError",

@@ -1,9 +1,8 @@
-"""The client for trio: the same calls as the blocking one, cancelled as trio cancels."""
+"""The client for trio: the calls of the blocking one, cancelled as trio cancels."""
 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Mapping
 
 import trio
@@ -19,28 +18,26 @@ from agent.control.messages import (
     Described,
     DescribeRequest,
     Ended,
-    FollowRequest,
     GetJobs,
     GetLog,
     GetStatus,
     JobEntry,
     Jobs,
+    JobStopped,
     JobUpdated,
     LogExcerpt,
-    QueryRequest,
-    Refused,
     Request,
     Status,
     StopRequest,
-    SubmitRequest,
     Surveyed,
     SurveyRequest,
     UpdateBundle,
     UpdateJob,
 )
-from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
-from elf.client.errors import ClientError, JobEndedError, refusal
+from elf.client.errors import ClientError, JobEndedError
+from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
 from elf.client.result import LastWindows, Result, read_answer
 
@@ -56,70 +53,33 @@ def connect(socket: str | os.PathLike[str] | None = None, *, timeout_s: float = 
     return AsyncClient(control_socket(socket), timeout_s)
 
 
-class AsyncClient:
-    """Asks one agent. Each request has a connection of its own, so one client may run many jobs, also at once."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        self.path = path
-        self.timeout_s = timeout_s
+class AsyncClient(JobOpener["AsyncJob"]):
+    """Asks one agent. Each request has its own connection, so one client may run many jobs, also at once."""
 
     async def __aenter__(self) -> AsyncClient:
         await (await _dial(self.path, self.timeout_s)).aclose()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to close: jobs have their own connections."""
-
-    def query(
-        self,
-        text: str,
-        *,
-        app: str | None = None,
-        once: bool = False,
-        detach: bool = False,
-        max_groups: int = GROUPS_DEFAULT,
-        beyond_groups: BeyondGroups = "other",
-    ) -> AsyncJob:
-        """A query over the fleet, submitted by entering the job's `async with` statement and stopped by leaving it.
-
-        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job. A window
-        has rows for `max_groups` groups (by default a million); what is `beyond_groups` is in its result's `other`, or
-        an "error" that ends the job.
-        """
-        return self._job(QueryRequest(text, app, once, detach, max_groups, beyond_groups), None)
-
-    def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> AsyncJob:
-        """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
-
-        `reconnect`: when the agent is gone, try again for ever, and go on after the last window.
-        """
-        return self._job(FollowRequest(app, after), Backoff(random.random) if reconnect else None)
-
-    def submit(self, app: str, app_id: str, bundle: bytes) -> AsyncJob:
-        """A job of a creator, submitted by entering its `async with` statement; it goes on when that is left.
-
-        `elf.signing.submission` makes what is submitted.
-        """
-        return self._job(SubmitRequest(app, app_id, bundle), None)
+        """Nothing to close: jobs have their own connections."""
 
     async def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
-        """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError."""
-        answer = await self._ask(AnalyseRequest(text, mapped, dict(apps or {})))
-        assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
-        return answer
+        """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
+
+        `mapped`: it reads what the job's `map` returns. `apps`: the fleet's names of jobs that it names otherwise.
+        """
+        return await self._ask(AnalyseRequest(text, mapped, dict(apps or {})), Analysed)
 
     async def log(self, app: str, *, lines: int = 100) -> LogExcerpt:
-        """The last lines, at most 1000, of what a job's code has said; UnknownJobError without such a job."""
-        answer = await self._ask(GetLog(app, lines))
-        assert isinstance(answer, LogExcerpt), "the protocol lets nothing else pass"
-        return answer
+        """The last lines, at most 1000, that a job's code has logged; UnknownJobError without such a job."""
+        return await self._ask(GetLog(app, lines), LogExcerpt)
 
     async def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name.
 
-        One that is somebody's is stopped by its creator's `seal` (`elf.signing.creator.stopping`) alone.
+        A job with an owner is stopped by its creator's `seal` (`elf.signing.creator.stop_order`) only.
         """
-        await self._ask(StopRequest(app, app_id, seal))
+        await self._ask(StopRequest(app, app_id, seal), JobStopped)
 
     async def update(
         self,
@@ -132,53 +92,39 @@ class AsyncClient:
     ) -> JobUpdated:
         """Lets a running job compute another query; the answer comes when its agents have acknowledged it.
 
-        Windows under way end on the query they began with, unless `reset` gives them up. Raises QueryRefusedError
+        Windows under way end on the query they began with; with `reset` they are dropped. Raises QueryRefusedError
         where an agent cannot run it, UnknownJobError where there is no job of that name.
         """
-        answer = await self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups))
-        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
-        return answer
+        return await self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups), JobUpdated)
 
     async def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> JobUpdated:
-        """The same for a job of a creator, and what they have signed next; `elf.signing.submission` makes it."""
-        answer = await self._ask(UpdateBundle(app, app_id, bundle, reset))
-        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
-        return answer
+        """Updates a creator's job to the bundle signed next; `elf.signing.submission` makes it."""
+        return await self._ask(UpdateBundle(app, app_id, bundle, reset), JobUpdated)
 
     async def ask(self, app: str, *, windows: int = 1) -> LastWindows:
         """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""
-        answer = await self._ask(AskRequest(app, windows))
-        assert isinstance(answer, AskAnswer), "the protocol lets nothing else pass"
-        return read_answer(answer)
+        return read_answer(await self._ask(AskRequest(app, windows), AskAnswer))
 
     async def describe(self, stream: str) -> Described:
         """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
-        answer = await self._ask(DescribeRequest(stream))
-        assert isinstance(answer, Described), "the protocol lets nothing else pass"
-        return answer
+        return await self._ask(DescribeRequest(stream), Described)
 
     async def survey(self, stream: str) -> Surveyed:
         """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
-        answer = await self._ask(SurveyRequest(stream))
-        assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
-        return answer
+        return await self._ask(SurveyRequest(stream), Surveyed)
 
     async def jobs(self) -> list[JobEntry]:
-        """The fleet's jobs, as far as the agent has heard."""
-        answer = await self._ask(GetJobs())
-        assert isinstance(answer, Jobs), "the protocol lets nothing else pass"
-        return answer.jobs
+        """The fleet's jobs, as far as the agent knows them."""
+        return (await self._ask(GetJobs(), Jobs)).jobs
 
     async def status(self) -> Status:
         """The agent, and what it knows of the others."""
-        answer = await self._ask(GetStatus())
-        assert isinstance(answer, Status), "the protocol lets nothing else pass"
-        return answer
+        return await self._ask(GetStatus(), Status)
 
-    def _job(self, request: QueryRequest | SubmitRequest | FollowRequest, backoff: Backoff | None) -> AsyncJob:
-        return AsyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+    def _job(self, attachment: JobAttachment) -> AsyncJob:
+        return AsyncJob(self, attachment)
 
-    async def _ask(self, request: Request) -> Answer:
+    async def _ask(self, request: Request, kind: type[AnswerT]) -> AnswerT:
         connection = ControlConnection(self.path)
         data = connection.send(request)
         answer: Answer | None = None
@@ -189,9 +135,7 @@ class AsyncClient:
                     connection.receive_data(await _receive(agent))
         if answer is None:
             raise no_answer(self.path, self.timeout_s)
-        if isinstance(answer, Refused):
-            raise refusal(answer)
-        return answer
+        return expected(answer, kind)
 
 
 class AsyncJob(AttachedJob):
@@ -200,7 +144,7 @@ class AsyncJob(AttachedJob):
     Leaving its `async with` statement ends the connection, and with it a job that was not detached.
     """
 
-    def __init__(self, client: AsyncClient, attachment: Attachment) -> None:
+    def __init__(self, client: AsyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
         self._stream: trio.SocketStream | None = None
@@ -235,7 +179,7 @@ class AsyncJob(AttachedJob):
         raise StopAsyncIteration
 
     def updates(self) -> Updates:
-        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        """All updates of the job as they come; the last is `Ended`."""
         return Updates(self)
 
     async def wait(self) -> Update:
@@ -302,7 +246,7 @@ async def _dial(path: str, timeout_s: float) -> trio.SocketStream:
 
 
 async def _send(agent: trio.SocketStream, data: bytes) -> None:
-    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     try:
         await agent.send_all(data)
     except trio.BrokenResourceError:
@@ -310,7 +254,7 @@ async def _send(agent: trio.SocketStream, data: bytes) -> None:
 
 
 async def _receive(agent: trio.SocketStream) -> bytes:
-    """What comes next, b"" at the end."""
+    """The next bytes, b"" at the end."""
     try:
         return bytes(await agent.receive_some(RECEIVE_BYTES))
     except trio.BrokenResourceError:

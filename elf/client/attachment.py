@@ -1,10 +1,10 @@
-"""One job as its client sees it, without sockets and clocks: both shells drive this, and do nothing else.
+"""The client's state machine of one job, without sockets and clocks: both clients drive it and do nothing else.
 
-The shell dials when `dial_at` has come, hands over what it reads, and calls `handle_timer` when `next_timer` is due:
+The client dials when `dial_at` has come, passes on the bytes it reads, and calls `handle_timer` at `next_timer`:
 
     connected(now) -> bytes to send · receive_data(data) · connection_failed(error, now) · next_update(now)
 
-With a `Backoff` a connection that breaks after the job was there is no error: `Disconnected` is reported, the shell
+With a `Backoff`, a connection that breaks once the job was accepted is no error: `Disconnected` is reported, the client
 dials again later, and the job is followed from the last window seen. Windows seen before are dropped.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent.control.messages import (
     Accepted,
@@ -37,11 +38,12 @@ from elf.client.protocol import ControlConnection
 from elf.client.result import Result, read_result
 from elf.terminal.terminal import printable
 
+AnswerT = TypeVar("AnswerT", bound=Answer)
 NEVER = float("inf")
-UNKNOWN_PATIENCE_S = 45.0
-"""A restarted agent knows no jobs until it has heard of them; after this long there is none of that name."""
+UNKNOWN_TIMEOUT_S = 45.0
+"""Time to wait for a restarted agent to hear of the job; after that there is no job of that name."""
 STEADY_S = 10.0
-"""A connection that lived this long was a good one: the next loss is answered quickly again."""
+"""Age from which a connection counts as good: the delay after its loss starts from the shortest again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ Update = Acknowledged | Result | Disconnected | Reconnected | Ended
 
 
 class Backoff:
-    """How long to wait before the next attempt: doubling up to a cap, each time a random half of it less.
+    """Delay before the next attempt: doubles up to a cap, each time less a random part of at most half.
 
     >>> backoff = Backoff(lambda: 0.0)
     >>> [backoff.next_delay_s() for _ in range(8)]
@@ -83,11 +85,12 @@ class Backoff:
         self._delay_s = self.FIRST_S
 
 
-class Attachment:
-    """A job this client has submitted or follows.
+class JobAttachment:
+    """A job that this client has submitted or follows.
 
-    `accepted` is there once the agent has taken the request, `acknowledged` says how many agents run it, `last_pane`
-    which window came last, `ended` why there will be no other. Every call may raise a ClientError; it is final.
+    `accepted` is set once the agent has taken the request; `acknowledged` has the number of agents that run it,
+    `last_pane` the last window, `ended` the reason why no other comes. Every call may raise a ClientError, which is
+    final.
     """
 
     def __init__(
@@ -114,11 +117,11 @@ class Attachment:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the shell's connection is of use; where it is not, it must be closed."""
+        """Whether the client's connection is in use; otherwise the client must close it."""
         return self._connection is not None
 
     def connected(self, now: float) -> bytes:
-        """There is a connection: the bytes to send over it."""
+        """Begins a connection; returns the bytes to send over it."""
         request: QueryRequest | SubmitRequest | FollowRequest = self._request
         if self.accepted is not None:
             request = FollowRequest(self.accepted.app, self.last_pane)
@@ -127,21 +130,21 @@ class Attachment:
         return self._connection.send(request)
 
     def connection_failed(self, error: ClientError, now: float) -> None:
-        """There is none."""
+        """Handles a failed attempt to connect."""
         self._unknown_since = None
         self._retry(error, now)
 
     def receive_data(self, data: bytes) -> None:
-        """What came over it; b"" if it is closed."""
+        """Takes received bytes; b"" if the connection is closed."""
         if self._connection is not None:
             self._connection.receive_data(data)
 
     def next_timer(self) -> float:
-        """When `handle_timer` should be called, while connected; infinity for never."""
+        """Time to call `handle_timer`, while connected; infinity for never."""
         return self._answer_due
 
     def handle_timer(self, now: float) -> None:
-        """The agent had time enough to answer."""
+        """Handles an answer that is overdue."""
         if now >= self._answer_due:
             self._retry(no_answer(self._where, self._answer_timeout_s), now)
 
@@ -154,7 +157,7 @@ class Attachment:
         return self.accepted is not None
 
     def next_update(self, now: float) -> Update | None:
-        """What there is to tell; None while there is nothing. `Ended` is told again and again."""
+        """The next update; None while there is none. Once the job has ended, always `Ended`."""
         while not self._updates and self._connection is not None:
             try:
                 answer = self._connection.next_answer()
@@ -207,7 +210,7 @@ class Attachment:
             self._unknown_since = None
         elif self._unknown_since is None:
             self._unknown_since = now
-        elif now - self._unknown_since >= UNKNOWN_PATIENCE_S:
+        elif now - self._unknown_since >= UNKNOWN_TIMEOUT_S:
             raise error
         self._retry(error, now)
 
@@ -223,9 +226,9 @@ class Attachment:
 
 
 class AttachedJob:
-    """What both clients' jobs know without asking; there once the job's `with` statement is entered."""
+    """Properties of both clients' jobs that need no request; available once the job's `with` statement is entered."""
 
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: JobAttachment) -> None:
         self._core = attachment
         self._closed = False
 
@@ -251,23 +254,24 @@ class AttachedJob:
 
     @property
     def acknowledged(self) -> Acknowledged | None:
-        """How many agents run it, of how many on its roster, as heard last."""
+        """Number of agents that run the job, of the number on its roster, as heard last."""
         return self._core.acknowledged
 
     @property
     def last_pane(self) -> int | None:
-        """The pane of the last window seen: where `follow(app, after=...)` goes on."""
+        """Pane of the last window seen: where `follow(app, after=...)` goes on."""
         return self._core.last_pane
 
     @property
     def ended(self) -> str | None:
-        """Why there is no further window: "finished", "stopped", "nobody", "lost" or "failed"; None while there may be
-        one."""
+        """Reason why there is no further window: "finished", "stopped", "nobody", "lost" or "failed"; None while there
+        may be one.
+        """
         return self._core.ended.reason if self._core.ended else None
 
     @property
     def failure(self) -> str:
-        """What a job that failed could not do; nothing of others."""
+        """Reason why a job failed, "" for others."""
         return self._core.ended.failure if self._core.ended else ""
 
     def _check_open(self) -> None:
@@ -282,8 +286,16 @@ class AttachedJob:
         return self._core.accepted
 
 
+def expected(answer: Answer, kind: type[AnswerT]) -> AnswerT:
+    """An answer of the kind that the request has. Raises RefusedError for a refusal."""
+    if isinstance(answer, Refused):
+        raise refusal(answer)
+    assert isinstance(answer, kind), "the protocol lets nothing else pass"
+    return answer
+
+
 def no_answer(where: str, timeout_s: float) -> AnswerTimeoutError:
-    """The agent is there, but silent."""
+    """The error for an agent that does not answer in time."""
     return AnswerTimeoutError(
         f"{printable(where)}: the agent did not answer within {timeout_s:g} s: it may be stopped or overloaded"
     )

@@ -1,4 +1,4 @@
-"""Where the agent's control socket is, opening it, and what it means when it cannot be opened."""
+"""Finds and opens the agent's control socket, and explains why it cannot be opened."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from elf.terminal.terminal import printable
 
 DEFAULT_SOCKET = "/run/elf/control.sock"
 BUSY_RETRY_S = 0.05
-"""An agent whose queue of connections is full is asked again this soon."""
+"""Delay before dialling an agent again whose queue of connections is full."""
 _NAME_ONE = "start an agent (elf agent --config agent.toml), or name its socket (--socket, ELF_SOCKET)"
 
 
 def control_socket(given: str | os.PathLike[str] | None = None) -> str:
-    """The socket to ask: the given one, else ELF_SOCKET's, else the default."""
+    """Path of the control socket: the given one, else that of ELF_SOCKET, else the default."""
     return os.fspath(given) if given is not None else os.environ.get("ELF_SOCKET") or DEFAULT_SOCKET
 
 
 def dial_nowait(path: str) -> socket.socket | None:
-    """A connection, which Unix sockets have at once or not at all; None if the agent is too busy just now.
+    """A connection, which a Unix socket gives at once or not at all; None if the agent is too busy now.
 
     Raises AgentUnreachableError.
     """
@@ -41,7 +41,7 @@ def dial_nowait(path: str) -> socket.socket | None:
 
 
 def too_busy(path: str) -> AgentUnreachableError:
-    """What to raise when it stays busy."""
+    """The error for an agent that stays busy."""
     return AgentUnreachableError(f"{printable(path)}: the agent takes no connections: it may be stopped or overloaded")
 
 
@@ -55,14 +55,14 @@ def _reason(path: str, error: OSError) -> str:
             return f"this is no socket: {_NAME_ONE}"
         case errno.ECONNREFUSED:
             return "nobody listens: the agent that made this socket has ended; start it again (elf agent --config ...)"
-        case None:  # Python's own word on a name that the kernel would cut
+        case None:  # Python itself refuses a name that the kernel would cut
             return "too long for the name of a socket (107 bytes at most): name it by a shorter path"
         case _:
             return f"{(error.strerror or str(error)).lower()}: {_NAME_ONE}"
 
 
 def _who_may(path: str) -> str:
-    """Whom the socket's mode admits, as far as that may be known."""
+    """Names the users that the socket's mode admits, where they can be determined."""
     socket_path = Path(path)
     try:
         group_may = stat.S_IMODE(socket_path.stat().st_mode) & stat.S_IWGRP

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its agent; every message is for people and says what to do next."""
+"""Errors between a client and its agent; every message is for people and names the next step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from elf.errors import ElfError, UsageError
 
 
 class ClientError(ElfError):
-    """Asking an agent did not work."""
+    """A request to an agent failed."""
 
 
 class AgentUnreachableError(ClientError):
@@ -22,20 +22,20 @@ class AnswerTimeoutError(ClientError, TimeoutError):
     """The agent did not answer a request in time."""
 
 
-class ProtocolError(ClientError):
-    """What answers at the control socket does not speak as an agent does."""
+class ControlProtocolError(ClientError):
+    """The listener at the control socket does not speak the protocol of agents."""
 
 
 class RefusedError(ClientError):
-    """The agent cannot carry out the request, e.g. since it has not joined its fleet yet."""
+    """The agent cannot carry out the request, e.g. because it has not joined its fleet yet."""
 
 
 class QueryRefusedError(RefusedError, UsageError):
-    """The request can never be carried out as it was written; the text names the place in a query."""
+    """A request that can never be carried out as written; the text names the place in a query."""
 
 
 class OwnedJobError(QueryRefusedError):
-    """Only the job's creator may ask for that."""
+    """A request that only the job's creator may make."""
 
 
 class UnknownJobError(RefusedError):
@@ -43,8 +43,8 @@ class UnknownJobError(RefusedError):
 
 
 class JobEndedError(ClientError):
-    """The job ended before its client was done: `reason` is "stopped", "nobody" (has its stream), "lost" or "failed",
-    in which case `failure` tells why it could not go on.
+    """The job ended before its client was done. `reason` is "stopped", "nobody" (no agent has its stream), "lost" or
+    "failed"; in the last case `failure` says why.
     """
 
     def __init__(self, app: str, reason: str, failure: str = "") -> None:

@@ -1,11 +1,12 @@
-"""The client's end of one control connection, without the connection: bytes in, answers out, and the other way round.
+"""The client's end of one control connection without the socket: bytes in, answers out, and the other way round.
 
-A connection carries one request. What may answer it is one table, after which `ATTACHED` is the state of a client
-that a job's windows come to, and `DONE` that of one that has got its last answer:
+A connection carries one request, and a table lists its possible answers. `ATTACHED` is the state of a client that
+receives a job's windows, `DONE` that of one that has its last answer:
 
     IDLE ──request──▶ ASKED ──Accepted──▶ ATTACHED ──Ended──▶ DONE
                         └──Updated, Stopped, Answered, ... ─────────▲
-    Refused leads to DONE from everywhere; bytes after that are nobody's.
+
+Refused leads to DONE from everywhere; bytes after it are ignored.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from agent.control.messages import (
     UpdateBundle,
     UpdateJob,
 )
-from elf.client.errors import ConnectionLostError, ProtocolError, QueryRefusedError
+from elf.client.errors import ConnectionLostError, ControlProtocolError, QueryRefusedError
 from elf.terminal.terminal import printable
 
 EXCERPT_CHARACTERS = 60
 
 
-class State(Enum):
-    """What the client may expect next."""
+class ConnectionState(Enum):
+    """State of a connection, which determines the possible next answers."""
 
     IDLE = auto()
     ASKED = auto()
@@ -62,22 +63,22 @@ class State(Enum):
     DONE = auto()
 
 
-_TRANSITIONS: dict[tuple[State, type[Answer]], State] = {
-    (State.ASKED, Accepted): State.ATTACHED,
-    (State.ASKED, JobUpdated): State.DONE,
-    (State.ASKED, JobStopped): State.DONE,
-    (State.ASKED, Analysed): State.DONE,
-    (State.ASKED, Described): State.DONE,
-    (State.ASKED, Surveyed): State.DONE,
-    (State.ASKED, AskAnswer): State.DONE,
-    (State.ASKED, LogExcerpt): State.DONE,
-    (State.ASKED, Jobs): State.DONE,
-    (State.ASKED, Status): State.DONE,
-    (State.ASKED, Refused): State.DONE,
-    (State.ATTACHED, Acknowledged): State.ATTACHED,
-    (State.ATTACHED, PublishedWindow): State.ATTACHED,
-    (State.ATTACHED, Ended): State.DONE,
-    (State.ATTACHED, Refused): State.DONE,
+_TRANSITIONS: dict[tuple[ConnectionState, type[Answer]], ConnectionState] = {
+    (ConnectionState.ASKED, Accepted): ConnectionState.ATTACHED,
+    (ConnectionState.ASKED, JobUpdated): ConnectionState.DONE,
+    (ConnectionState.ASKED, JobStopped): ConnectionState.DONE,
+    (ConnectionState.ASKED, Analysed): ConnectionState.DONE,
+    (ConnectionState.ASKED, Described): ConnectionState.DONE,
+    (ConnectionState.ASKED, Surveyed): ConnectionState.DONE,
+    (ConnectionState.ASKED, AskAnswer): ConnectionState.DONE,
+    (ConnectionState.ASKED, LogExcerpt): ConnectionState.DONE,
+    (ConnectionState.ASKED, Jobs): ConnectionState.DONE,
+    (ConnectionState.ASKED, Status): ConnectionState.DONE,
+    (ConnectionState.ASKED, Refused): ConnectionState.DONE,
+    (ConnectionState.ATTACHED, Acknowledged): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, PublishedWindow): ConnectionState.ATTACHED,
+    (ConnectionState.ATTACHED, Ended): ConnectionState.DONE,
+    (ConnectionState.ATTACHED, Refused): ConnectionState.DONE,
 }
 _FIRST_ANSWERS: dict[type[Request], type[Answer]] = {
     QueryRequest: Accepted,
@@ -102,7 +103,7 @@ class ControlConnection:
     """One request and its answers. `where` names the agent's socket in complaints."""
 
     def __init__(self, where: str, *, line_bytes_max: int = LINE_BYTES_MAX) -> None:
-        self.state = State.IDLE
+        self.state = ConnectionState.IDLE
         self._where = printable(where)
         self._line_bytes_max = line_bytes_max
         self._request: Request | None = None
@@ -112,29 +113,30 @@ class ControlConnection:
 
     def send(self, request: Request) -> bytes:
         """The bytes of the request; raises QueryRefusedError if no agent would take it."""
-        assert self.state is State.IDLE, "a connection carries one request"
+        assert self.state is ConnectionState.IDLE, "a connection carries one request"
         try:
             line = _ENCODER.encode(request) + b"\n"
         except UnicodeEncodeError:
             raise QueryRefusedError("the request is no text: it has bytes in it that are not UTF-8") from None
         if len(line) > REQUEST_BYTES_MAX:
             raise QueryRefusedError(f"the request is too long: {len(line):,} bytes, at most {REQUEST_BYTES_MAX:,}")
-        self.state, self._request = State.ASKED, request
+        self.state, self._request = ConnectionState.ASKED, request
         return line
 
     def receive_data(self, data: bytes) -> None:
-        """Takes what came from the agent; nothing (b"") means that it closed the connection."""
+        """Takes bytes from the agent; b"" means that it closed the connection."""
         if data:
             self._buffer += data
         else:
             self._ended = True
 
     def next_answer(self) -> Answer | None:
-        """The next whole answer; None until more data is there, and after the last answer.
+        """The next whole answer; None until more data comes, and after the last answer.
 
-        Raises ConnectionLostError once the agent has closed early, ProtocolError for what no agent sends.
+        Raises ConnectionLostError once the agent has closed early, ControlProtocolError for an answer that no agent
+        gives.
         """
-        if self.state is State.DONE:
+        if self.state is ConnectionState.DONE:
             return None
         line = self._next_line()
         if line is None:
@@ -166,15 +168,15 @@ class ControlConnection:
 
     def _checked(self, answer: Answer) -> Answer:
         following = _TRANSITIONS.get((self.state, type(answer)))
-        is_first = self.state is State.ASKED and not isinstance(answer, Refused)
+        is_first = self.state is ConnectionState.ASKED and not isinstance(answer, Refused)
         assert self._request is not None, "answers are read once a request is sent"
         if following is None or (is_first and type(answer) is not _FIRST_ANSWERS[type(self._request)]):
             raise self._complaint(f"answered out of turn ({type(answer).__name__})")
         self.state = following
         return answer
 
-    def _complaint(self, what: str) -> ProtocolError:
-        return ProtocolError(
+    def _complaint(self, what: str) -> ControlProtocolError:
+        return ControlProtocolError(
             f"{self._where}: what listens there {what}: "
             "name the control socket of an agent of this version of ELF (--socket, ELF_SOCKET)"
         )

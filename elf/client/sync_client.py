@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -13,35 +12,32 @@ from agent.control.messages import (
     GROUPS_DEFAULT,
     Analysed,
     AnalyseRequest,
-    Answer,
     AskAnswer,
     AskRequest,
     BeyondGroups,
     Described,
     DescribeRequest,
     Ended,
-    FollowRequest,
     GetJobs,
     GetLog,
     GetStatus,
     JobEntry,
     Jobs,
+    JobStopped,
     JobUpdated,
     LogExcerpt,
-    QueryRequest,
-    Refused,
     Request,
     Status,
     StopRequest,
-    SubmitRequest,
     Surveyed,
     SurveyRequest,
     UpdateBundle,
     UpdateJob,
 )
-from elf.client.attachment import AttachedJob, Attachment, Backoff, Update, no_answer
+from elf.client.attachment import AnswerT, AttachedJob, JobAttachment, Update, expected, no_answer
 from elf.client.control_socket import BUSY_RETRY_S, control_socket, dial_nowait, too_busy
-from elf.client.errors import ClientError, JobEndedError, refusal
+from elf.client.errors import ClientError, JobEndedError
+from elf.client.job_opener import JobOpener
 from elf.client.protocol import ControlConnection
 from elf.client.result import LastWindows, Result, read_answer
 
@@ -58,73 +54,33 @@ def connect_sync(socket: str | os.PathLike[str] | None = None, *, timeout_s: flo
     return SyncClient(control_socket(socket), timeout_s)
 
 
-class SyncClient:
-    """Asks one agent. Each request has a connection of its own, so one client may run many jobs."""
-
-    def __init__(self, path: str, timeout_s: float) -> None:
-        self.path = path
-        self.timeout_s = timeout_s
+class SyncClient(JobOpener["SyncJob"]):
+    """Asks one agent. Each request has its own connection, so one client may run many jobs."""
 
     def __enter__(self) -> SyncClient:
         _dial(self.path, time.monotonic() + self.timeout_s).close()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to close: jobs have their own connections."""
-
-    def query(
-        self,
-        text: str,
-        *,
-        app: str | None = None,
-        once: bool = False,
-        detach: bool = False,
-        max_groups: int = GROUPS_DEFAULT,
-        beyond_groups: BeyondGroups = "other",
-    ) -> SyncJob:
-        """A query over the fleet, submitted by entering the job's `with` statement and stopped by leaving it.
-
-        `once`: over what the logs hold now; `detach`: the job goes on when it is left. `app` names the job. A window
-        has rows for `max_groups` groups (by default a million); what is `beyond_groups` is in its result's `other`, or
-        an "error" that ends the job.
-        """
-        return self._job(QueryRequest(text, app, once, detach, max_groups, beyond_groups), None)
-
-    def follow(self, app: str, *, after: int | None = None, reconnect: bool = False) -> SyncJob:
-        """A job of the fleet, attached to; `after` is the `pane` of the last window seen.
-
-        `reconnect`: when the agent is gone, try again for ever, and go on after the last window.
-        """
-        return self._job(FollowRequest(app, after), Backoff(random.random) if reconnect else None)
-
-    def submit(self, app: str, app_id: str, bundle: bytes) -> SyncJob:
-        """A job of a creator, submitted by entering its `with` statement; it goes on when that is left.
-
-        `elf.signing.submission` makes what is submitted.
-        """
-        return self._job(SubmitRequest(app, app_id, bundle), None)
+        """Nothing to close: jobs have their own connections."""
 
     def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed:
         """A query as ELF reads it and its plan, for a creator to sign; raises QueryRefusedError.
 
-        `mapped`: it reads what the job's `map` makes. `apps`: what the fleet calls jobs that it has other names for.
+        `mapped`: it reads what the job's `map` returns. `apps`: the fleet's names of jobs that it names otherwise.
         """
-        answer = self._ask(AnalyseRequest(text, mapped, dict(apps or {})))
-        assert isinstance(answer, Analysed), "the protocol lets nothing else pass"
-        return answer
+        return self._ask(AnalyseRequest(text, mapped, dict(apps or {})), Analysed)
 
     def log(self, app: str, *, lines: int = 100) -> LogExcerpt:
-        """The last lines, at most 1000, of what a job's code has said; UnknownJobError without such a job."""
-        answer = self._ask(GetLog(app, lines))
-        assert isinstance(answer, LogExcerpt), "the protocol lets nothing else pass"
-        return answer
+        """The last lines, at most 1000, that a job's code has logged; UnknownJobError without such a job."""
+        return self._ask(GetLog(app, lines), LogExcerpt)
 
     def stop(self, app: str, *, app_id: str | None = None, seal: bytes | None = None) -> None:
         """Stops a job; raises UnknownJobError where there is none of that name.
 
-        One that is somebody's is stopped by its creator's `seal` (`elf.signing.creator.stopping`) alone.
+        A job with an owner is stopped by its creator's `seal` (`elf.signing.creator.stop_order`) only.
         """
-        self._ask(StopRequest(app, app_id, seal))
+        self._ask(StopRequest(app, app_id, seal), JobStopped)
 
     def update(
         self,
@@ -137,53 +93,39 @@ class SyncClient:
     ) -> JobUpdated:
         """Lets a running job compute another query; the answer comes when its agents have acknowledged it.
 
-        Windows under way end on the query they began with, unless `reset` gives them up. Raises QueryRefusedError
+        Windows under way end on the query they began with; with `reset` they are dropped. Raises QueryRefusedError
         where an agent cannot run it, UnknownJobError where there is no job of that name.
         """
-        answer = self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups))
-        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
-        return answer
+        return self._ask(UpdateJob(app, text, reset, max_groups, beyond_groups), JobUpdated)
 
     def update_bundle(self, app: str, app_id: str, bundle: bytes, *, reset: bool = False) -> JobUpdated:
-        """The same for a job of a creator, and what they have signed next; `elf.signing.submission` makes it."""
-        answer = self._ask(UpdateBundle(app, app_id, bundle, reset))
-        assert isinstance(answer, JobUpdated), "the protocol lets nothing else pass"
-        return answer
+        """Updates a creator's job to the bundle signed next; `elf.signing.submission` makes it."""
+        return self._ask(UpdateBundle(app, app_id, bundle, reset), JobUpdated)
 
     def ask(self, app: str, *, windows: int = 1) -> LastWindows:
         """The last windows of a running job, at most 64; raises UnknownJobError where there is none of that name."""
-        answer = self._ask(AskRequest(app, windows))
-        assert isinstance(answer, AskAnswer), "the protocol lets nothing else pass"
-        return read_answer(answer)
+        return read_answer(self._ask(AskRequest(app, windows), AskAnswer))
 
     def describe(self, stream: str) -> Described:
         """The columns of a stream, as the agent's own files show them; QueryRefusedError if it has none of it."""
-        answer = self._ask(DescribeRequest(stream))
-        assert isinstance(answer, Described), "the protocol lets nothing else pass"
-        return answer
+        return self._ask(DescribeRequest(stream), Described)
 
     def survey(self, stream: str) -> Surveyed:
         """The columns of a stream as the files of all agents show them; QueryRefusedError if none has it."""
-        answer = self._ask(SurveyRequest(stream))
-        assert isinstance(answer, Surveyed), "the protocol lets nothing else pass"
-        return answer
+        return self._ask(SurveyRequest(stream), Surveyed)
 
     def jobs(self) -> list[JobEntry]:
-        """The fleet's jobs, as far as the agent has heard."""
-        answer = self._ask(GetJobs())
-        assert isinstance(answer, Jobs), "the protocol lets nothing else pass"
-        return answer.jobs
+        """The fleet's jobs, as far as the agent knows them."""
+        return (self._ask(GetJobs(), Jobs)).jobs
 
     def status(self) -> Status:
         """The agent, and what it knows of the others."""
-        answer = self._ask(GetStatus())
-        assert isinstance(answer, Status), "the protocol lets nothing else pass"
-        return answer
+        return self._ask(GetStatus(), Status)
 
-    def _job(self, request: QueryRequest | SubmitRequest | FollowRequest, backoff: Backoff | None) -> SyncJob:
-        return SyncJob(self, Attachment(request, self.path, self.timeout_s, backoff))
+    def _job(self, attachment: JobAttachment) -> SyncJob:
+        return SyncJob(self, attachment)
 
-    def _ask(self, request: Request) -> Answer:
+    def _ask(self, request: Request, kind: type[AnswerT]) -> AnswerT:
         connection = ControlConnection(self.path)
         data = connection.send(request)
         deadline = time.monotonic() + self.timeout_s
@@ -194,9 +136,7 @@ class SyncClient:
                 if received is None:
                     raise no_answer(self.path, self.timeout_s)
                 connection.receive_data(received)
-        if isinstance(answer, Refused):
-            raise refusal(answer)
-        return answer
+        return expected(answer, kind)
 
 
 class SyncJob(AttachedJob):
@@ -205,7 +145,7 @@ class SyncJob(AttachedJob):
     Leaving its `with` statement, or `close()`, ends the connection, and with it a job that was not detached.
     """
 
-    def __init__(self, client: SyncClient, attachment: Attachment) -> None:
+    def __init__(self, client: SyncClient, attachment: JobAttachment) -> None:
         super().__init__(attachment)
         self._client = client
         self._socket: socket.socket | None = None
@@ -244,7 +184,7 @@ class SyncJob(AttachedJob):
         raise StopIteration
 
     def updates(self) -> Iterator[Update]:
-        """Everything there is to tell of it, as it comes; the last is `Ended`."""
+        """All updates of the job as they come; the last is `Ended`."""
         while (update := self.wait()) is not None:
             yield update
             if isinstance(update, Ended):
@@ -301,14 +241,14 @@ def _dial(path: str, deadline: float) -> socket.socket:
 
 
 def _send(agent: socket.socket, data: bytes, deadline: float) -> None:
-    """Sends it; an agent that takes no more of it may have said why, so reading goes on."""
+    """Sends a request; if the agent stops reading, its answer may say why, so the error is ignored."""
     agent.settimeout(max(deadline - time.monotonic(), 0.001))
     with suppress(OSError):
         agent.sendall(data)
 
 
 def _receive(agent: socket.socket, deadline: float) -> bytes | None:
-    """What comes next, b"" at the end; None if nothing comes before the deadline."""
+    """The next bytes, b"" at the end; None if none come before the deadline."""
     timeout_s = deadline - time.monotonic()
     agent.settimeout(None if timeout_s == NEVER else max(timeout_s, 0.0))
     try:

@@ -45,7 +45,7 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
         tell(f"{printable(answer.app)}: no window is out yet: elf follow waits for the next one")
         return
     if query_text is not None:
-        from elf.statements.window_query import answer_over  # it needs the query engine, which asking does not
+        from elf.statements.file_backend import answer_over  # it needs the query engine, which asking does not
 
         columns, results = answer_over(answer.windows, query_text)
         write_all(results, result_writer(output, columns, measures=_measures(output, query_text)))
@@ -56,6 +56,6 @@ def ask(app: str, query_text: str | None, windows: int, output: str, socket: Pat
 def _measures(output: str, query_text: str) -> Sequence[str]:
     if output != "plot":
         return ()
-    from elf.explain import measures_of
+    from elf.output.measures import measures_of
 
     return measures_of(query_text)

@@ -41,7 +41,7 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     from elf.demo.jobs.job_show import show_jobs
     from elf.demo.shop.interruption import orderly_end
     from elf.demo.story.show import show
-    from elf.output.output import terminal
+    from elf.terminal.console import open_console
 
     roles = play(job) if job is not None else None
     if job is not None and roles is None:
@@ -49,9 +49,9 @@ def demo(job: str | None, seconds: float, keep: Path | None) -> None:
     try:
         with orderly_end():
             if roles is None:
-                show(terminal(sys.stdout), seconds, keep)
+                show(open_console(sys.stdout), seconds, keep)
             else:
-                show_jobs(terminal(sys.stdout), roles, seconds, keep)
+                show_jobs(open_console(sys.stdout), roles, seconds, keep)
     except BrokenPipeError:  # of standard output
         raise
     except (DemoError, OSError) as error:

@@ -16,7 +16,7 @@ from elf.options.asking import (
     watch_option,
     windows_option,
 )
-from elf.output.view import Limits
+from elf.output.view import ViewLimits
 from elf.statements.session import show_followed
 
 EXAMPLES = """\b
@@ -48,4 +48,4 @@ def follow(
     """
     shown = view(output, watch=watch)
     with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
-        return show_followed(job, shown, Limits(windows, deadline), socket)
+        return show_followed(job, shown, ViewLimits(windows, deadline), socket)

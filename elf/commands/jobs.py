@@ -32,6 +32,6 @@ def jobs(output: str, socket: Path | None) -> None:
         for job in found:
             click.echo(msgspec.json.encode(job))
         return
-    from elf.terminal.listing import listed_jobs, print_listing
+    from elf.output.listing import listed_jobs, print_listing
 
     print_listing(listed_jobs(found), output)

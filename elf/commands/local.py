@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 import query
 from agent.control.messages import BeyondGroups
+from agent.parsing import LINE_FORMATS
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
@@ -21,10 +22,10 @@ from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.options.tables import named_files, pair_of, tables_option
 from elf.options.times import between
 from elf.output.output import result_writer, write_all
-from elf.output.view import Limits, View
-from elf.statements.backend import answer
+from elf.output.view import View, ViewLimits
+from elf.statements.backend import run_statement
 from elf.statements.file_backend import FileBackend
-from elf.statements.statements import Explain, read_statement
+from elf.statements.statements import ExplainStatement, read_statement
 from elf.terminal.terminal import printable, tell
 
 AGENTS_MAX = 1024
@@ -48,7 +49,7 @@ Examples:
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
               help="Agents to embed; files, or blocks of them, are dealt among them.")  # fmt: skip
-@click.option("--source-format", type=click.Choice(["auto", "json", "combined", "csv", "tsv"]), default="auto",
+@click.option("--source-format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto",
               show_default=True, help="How lines are read; auto looks at each file's beginning.")  # fmt: skip
 @click.option("--time-field", metavar="FIELD",
               help="The field with the event's time; else the first of timestamp, @timestamp, time, ts, "
@@ -91,8 +92,8 @@ def local(
         max_groups=max_groups,
         beyond_groups=beyond_groups,
     )
-    if isinstance(read_statement(query_text), Explain):
-        answer(query_text, FileBackend(_sources(files, named), options), View(output), Limits())
+    if isinstance(read_statement(query_text), ExplainStatement):
+        run_statement(query_text, FileBackend(_sources(files, named), options), View(output), ViewLimits())
         return
     try:
         run = embedded.LocalRun(query_text, _sources(files, named), options)
@@ -109,7 +110,7 @@ def local(
         tell(f"elf local: {run.empty_because}")
 
 
-def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.Source]:
+def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.LocalSource]:
     by_name: dict[str, list[str]] = {DEFAULT_STREAM: list(files)} if files else {}
     for pair in named:
         name, path = pair_of("--source", "NAME=PATH", pair)
@@ -118,7 +119,7 @@ def _sources(files: tuple[str, ...], named: tuple[str, ...]) -> list[embedded.So
         raise UsageError("no input: name one or more FILEs, `-` for standard input, or --source NAME=PATH")
     if sum(paths.count(STANDARD_INPUT) for paths in by_name.values()) > 1:
         raise UsageError("standard input can be read only once")
-    return [embedded.Source(name, tuple(paths)) for name, paths in by_name.items()]
+    return [embedded.LocalSource(name, tuple(paths)) for name, paths in by_name.items()]
 
 
 @contextmanager

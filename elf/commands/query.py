@@ -10,8 +10,8 @@ from agent.control.messages import BeyondGroups
 from elf.errors import UsageError
 from elf.options.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
 from elf.options.groups import beyond_groups_option, max_groups_option
-from elf.output.view import Limits
-from elf.statements.script import Script, script_file, script_text
+from elf.output.view import ViewLimits
+from elf.statements.script import Script, script_file, script_of
 
 EXAMPLES = """\b
 Examples:
@@ -75,7 +75,7 @@ def query(
     """
     if (query_text is None) == (file is None):
         raise UsageError("elf query takes either a QUERY or a file of them, -f FILE")
-    script = script_text(query_text) if query_text is not None else script_file(file or "")
+    script = script_of(query_text) if query_text is not None else script_file(file or "")
     if explain:
         return _explain(script, once=once, max_groups=max_groups, beyond_groups=beyond_groups, output=output)
     if app is not None and not 1 <= len(app) <= 255:
@@ -88,7 +88,7 @@ def query(
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
     with asking(socket, timeout_s, unsure) as (client, deadline):
-        return script.run(FleetBackend(client, socket, options), shown, Limits(windows, deadline))
+        return script.run(FleetBackend(client, socket, options), shown, ViewLimits(windows, deadline))
 
 
 def _explain(script: Script, *, once: bool, max_groups: int, beyond_groups: BeyondGroups, output: str) -> int:

@@ -84,17 +84,17 @@ def _with_fleet(socket: Path | None) -> Shell:
 
 def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
     from elf.commands.local import DEFAULT_STREAM
-    from elf.local import LocalOptions, Source
+    from elf.local import LocalOptions, LocalSource
     from elf.shell.shell import Shell
     from elf.statements.file_backend import FileBackend
 
     if "-" in files:
         raise UsageError("elf shell reads what you type from standard input: name files")
     options = LocalOptions(arrival_ms=time.time_ns() // 1_000_000, tables=tables)
-    answerer = FileBackend([Source(DEFAULT_STREAM, files)], options)
+    backend = FileBackend([LocalSource(DEFAULT_STREAM, files)], options)
     many = "1 file" if len(files) == 1 else f"{len(files):,} files"
     tell(rf"The stream {DEFAULT_STREAM} is {many}. \? helps, \q leaves.")
-    return Shell(answerer, answerer, history_file())
+    return Shell(backend, backend, history_file())
 
 
 def history_file() -> Path | None:

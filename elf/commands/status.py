@@ -37,9 +37,9 @@ def status(output: str, socket: Path | None) -> None:
     if output == "json":
         click.echo(msgspec.json.encode(found))
         return
-    from elf.output.output import terminal
+    from elf.terminal.console import open_console
 
-    console = terminal(sys.stdout)
+    console = open_console(sys.stdout)
     for part in _parts(found):
         console.print(part)
 
@@ -47,7 +47,7 @@ def status(output: str, socket: Path | None) -> None:
 def _parts(found: Status) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
 
     for line in _lines(found):
         yield Text(printable(line))

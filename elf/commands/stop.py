@@ -12,7 +12,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
 from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
-from elf.signing.creator import creator_option, owned_job, word_to_stop
+from elf.signing.creator import creator_option, owned_job, stop_signature
 from elf.signing.stages import stages_of, stop_stages
 from elf.terminal.terminal import printable
 
@@ -41,6 +41,6 @@ def stop(app: str, creator_folder: Path | None, output: str, socket: Path | None
         if (owned := owned_job(client, app)) is None:
             raise
         stages = stages_of(client, owned)
-        client.stop(owned.app, app_id=owned.app_id, seal=word_to_stop(owned, creator_folder))
+        client.stop(owned.app, app_id=owned.app_id, seal=stop_signature(owned, creator_folder))
         stop_stages(client, list(stages.values()), creator_folder)
     click.echo(msgspec.json.encode(JobStopped(app)).decode() if output == "json" else f"{printable(app)}: stopped")

@@ -1,4 +1,7 @@
-"""The demo shop: small real web servers on this machine, and visitors that send them real requests."""
+"""The demo: a shop of small real web servers, visitors that send them real requests, agents beside them, and jobs on
+those. Command-line options and a console come in; text on the console goes out. May import `elf.client` and
+`elf.signing`.
+"""
 
 from elf.demo.errors import DemoError
 from elf.demo.load.load import LoadReport, Progress, run_load

@@ -1,5 +1,5 @@
-"""What can go wrong with the demo shop, said in one line."""
+"""The error of the demo, said in one line."""
 
 
 class DemoError(Exception):
-    """The shop or its load cannot start or go on; the message is one line that says which part and why."""
+    """The shop, its load or its agents cannot start or go on; the message is one line that says which part and why."""

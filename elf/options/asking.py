@@ -1,4 +1,4 @@
-"""What the commands that ask a fleet have in common: their options, their signals, and hints at the next command."""
+"""Shared parts of commands that ask a fleet: options, signals, and hints at the next command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from elf.terminal.terminal import can_be_drawn_over, printable, tell
 ANSWER_TIMEOUT_S = 15.0
 """Longer than an agent waits for its fleet, so that it can say what it waited for."""
 COMPLETION_TIMEOUT_S = 1.0
-"""How long an agent may take to say what can be completed."""
+"""Upper bound on the wait for an agent's names to complete."""
 NEVER = float("inf")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ timeout_option = click.option(
 
 
 def _job_names(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """The fleet's jobs, if the agent tells them at once."""
+    """Names of the fleet's jobs, if the agent answers in time."""
     with suppress(ElfError):
         jobs = SyncClient(control_socket(context.params.get("socket")), COMPLETION_TIMEOUT_S).jobs()
         names = [job.app for job in jobs if job.app == printable(job.app)]
@@ -56,7 +56,7 @@ watch_option = click.option(
 
 
 def output_option(*kinds: str) -> Callable[[Command], Command]:
-    """`--output` with these choices; a table is what people get."""
+    """`--output` with these choices; the default is a table."""
     described = {
         "table": "tables for people", "json": "JSON lines for programs", "csv": "CSV of the rows",
         "plot": "a chart of the first aggregate",
@@ -68,9 +68,9 @@ def output_option(*kinds: str) -> Callable[[Command], Command]:
 
 
 def view(output: str, *, watch: bool) -> View:
-    """How `--output` and `--watch` want windows to be shown; a chart on a terminal is always drawn in place.
+    """The view that `--output` and `--watch` ask for; a chart on a terminal is always drawn in place.
 
-    UsageError where nothing can be drawn over.
+    Raises UsageError where the output cannot be drawn over.
     """
     can = can_be_drawn_over(sys.stdout)
     if watch and output not in ("table", "plot"):
@@ -84,9 +84,9 @@ def view(output: str, *, watch: bool) -> View:
 def asking(
     socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
 ) -> Iterator[tuple[SyncClient, float]]:
-    """A client, and the time (of `time.monotonic`) at which its command should end.
+    """A client, and the deadline of its command (of `time.monotonic`).
 
-    Ends the command with 124 where no answer comes before that time, and with 130 where it is interrupted.
+    Ends the command with 124 where no answer comes before the deadline, and with 130 where it is interrupted.
     """
     deadline = NEVER if timeout_s is None else time.monotonic() + timeout_s
     client = SyncClient(control_socket(socket), min(ANSWER_TIMEOUT_S, timeout_s or ANSWER_TIMEOUT_S))
@@ -105,7 +105,7 @@ def asking(
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM is answered as Ctrl-C is: what runs for this command is ended in order."""
+    """Handles SIGTERM like Ctrl-C, so that jobs started for this command are stopped in order."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -118,11 +118,11 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 def tell_interrupted(text: str) -> None:
-    """Says what became of it; a terminal has just shown ^C, which keeps a line of its own."""
+    """Reports an interruption, on a line of its own: a terminal has just shown ^C."""
     tell(f"\n{text}" if sys.stderr.isatty() else text)
 
 
 def command_line(verb: str, app: str, socket: Path | None) -> str:
-    """The command that does something to the same job, ready to be pasted."""
+    """The command line of another verb for the same job, ready to be pasted."""
     options = ["--socket", str(socket)] if socket is not None else []
     return printable(shlex.join(["elf", verb, app, *options]))

@@ -1,4 +1,4 @@
-"""An agent's configuration as commands take it: read, or every fault told and the exit code that says so."""
+"""Reads an agent's configuration for a command; reports every fault and ends with exit code 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAULTY = 2
 
 
 def read_config(file: Path) -> Config:
-    """The configuration; exit code 2 after its faults, told a line each, as compilers do it for editors."""
+    """The configuration. Reports its faults, a line each as compilers do, and ends with exit code 2."""
     try:
         return load_config(file)
     except ConfigError as error:
@@ -25,7 +25,7 @@ def read_config(file: Path) -> Config:
 
 
 def read_identity(config: Config) -> Identity:
-    """The identity a configuration names. ElfError, one line."""
+    """The identity that a configuration names. Raises ElfError, one line."""
     try:
         identity = load_identity(config)
         check_revocations(config, identity)

@@ -1,4 +1,4 @@
-"""How many groups a query keeps, and what becomes of more: the options of the commands that take a query."""
+"""Options of commands that take a query: the limit on its groups, and the treatment of further groups."""
 
 from __future__ import annotations
 

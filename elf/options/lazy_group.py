@@ -1,4 +1,4 @@
-"""Groups of commands that are loaded one at a time: each needs other parts of ELF."""
+"""Command groups that load one command at a time, since each needs other parts of ELF."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`commands_in` is a package, and `verbs` are its modules: each has a click command of its name."""
+    """A group of the click commands in the modules `verbs` of the package `commands_in`, each of its module's name."""
 
     def __init__(self, *arguments: Any, commands_in: str, verbs: Sequence[str], **options: Any) -> None:
         super().__init__(*arguments, **options)

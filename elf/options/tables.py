@@ -1,4 +1,4 @@
-"""Names for files, as NAME=FILE: the options of the commands that read files."""
+"""Options that name files, as NAME=FILE."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ tables_option = click.option(
 
 
 def named_files(tables: Iterable[str]) -> dict[str, str]:
-    """The files of look-up tables by their names; raises UsageError."""
+    """Look-up tables' files by name; raises UsageError."""
     return dict(pair_of("--table", "NAME=FILE", pair) for pair in tables)
 
 

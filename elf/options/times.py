@@ -1,4 +1,4 @@
-"""Two options that say between which times."""
+"""Reads two options that bound a time range."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from elf.errors import UsageError
 
 
 def between(names: tuple[str, str], since: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """The times that options of these names give, in epoch ms.
+    """The times, in epoch ms, that two options of these names give.
 
-    Raises UsageError for what is no time, and where none lie between.
+    Raises UsageError for a malformed time, and for an empty range.
     """
     first, second = names
     since_ms, until_ms = _moment(first, since), _moment(second, until)

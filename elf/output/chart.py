@@ -1,4 +1,6 @@
-"""A measure over windows as a chart of characters: one line of bars for each group, the newest window to the right."""
+"""Draws a measure over windows as a chart of characters: a line of bars for each group, the newest window to the
+right.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,15 @@ NAME_CELLS = 24
 VALUE_CELLS = 14
 WINDOWS_MAX = 500
 GROUPS_KEPT = 100
-"""Of each window, the largest."""
+"""Number of largest groups kept of each window."""
 GROUPS_SHOWN = 20
 LINES_OF_ONE = 8
-"""A single line of bars is drawn higher than several below each other."""
+"""Height of the chart of a single group, in lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """What a chart needs of a window: the measured value of each group, and how many more of them there are."""
+    """The part of a window that a chart shows: each group's measured value, and the number of further groups."""
 
     start: str | None
     end: str | None
@@ -45,8 +47,8 @@ class _Point:
 class ChartWriter:
     """Charts the first of `measures` that holds numbers, for each of the groups that the other columns name.
 
-    With a place it is drawn anew with each window; else once, when there are no more of them. A result without a
-    window is a chart by itself, a bar for each group. The largest groups are shown, the others counted.
+    With a live region it is redrawn with each window, else drawn once at the end. A result without a window is a chart
+    by itself, a bar for each group. The largest groups are shown, the others counted.
     """
 
     def __init__(self, measures: Sequence[str], console: Console, place: LiveRegion | None) -> None:
@@ -126,7 +128,7 @@ def _as_number(value: Any) -> float | None:
 def _values(
     rows: Sequence[Mapping[str, Any]], measure: str | None, measures: Sequence[str]
 ) -> tuple[dict[str, float], int]:
-    """The largest groups' values, and how many more groups have one."""
+    """The largest groups' values, and the number of further groups with a value."""
     values = {}
     for row in rows:
         value = _as_number(row.get(measure or ""))
@@ -158,7 +160,7 @@ def _line(name: str, points: Sequence[_Point], top: float, height: int) -> list[
 
 
 def _eighths(value: float | None, top: float, height: int) -> int:
-    """How high a bar is: nothing where there is no value, else at least the lowest that is seen."""
+    """Height of a bar in eighths of a line: 0 without a value, else at least 1."""
     if value is None:
         return 0
     return max(1, round(8 * height * value / top)) if top > 0 else 1

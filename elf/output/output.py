@@ -1,4 +1,4 @@
-"""Results for people (tables) and for programs (JSON lines, CSV)."""
+"""Writes results for people (tables) and for programs (JSON lines, CSV)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from elf.output.chart import ChartWriter
 from elf.output.result import completeness
+from elf.terminal.console import open_console
 from elf.terminal.live_region import LiveRegion
 from elf.terminal.terminal import printable, printable_json, tell
 
@@ -23,22 +24,21 @@ if TYPE_CHECKING:
     from agent.runtime.function.result import OtherGroups
     from elf.output.result import Result
 
-WIDTH_MIN = 20
 READABLE_CELLS = 16
-"""A table's column may be folded, but not to less than this or what it needs; else rows are shown as records."""
+"""Width below which a table's column is not folded unless it needs less; narrower tables are shown as records."""
 
 
 class ResultWriter(Protocol):
-    """Shows results one by one; `columns` of a job are known before its first result."""
+    """Writes results one by one; the job's `columns` are known before its first result."""
 
     def write(self, result: Result) -> None: ...
 
     def release(self) -> None:
-        """Other lines may follow: what is drawn in place stays where it is, and the next result comes below."""
+        """Leaves what is drawn in place, since other lines follow; the next result comes below."""
         return
 
     def close(self) -> None:
-        """There are no more results."""
+        """Ends the output."""
         return
 
 
@@ -59,7 +59,7 @@ def result_writer(
         return JsonWriter(stream)
     if kind == "csv":
         return CsvWriter(columns, stream)
-    console = terminal(stream)
+    console = open_console(stream)
     place = LiveRegion(console) if in_place else None
     if kind == "plot":
         return ChartWriter(measures, console, place)
@@ -67,28 +67,14 @@ def result_writer(
 
 
 def write_all(results: Iterable[Result], writer: ResultWriter) -> None:
-    """Shows results that are all there, or come without anything between them."""
+    """Writes all results, then ends the output."""
     for result in results:
         writer.write(result)
     writer.close()
 
 
-def terminal(stream: TextIO) -> Console:
-    """Where tables are shown, of the width that it (or COLUMNS) says, but not without room for a word."""
-    console = _Terminal(file=stream, highlight=False)
-    console.width = max(console.width, WIDTH_MIN)
-    return console
-
-
-class _Terminal(Console):
-    """Tells its caller when its reader has gone; the exit code is the command line's business."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 class JsonWriter(ResultWriter):
-    """One result a line, as DESIGN's result line says it; a terminal gets it with what could control it escaped."""
+    """Writes one JSON line per result (DESIGN §5); on a terminal with control characters escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -99,10 +85,10 @@ class JsonWriter(ResultWriter):
 
 
 class CsvWriter(ResultWriter):
-    """A header, then one line a row, each led by its window's start and end where there are windows.
+    """Writes a header, then one line per row, led by its window's start and end where there are windows.
 
-    When an update of the job changes the columns, there is a header again. A terminal gets text from logs made safe;
-    everyone else gets it as it is. What is in no row, or left out of an aggregate, is said on standard error.
+    When an update of the job changes the columns, another header follows. Only a terminal gets text from logs escaped.
+    Groups without a row, and values left out of an aggregate, are reported on standard error.
     """
 
     def __init__(self, columns: Sequence[str], stream: TextIO) -> None:
@@ -121,13 +107,13 @@ class CsvWriter(ResultWriter):
         columns = [[self._safe(_csv_value(value)) for value in _column(result, name)] for name in names]
         self._writer.writerows([*window, *values] for values in zip(*columns, strict=True))
         if result.other is not None:
-            tell(": ".join([*window[:1], in_other(result.other)]))
-        for line in in_limited(result.limited):
+            tell(": ".join([*window[:1], other_line(result.other)]))
+        for line in limit_lines(result.limited):
             tell(": ".join([*window[:1], line]))
 
 
 class TableWriter(ResultWriter):
-    """A table a window, with its completeness below; with a place, as much of it as has room there."""
+    """Writes a table per window, with its completeness below; in a live region, as many rows as it has lines."""
 
     def __init__(self, columns: Sequence[str], console: Console, place: LiveRegion | None = None) -> None:
         self._columns = columns
@@ -149,10 +135,10 @@ class TableWriter(ResultWriter):
 
 
 def result_table(result: Result, columns: Sequence[str], width: int, lines_max: int | None = None) -> Group:
-    """One window in a terminal of that width, completeness below: NULL dimmed, log text made safe.
+    """One window in a terminal of a given width, completeness below: NULL dimmed, log text escaped.
 
-    A table, numbers to the right; one record below the other where a table would have no room. Of rows that need more
-    than `lines_max` lines, the first.
+    A table, numbers to the right; or, where it would be too narrow, one record per row. At most the rows that need
+    `lines_max` lines.
     """
     columns = _columns_of(result, columns)
     names = [printable(name) for name in columns]
@@ -167,15 +153,15 @@ def result_table(result: Result, columns: Sequence[str], width: int, lines_max: 
     else:
         shown = [_as_record(names, row) for row in zip(*cells, strict=True)]
     window = [Text(f"{result.window_start or '…'} … {result.window_end or '…'}")] if _is_windowed(result) else []
-    other = [] if result.other is None else [Text(in_other(result.other), style="dim")]
-    limited = [Text(line, style="dim") for line in in_limited(result.limited)]
+    other = [] if result.other is None else [Text(other_line(result.other), style="dim")]
+    limited = [Text(line, style="dim") for line in limit_lines(result.limited)]
     more = len(result.rows) - len(cells[0]) if cells else 0
     cut = [Text(f"… {more:,} more rows", style="dim")] if more else []
     return Group(*window, *shown, *cut, *other, *limited, Text(completeness(result), style="dim"))
 
 
 def _columns_of(result: Result, columns: Sequence[str]) -> Sequence[str]:
-    """Those of its rows: of a job that was updated they may be others than it began with."""
+    """Columns of a result's rows, which may differ from the job's first ones after an update."""
     rows = result.rows
     return list(rows[0]) if isinstance(rows, list) and rows else columns
 
@@ -186,12 +172,12 @@ def _column(result: Result, name: str) -> Sequence[Any]:
 
 
 def _is_windowed(result: Result) -> bool:
-    """One of the two may be missing: beyond the years 1 to 9999 there is no date."""
+    """Whether a result has a window; one of its bounds may be missing, beyond the years 1 to 9999."""
     return bool(result.window_start or result.window_end)
 
 
 def _table_width(names: Sequence[str], cells: Sequence[Sequence[Text]]) -> int:
-    """How wide a table must be at least to be readable, with the spaces around its columns."""
+    """Least width of a readable table, with the spaces around its columns."""
     widths = [
         min(READABLE_CELLS, max(cell_len(name), *(cell.cell_len for cell in column), 1))
         for name, column in zip(names, cells, strict=True)
@@ -217,14 +203,14 @@ def _as_record(names: Sequence[str], row: Sequence[Text]) -> Table:
     return record
 
 
-def in_other(other: OtherGroups) -> str:
-    """What is in none of a result's rows, in one line."""
+def other_line(other: OtherGroups) -> str:
+    """A line about the groups that have no row."""
     more = f"about {other.about} more are" if other.about else "all others are"
     values = [f"{printable(name)} {_cell(value).plain}" for name, value in other.values.items()]
     return f"{other.kept:,} groups; {more} together in OTHER{': ' if values else ''}{', '.join(values)}"
 
 
-def in_limited(limited: Mapping[str, int]) -> list[str]:
+def limit_lines(limited: Mapping[str, int]) -> list[str]:
     """A line for each aggregate that has left values out."""
     return [
         f"{printable(text)} met its limit in {groups:,} {'group' if groups == 1 else 'groups'}"

@@ -1,4 +1,4 @@
-"""A result wherever it comes from, and its completeness in one line for people."""
+"""The type of a result of any origin, and its completeness as one line for people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     import agent
     from elf import client
 
-    # Computed here, or come over the wire: the same fields, rows as columns or as dicts.
+    # Computed here or received: the same fields, rows as columns or as dicts.
     Result: TypeAlias = agent.Result | client.Result
 
 
 def completeness(result: Result) -> str:
-    """Agents, events, and everything that is not in it."""
+    """Agents, events, and everything missing in a result."""
     parts = [f"{result.contributors} of {result.expected} agents", f"{result.events:,} events"]
     for word, names in (("missing", result.missing), ("in part", result.partial)):
         if names:

@@ -1,4 +1,4 @@
-"""How a job's windows are to be shown, and for how long."""
+"""Options of showing a job: format, place, and limits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """When to end although the job goes on: after so many windows, or at a time (of `time.monotonic`)."""
+class ViewLimits:
+    """Limits of a view: a number of windows, and a deadline (of `time.monotonic`). The job itself goes on."""
 
     windows: int | None = None
     deadline: float = float("inf")
 
 
-class SeenJob(Protocol):
-    """A job whose windows come one after the other; see `SyncJob`."""
+class ViewedJob(Protocol):
+    """A job that can be shown; see `SyncJob`."""
 
     @property
     def app(self) -> str: ...

@@ -1,1 +1,3 @@
-"""The process a job's code runs in: it answers its agent's calls with the job's callbacks."""
+"""The process that runs a job's code: it answers its agent's calls with the job's callbacks. Frames of `agent.programs`
+come in and go out. May import `elf.job` and `agent.programs`.
+"""

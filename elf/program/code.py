@@ -1,4 +1,4 @@
-"""A job's file, executed: the one class in it that is a job, and what it says of itself."""
+"""Loads a job's file: executes it, finds its one job class, and describes that."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from agent.programs.calls import STAGES_MAX, About
+from agent.programs.calls import STAGES_MAX, JobDescription
 from elf.job import Job, app_name
 from elf.job_messages import Messages
 
 FILE = "job.py"
-"""The name that a job's code has in its tracebacks."""
+"""File name of a job's code in its tracebacks."""
 TIMER_MIN_S = 0.25
 _numbers = itertools.count(1)
 STAGE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
@@ -25,7 +25,7 @@ TYPES = ("any", "number", "integer", "string", "boolean")
 
 
 class CodeError(Exception):
-    """The file holds no job that can run: one line, and the traceback where its code has raised."""
+    """The file holds no job that can run: one line, and the traceback where its code raised an exception."""
 
     def __init__(self, reason: str, text: str = "") -> None:
         super().__init__(reason)
@@ -33,14 +33,14 @@ class CodeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
-    """A job's class and its messages."""
+class LoadedCode:
+    """A job's class and its message types."""
 
     kind: type[Job]
     messages: Messages
 
 
-def load_code(source: bytes) -> Code:
+def load_code(source: bytes) -> LoadedCode:
     """Executes a job's file. Raises CodeError."""
     text = source.decode(errors="replace")
     linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
@@ -57,19 +57,19 @@ def load_code(source: bytes) -> Code:
     if len(classes) != 1:
         names = ", ".join(kind.__name__ for kind in classes) or "none"
         raise CodeError(f"a job's file defines one class that is an elf.Job, this one defines {names}")
-    return Code(classes[0], messages)
+    return LoadedCode(classes[0], messages)
 
 
 def _is_job(kind: object, module: ModuleType) -> bool:
     return isinstance(kind, type) and issubclass(kind, Job) and kind.__module__ == module.__name__
 
 
-def about(kind: type[Job]) -> About:
-    """What a job class says of itself. Raises CodeError for what no job can say."""
+def about(kind: type[Job]) -> JobDescription:
+    """The description of a job class. Raises CodeError for invalid attributes."""
     fault = _fault(kind)
     if fault is not None:
         raise CodeError(f"{kind.__name__}.{fault}")
-    return About(
+    return JobDescription(
         app=app_name(kind),
         query=kind.query,
         queries=dict(kind.queries),
@@ -84,7 +84,7 @@ def about(kind: type[Job]) -> About:
 
 
 def _fault(kind: type[Job]) -> str | None:
-    """What is wrong with what a class says, and of which attribute."""
+    """The first fault of a class's attributes, with the attribute's name."""
     checks: list[tuple[str, str, Callable[[Any], bool]]] = [
         ("app", "a name of at most 200 characters", lambda value: isinstance(value, str) and len(value) <= 200),
         ("query", "a query in ELF QL", lambda value: isinstance(value, str) and bool(value.strip())),

@@ -1,4 +1,4 @@
-"""Answers an agent's calls with the callbacks of one job's object."""
+"""Answers an agent's calls with the callbacks of a job's object."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from elf.job import Job, JobError
 from elf.job_messages import MessageError
 from elf.job_window import read_window
 from elf.program.code import CodeError, about, load_code, one_line, trace
-from elf.program.surroundings import JobContext, Wire, columns_of
+from elf.program.job_context import AgentWire, JobContext, columns_of
 
 
 class Runner:
-    """Called with each call of the agent, in order.
+    """Takes the agent's calls in order.
 
-    What the job's code raises is told as `Failed`; only MemoryError gets through. Who calls the runner says of each
-    call that it is done; of those that it has taken from the wire itself, the runner says so.
+    An exception of the job's code is reported as `Failed`; only MemoryError passes through. The caller marks each call
+    as done; the runner itself does so for calls it has read from the wire.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: AgentWire) -> None:
         self._wire = wire
-        self._side: JobContext | None = None
+        self._context: JobContext | None = None
         self._job: Job | None = None
         self._is_over = False
         self._waiting: deque[bytes] = deque()
 
     def __call__(self, payload: bytes) -> None:
-        """Answers one call, and what has come meanwhile."""
+        """Answers one call, and those that came meanwhile."""
         self._take(payload)
         while self._waiting:
             self._wire.done()
@@ -39,10 +39,10 @@ class Runner:
 
     def _take(self, payload: bytes) -> None:
         message = calls.read_call(payload)
-        if self._is_over or isinstance(message, calls.Answered):
-            return  # of a callback that has not waited for it
+        if self._is_over or isinstance(message, calls.AnswerArrived):
+            return  # an answer that its callback no longer awaits
         try:
-            if isinstance(message, calls.Load):
+            if isinstance(message, calls.LoadCode):
                 self._load(message)
             else:
                 self._call(message)
@@ -55,61 +55,61 @@ class Runner:
 
     def _fail(self, reason: str, text: str) -> None:
         self._is_over = True
-        self._wire.write(calls.encode(calls.Failed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
+        self._wire.write(calls.encode(calls.CallbackFailed(reason[:TEXT_CHARACTERS_MAX], text[-TEXT_CHARACTERS_MAX:])))
 
-    def _load(self, load: calls.Load) -> None:
-        side = self._side = JobContext(self._wire, load, self._waiting.append)
-        with _printing_to(side):
+    def _load(self, load: calls.LoadCode) -> None:
+        context = self._context = JobContext(self._wire, load, self._waiting.append)
+        with _printing_to(context):
             code = load_code(load.source)
-            kind, side.messages = code.kind, code.messages
+            kind, context.messages = code.kind, code.messages
             description = about(kind)
-            side.stages = description.stages
+            context.stages = description.stages
             job = kind.__new__(kind)
-            job._elf = side
+            job._elf = context
             job.__init__()  # type: ignore[misc]
         self._job = job
-        side.act(calls.Loaded(description))
+        context.act(calls.CodeLoaded(description))
 
-    def _call(self, call: calls.Call) -> None:
-        job, side = self._job, self._side
+    def _call(self, call: calls.ProgramCall) -> None:
+        job, context = self._job, self._context
         assert job is not None, "code is loaded by the first call"
-        assert side is not None
-        side.stands(call.place)
-        with _printing_to(side):
+        assert context is not None
+        context.set_place(call.place)
+        with _printing_to(context):
             match call:
-                case calls.Tick():
+                case calls.TimerTick():
                     job.on_timer()
-                case calls.Heard(app=app, message=typed):
-                    self._hear(job, side, app, typed)
-                case calls.Published(json=json, stage=stage):
+                case calls.MulticastArrived(app=app, message=typed):
+                    self._hear(job, context, app, typed)
+                case calls.WindowPublished(json=json, stage=stage):
                     job.on_result(read_window(json, stage))
-                case calls.Events():
-                    side.act(_mapped(job, call))
-                case calls.Received(node=node, token=token):
-                    job.on_recv(node, side.held(token))
-                case calls.Delivered():
-                    self._deliver(job, side, call)
-        side.returned()
+                case calls.MapEvents():
+                    context.act(_mapped(job, call))
+                case calls.ChildPaosReceived(node=node, token=token):
+                    job.on_recv(node, context.held(token))
+                case calls.RequestDelivered():
+                    self._deliver(job, context, call)
+        context.end_callback()
 
-    def _hear(self, job: Job, side: JobContext, app: str, typed: calls.Typed) -> None:
+    def _hear(self, job: Job, context: JobContext, app: str, typed: calls.TypedMessage) -> None:
         try:
-            message = side.messages.decode(typed)
+            message = context.messages.decode(typed)
         except MessageError as error:
-            side.log(f"a multicast of {app} is not understood: {error}")
+            context.log(f"a multicast of {app} is not understood: {error}")
         else:
             job.on_multicast(app, message)
 
-    def _deliver(self, job: Job, side: JobContext, call: calls.Delivered) -> None:
+    def _deliver(self, job: Job, context: JobContext, call: calls.RequestDelivered) -> None:
         try:
-            answer = job.deliver(call.app, side.messages.decode(call.message))
-            reply = None if answer is None else side.messages.encode(answer)
+            answer = job.deliver(call.app, context.messages.decode(call.message))
+            reply = None if answer is None else context.messages.encode(answer)
         except (JobError, MessageError) as error:
-            side.act(calls.Reply(call.ticket, None, str(error)[:500]))
+            context.act(calls.ReplyCall(call.ticket, None, str(error)[:500]))
         else:
-            side.act(calls.Reply(call.ticket, reply))
+            context.act(calls.ReplyCall(call.ticket, reply))
 
 
-def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
+def _mapped(job: Job, events: calls.MapEvents) -> calls.EventsMapped:
     origins: list[int] = []
     rows: list[Mapping[str, Any]] = []
     names, values = list(events.columns), list(events.columns.values())
@@ -122,28 +122,28 @@ def _mapped(job: Job, events: calls.Events) -> calls.Mapped:
         found = [made] if isinstance(made, Mapping) else list(made)
         rows += found
         origins += [origin] * len(found)
-    return calls.Mapped(events.batch, origins, columns_of(rows))
+    return calls.EventsMapped(events.batch, origins, columns_of(rows))
 
 
-def _printing_to(side: JobContext) -> contextlib.AbstractContextManager[object]:
-    return contextlib.redirect_stdout(cast(IO[str], _Log(side)))
+def _printing_to(context: JobContext) -> contextlib.AbstractContextManager[object]:
+    return contextlib.redirect_stdout(cast(IO[str], _Log(context)))
 
 
 class _Log:
     """Standard output, as `print` uses it."""
 
-    def __init__(self, side: JobContext) -> None:
-        self._side = side
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
         self._begun = ""
 
     def write(self, text: str) -> int:
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
-            self._side.log(line)
+            self._context.log(line)
         if len(self._begun) > TEXT_CHARACTERS_MAX:
-            self._side.log(self._begun)
+            self._context.log(self._begun)
             self._begun = ""
         return len(text)
 
     def flush(self) -> None:
-        """Lines go out as they end."""
+        """Nothing to do: lines are sent as they end."""

@@ -11,7 +11,7 @@ from prompt_toolkit.document import Document
 
 from elf.shell.knowledge import Knowledge
 from elf.shell.shell_commands import COMMANDS, FORMATS
-from elf.statements.statements import Word, words
+from elf.statements.statements import Token, tokens
 from elf.terminal.terminal import printable
 
 STREAMS_LOOKED_AT_MAX = 8
@@ -86,9 +86,9 @@ def _matching(typed: str, names: Iterable[str], kind: str) -> Iterator[Completio
             yield Completion(name, -len(typed), display_meta=kind)
 
 
-def _split(text: str) -> tuple[list[Word], str]:
+def _split(text: str) -> tuple[list[Token], str]:
     """The words before the one that is being typed, and that one."""
-    found = [word for word in words(text) if word.kind != "comment"]
+    found = [word for word in tokens(text) if word.kind != "comment"]
     typed = ""
     if found and (found[-1].kind in ("word", "unclosed") and (found[-1].kind == "word" or found[-1].text[0] == '"')):
         typed = found.pop().text
@@ -105,9 +105,9 @@ def _written(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _last_statement(text: str) -> list[Word]:
-    found: list[Word] = []
-    for word in words(text):
+def _last_statement(text: str) -> list[Token]:
+    found: list[Token] = []
+    for word in tokens(text):
         if word.kind == "end":
             found = []
         elif word.kind not in ("space", "comment"):
@@ -115,9 +115,9 @@ def _last_statement(text: str) -> list[Word]:
     return found
 
 
-def _first_statement(text: str) -> list[Word]:
-    found: list[Word] = []
-    for word in words(text):
+def _first_statement(text: str) -> list[Token]:
+    found: list[Token] = []
+    for word in tokens(text):
         if word.kind == "end":
             break
         if word.kind not in ("space", "comment"):
@@ -125,7 +125,7 @@ def _first_statement(text: str) -> list[Word]:
     return found
 
 
-def _streams(statement: list[Word]) -> Iterator[str]:
+def _streams(statement: list[Token]) -> Iterator[str]:
     for one, next_one in pairwise(statement):
         if one.text.upper() in ("FROM", "JOIN") and next_one.kind in ("word", "name"):
             yield next_one.text.strip('"').replace('""', '"')

@@ -10,7 +10,7 @@ from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
-from elf.statements.statements import words
+from elf.statements.statements import tokens
 
 STYLE = Style.from_dict(
     {
@@ -40,7 +40,7 @@ class StatementLexer(Lexer):
     def _fragments(self, text: str) -> StyleAndTextTuples:
         keywords, functions = (frozenset(names) for names in self._vocabulary())
         fragments: StyleAndTextTuples = []
-        for word in words(text):
+        for word in tokens(text):
             kind = word.kind
             if kind == "word":
                 kind = _kind_of(word.text.upper(), keywords, functions)

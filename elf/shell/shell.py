@@ -15,14 +15,14 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from elf.errors import ElfError, UsageError
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.shell.completion import ShellCompleter
 from elf.shell.highlighting import STYLE, StatementLexer
 from elf.shell.knowledge import Knowledge
 from elf.shell.shell_commands import COMMANDS, FORMATS
 from elf.shell.vocabulary import Vocabulary
-from elf.statements.backend import Backend, answer
-from elf.statements.script import script_text
+from elf.statements.backend import Backend, run_statement
+from elf.statements.script import script_of
 from elf.statements.statements import is_ended
 from elf.terminal.terminal import can_be_drawn_over, printable, tell
 
@@ -87,7 +87,7 @@ class Shell:
             if text.startswith("\\"):
                 self._command(text)
             elif text:
-                script_text(text).run(self._answerer, self._view, Limits())
+                script_of(text).run(self._answerer, self._view, ViewLimits())
         except ElfError as error:
             tell("\n".join(printable(line) for line in str(error).split("\n")))
         except BrokenPipeError:
@@ -120,7 +120,7 @@ class Shell:
             case r"\o" | r"\watch" | r"\timing":
                 self._set(verb, argument)
             case _:
-                answer(_statement(verb, argument), self._answerer, self._view, Limits())
+                run_statement(_statement(verb, argument), self._answerer, self._view, ViewLimits())
 
     def _set(self, verb: str, argument: str) -> None:
         match verb:
@@ -145,11 +145,11 @@ def _statement(verb: str, argument: str) -> str:
 
 
 def _print_help() -> None:
-    from elf.output.output import terminal
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
+    from elf.terminal.console import open_console
 
     rows = [[f"{name} {command.argument}".rstrip(), command.does] for name, command in COMMANDS.items()]
-    terminal(sys.stdout).print(plain_table(["COMMAND", "WHAT IT DOES"], rows))
+    open_console(sys.stdout).print(plain_table(["COMMAND", "WHAT IT DOES"], rows))
     tell("Statements end with ; and may have many lines. Ctrl-C stops a query, or gives up what is typed.")
 
 

@@ -21,4 +21,4 @@ class Vocabulary:
     def _load(self) -> None:
         import query  # all of ELF QL, while the person begins to type
 
-        self._words = (frozenset(query.keywords()), frozenset(name.split()[0] for name in query.functions()))
+        self._words = (frozenset(query.keywords()), frozenset(name.split()[0] for name in query.signatures()))

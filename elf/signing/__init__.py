@@ -1,1 +1,3 @@
-"""Creators, their signatures, and what they submit."""
+"""Creators, their signatures, and the jobs they submit. Job files and a creator's folder come in, signed bundles go
+out. May import `elf.client`, `elf.program` and `elf.terminal`.
+"""

@@ -1,4 +1,4 @@
-"""Who owns jobs: a creator's files where people keep them, opened to sign with."""
+"""Opens a creator's files and signs with them: bundles of jobs, and orders to stop."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ creator_option = click.option(
 
 
 def creator_in(folder: Path | None) -> Creator:
-    """Whoever signs. Raises ElfError."""
+    """The creator whose key is in a folder. Raises ElfError."""
 
     return load_creator(folder)
 
 
 def owned_job(client: SyncClient, app: str) -> JobEntry | None:
-    """The job that people mean by NAME or NAME@CREATOR, if it is somebody's. Raises UsageError where it is unclear."""
+    """The owned job that NAME or NAME@CREATOR means, if there is one. Raises UsageError for an ambiguous name."""
     named = [job for job in client.jobs() if app in (job.app, f"{job.app}@{job.creator}")]
     if len(named) > 1:
         spelled = " or ".join(sorted(f"{job.app}@{job.creator}" for job in named if job.creator))
@@ -48,7 +48,7 @@ def owned_job(client: SyncClient, app: str) -> JobEntry | None:
 
 
 def creator_of(job: JobEntry, folder: Path | None) -> Creator:
-    """The creator of a job, whose key is here. Raises ElfError."""
+    """The creator of a job, if the key in the folder is theirs. Raises ElfError."""
     from overlay import app_id, format_id
 
     creator = creator_in(folder)
@@ -57,34 +57,34 @@ def creator_of(job: JobEntry, folder: Path | None) -> Creator:
     return creator
 
 
-def word_to_stop(job: JobEntry, folder: Path | None) -> bytes:
-    """What a job's creator signs to stop it, as it is sent. Raises ElfError."""
+def stop_signature(job: JobEntry, folder: Path | None) -> bytes:
+    """The encoded signature by which a job's creator stops it. Raises ElfError."""
 
-    _, seal = stopping(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
+    _, seal = stop_order(creator_of(job, folder), job.app, time.time_ns() // 1_000_000)
     return msgspec.msgpack.encode(seal)
 
 
 YEAR_MS = 365 * 86_400_000
 STOP_MS = 300_000
-"""A word to stop a job holds for so long, so that it cannot be kept and said again."""
+"""Validity of an order to stop a job, so that it cannot be kept and sent again later."""
 
 
-def sealed(
+def signed_bundle(
     creator: Creator, app: str, contents: Contents, wall_ms: int, after: tuple[int, bytes] = (0, b"")
 ) -> tuple[Id, Bundle]:
-    """The job's app id, and what is submitted. `after`: counter and digest of the mandate it follows."""
+    """The job's app id, and the signed bundle. `after`: counter and digest of the preceding mandate."""
     counter, predecessor = after
     mandate = Mandate(app_id(app, creator.public_key), counter + 1, predecessor, wall_ms + YEAR_MS, contents.digest())
-    return mandate.app_id, Bundle(contents, _seal(creator, mandate))
+    return mandate.app_id, Bundle(contents, _signature(creator, mandate))
 
 
-def stopping(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
-    """The creator's word that a job shall end."""
+def stop_order(creator: Creator, app: str, wall_ms: int) -> tuple[Id, Signature]:
+    """A job's app id, and the creator's signed order to stop it."""
     mandate = Mandate(app_id(app, creator.public_key), 1, b"", wall_ms + STOP_MS, STOP)
-    return mandate.app_id, _seal(creator, mandate)
+    return mandate.app_id, _signature(creator, mandate)
 
 
-def _seal(creator: Creator, mandate: Mandate) -> Signature:
+def _signature(creator: Creator, mandate: Mandate) -> Signature:
     signature = creator.sign(signed_bytes(mandate, creator.fleet))
     return Signature(creator.certificate, mandate.counter, mandate.predecessor, mandate.expires_ms, signature)
 
@@ -93,7 +93,9 @@ VARIABLE = "ELF_CREATOR"
 
 
 def creator_directory() -> Path:
-    """The folder that ELF_CREATOR names, else ~/.config/elf/creator. UsageError where there is no home either."""
+    """The folder that ELF_CREATOR names, else ~/.config/elf/creator. Raises UsageError where there is no home
+    directory.
+    """
     if named := os.environ.get(VARIABLE):
         return Path(named)
     try:
@@ -105,10 +107,10 @@ def creator_directory() -> Path:
 
 
 def load_creator(directory: Path | None = None, password: bytes | None = None) -> Creator:
-    """The creator in a folder (`creator_directory` if none is named), whose key may need a password.
+    """The creator in a folder (by default `creator_directory`), whose key may need a password.
 
-    ElfError, one line that names the file: a key or certificate is missing, expired, of another or not a creator's, or
-    everybody may read the key.
+    Raises ElfError, one line that names the file, if the key or certificate is missing, expired, of someone else or not
+    a creator's, or if everybody may read the key.
     """
     try:
         return CreatorFiles(directory or creator_directory()).load(password)

@@ -1,4 +1,4 @@
-"""The stages of a job, as its creator's commands start and end them with it."""
+"""Starts and stops the stages of a job along with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.runtime.model.bundle import Contents
 from elf.client.errors import QueryRefusedError, UnknownJobError
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError
-from elf.signing.creator import word_to_stop
+from elf.signing.creator import stop_signature
 from elf.signing.submission import signed
 from elf.terminal.terminal import printable
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from overlay import Creator
 
 KNOWN_S, ENDED_S = 10.0, 2.0
-"""So long an agent may take to hear of a job that runs, and of one that does no more."""
+"""Upper bounds on the time until an agent hears of a new job, and of a job's end."""
 LOOK_S = 0.05
 
 
 def stages_of(client: SyncClient, job: JobEntry) -> dict[str, JobEntry]:
-    """The stages of a job that run, by their names in the fleet."""
+    """The running stages of a job, by their names in the fleet."""
     return {
         one.app: one
         for one in client.jobs()
@@ -40,7 +40,7 @@ def stages_of(client: SyncClient, job: JobEntry) -> dict[str, JobEntry]:
 def started(
     client: SyncClient, creator: Creator, stages: Mapping[str, Contents], folder: Path | None
 ) -> Iterator[None]:
-    """Starts stages, by their names in the fleet, one after the other; where the block fails they are stopped."""
+    """Starts stages, by their names in the fleet, one after the other; stops them if the block fails."""
     begun: list[str] = []
     try:
         for app, contents in stages.items():
@@ -56,19 +56,19 @@ def started(
 
 
 def refuse_if_running(client: SyncClient, app: str, app_id: str) -> None:
-    """Raises QueryRefusedError if there is such a job; of one that has just ended, its agent may not have heard yet."""
+    """Raises QueryRefusedError if the job runs; waits a while, as the agent may not have heard of its end yet."""
     if not _comes_true(client, lambda running: app_id not in running, ENDED_S):
         raise QueryRefusedError(RUNNING.format(name=printable(app)))
 
 
 def _until_known(client: SyncClient, app: str, app_id: str) -> None:
-    """What reads a job is refused by an agent that has not heard of it yet."""
+    """Waits until the agent knows a job: before, it would refuse queries that read the job's results."""
     if not _comes_true(client, lambda running: app_id in running, KNOWN_S):
         raise ElfError(f"{printable(app)} was started, but its agent has not heard of it within {KNOWN_S:.0f} s")
 
 
 def _comes_true(client: SyncClient, condition: Callable[[set[str]], bool], seconds: float) -> bool:
-    """Whether that is so of the ids of the fleet's jobs, within this time."""
+    """Whether a condition on the ids of the fleet's jobs becomes true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not (is_true := condition({job.app_id for job in client.jobs()})) and time.monotonic() < deadline:
         time.sleep(LOOK_S)
@@ -76,7 +76,7 @@ def _comes_true(client: SyncClient, condition: Callable[[set[str]], bool], secon
 
 
 def stop_stages(client: SyncClient, stages: list[JobEntry], folder: Path | None) -> None:
-    """Stops stages that are not needed any more; they may be over already."""
+    """Stops stages that are no longer needed; some may have ended already."""
     for job in stages:
         with suppress(UnknownJobError):
-            client.stop(job.app, app_id=job.app_id, seal=word_to_stop(job, folder))
+            client.stop(job.app, app_id=job.app_id, seal=stop_signature(job, folder))

@@ -1,4 +1,4 @@
-"""From a job's file to what its creator signs and submits."""
+"""Turns a job's file into the signed bundle that its creator submits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import msgspec
 
 import query
 from agent.control.messages import Analysed
-from agent.programs.calls import About
+from agent.programs.calls import JobDescription
 from agent.runtime.fleet.job_names import stage_app
 from agent.runtime.model.bundle import FUNCTIONS_MAX, SOURCE_BYTES_MAX, Contents, Function
 from elf.client.errors import QueryRefusedError
 from elf.errors import ElfError, UsageError
 from elf.program.code import CodeError, about, load_code
-from elf.signing.creator import sealed
+from elf.signing.creator import signed_bundle
 from elf.signing.shipped import JOBS, shipped
 from elf.terminal.terminal import printable, tell
 from overlay import format_id
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from overlay import Creator
 
 FIRST = "query"
-"""The function a job begins with."""
+"""Name of the function that a job begins with."""
 
 
 class JobFileError(ElfError):
-    """A job's file cannot be used: one line; `text` is the traceback of its code, where it has raised."""
+    """A job's file cannot be used: one line; `text` is the traceback where its code raised an exception."""
 
     def __init__(self, reason: str, text: str = "") -> None:
         super().__init__(reason)
@@ -41,14 +41,14 @@ class JobFileError(ElfError):
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job's file, and what its class says of itself."""
+    """A job's file, and the description of its class."""
 
     source: bytes
-    about: About
+    about: JobDescription
 
 
 def read_job(path: Path) -> JobFile:
-    """Reads and executes a job's file, with the rights of whoever does it. Raises JobFileError.
+    """Reads and executes a job's file, with the rights of the caller. Raises JobFileError.
 
     Where there is no such file, the path may be the name of a job that comes with ELF.
     """
@@ -72,12 +72,12 @@ def read_job(path: Path) -> JobFile:
 
 
 def _hint(path: Path) -> str:
-    """What a plain word may have been meant for."""
+    """A hint at the shipped jobs for a path that is a plain word."""
     return f"; jobs that come with ELF are {', '.join(JOBS)}" if path.suffix == "" and len(path.parts) == 1 else ""
 
 
 def job_file(path: Path) -> JobFile:
-    """The same for commands: the traceback of a file that raises goes to standard error."""
+    """Reads a job's file for a command: the traceback of its code goes to standard error."""
     try:
         return read_job(path)
     except JobFileError as error:
@@ -86,15 +86,15 @@ def job_file(path: Path) -> JobFile:
 
 
 class Analyser(Protocol):
-    """Who tells what a query computes; see `SyncClient.analyse`."""
+    """Analyses queries; see `SyncClient.analyse`."""
 
     def analyse(self, text: str, *, mapped: bool = False, apps: Mapping[str, str] | None = None) -> Analysed: ...
 
 
 def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[str, Contents]:
-    """What a creator's job is to run, by name: its stages, each after those that it reads, and the job itself last.
+    """The contents of a creator's job, by name: its stages, each after those that it reads, and the job itself last.
 
-    Raises UsageError, QueryRefusedError where it is about a query.
+    Raises UsageError, or QueryRefusedError for a query.
     """
     about = job.about
     apps = {stage: f"{stage_app(app, stage)}@{creator}" for stage in about.stages}
@@ -119,7 +119,7 @@ def contents_of(client: Analyser, job: JobFile, app: str, creator: str) -> dict[
 
 
 def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[str]:
-    """Stages after those that they read. Raises UsageError where they read each other, or the job, in a circle."""
+    """Stages in order, each after those that it reads. Raises UsageError for a circle of stages, or with the job."""
     named = {stage_app(app, stage): stage for stage in stages} | {app: app}
     named |= {f"{name}@{creator}": short for name, short in named.items()}
     graph = {
@@ -134,6 +134,6 @@ def _in_order(app: str, creator: str, stages: Mapping[str, Function]) -> list[st
 
 
 def signed(creator: Creator, app: str, contents: Contents, after: tuple[int, bytes] = (0, b"")) -> tuple[str, bytes]:
-    """The job's app id in hex, and the bundle as it is submitted. `after`: the mandate it follows, with its counter."""
-    app_id, bundle = sealed(creator, app, contents, time.time_ns() // 1_000_000, after)
+    """The job's app id in hex, and the encoded bundle. `after`: counter and digest of the preceding mandate."""
+    app_id, bundle = signed_bundle(creator, app, contents, time.time_ns() // 1_000_000, after)
     return format_id(app_id), msgspec.msgpack.encode(bundle)

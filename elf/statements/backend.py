@@ -1,25 +1,31 @@
-"""Who answers statements, a fleet or files, and how a statement comes to them."""
+"""The interface of backends, and the dispatch of statements to them."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from elf.output.view import Limits, View
-from elf.statements.statements import Describe, Explain, Select, Show, read_statement
-from elf.terminal.listing import Listing, print_listing
+from elf.output.listing import Listing, print_listing
+from elf.output.view import View, ViewLimits
+from elf.statements.statements import (
+    DescribeStatement,
+    ExplainStatement,
+    SelectStatement,
+    ShowStatement,
+    read_statement,
+)
 
 
 class Backend(Protocol):
-    """Answers statements; every call may raise ElfError, UsageError where the statement is to blame."""
+    """Answers statements; every call may raise ElfError, or UsageError where the statement is at fault."""
 
-    def select(self, text: str, view: View, limits: Limits) -> int:
-        """Runs a query and shows what it finds; the exit code that a command would have."""
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:
+        """Runs a query and shows its results; returns the exit code for a command."""
 
     def explain(self, text: str, output: str) -> None:
-        """Prints what would run, and where."""
+        """Prints the plan of a query."""
 
     def analyze(self, text: str, output: str, deadline: float) -> None:
-        """Runs a query, for one window of a live one, and prints what was measured beside what runs, and where."""
+        """Runs a query, a live one for one window, and prints its plan with measurements."""
 
     def streams(self) -> Listing: ...
 
@@ -29,35 +35,35 @@ class Backend(Protocol):
     def columns(self, stream: str) -> list[str]: ...
 
     def follow(self, app: str, view: View) -> int:
-        """Shows the windows of a job that runs already; the exit code that a command would have."""
+        """Shows the windows of a running job; returns the exit code for a command."""
 
     def stop(self, app: str) -> None:
         """Stops a job."""
 
 
-def answer(text: str, answerer: Backend, view: View, limits: Limits) -> int:
-    """Lets one statement be answered; the exit code that a command would have."""
+def run_statement(text: str, backend: Backend, view: View, limits: ViewLimits) -> int:
+    """Lets a backend answer one statement; returns the exit code for a command."""
     match read_statement(text):
-        case Select(text=query_text):
-            return answerer.select(query_text, view, limits)
-        case Explain(text=query_text, analyze=True):
-            answerer.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
-        case Explain(text=query_text):
-            answerer.explain(query_text, "table" if view.output == "plot" else view.output)
-        case Describe(stream=stream):
-            print_listing(answerer.describe(stream), view.output)
-        case Show(what="STREAMS"):
-            print_listing(answerer.streams(), view.output)
-        case Show(what="JOBS"):
-            print_listing(answerer.jobs(), view.output)
-        case Show():
+        case SelectStatement(text=query_text):
+            return backend.select(query_text, view, limits)
+        case ExplainStatement(text=query_text, analyze=True):
+            backend.analyze(query_text, "table" if view.output == "plot" else view.output, limits.deadline)
+        case ExplainStatement(text=query_text):
+            backend.explain(query_text, "table" if view.output == "plot" else view.output)
+        case DescribeStatement(stream=stream):
+            print_listing(backend.describe(stream), view.output)
+        case ShowStatement(what="STREAMS"):
+            print_listing(backend.streams(), view.output)
+        case ShowStatement(what="JOBS"):
+            print_listing(backend.jobs(), view.output)
+        case ShowStatement():
             print_listing(functions(), view.output)
     return 0
 
 
 def functions() -> Listing:
-    """What queries can call."""
+    """The functions of ELF QL."""
     import query  # the whole of ELF QL, which asking does not need
 
-    rows = [[name, *about] for name, about in query.functions().items()]
+    rows = [[name, *about] for name, about in query.signatures().items()]
     return Listing(["FUNCTION", "WRITTEN", "GIVES"], rows, "there are no functions")

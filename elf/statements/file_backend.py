@@ -1,34 +1,46 @@
-"""Log files, read anew for each query, by a fleet that is embedded in this process."""
+"""Answers statements over files: log files, or the rows of windows, read by a fleet embedded in this process."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 import query
 from elf.errors import ElfError, UsageError
 from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
-from elf.local import LocalOptions, LocalRun, Source, schemas
+from elf.local import LocalOptions, LocalRun, LocalSource, schemas
 from elf.options.asking import tell_interrupted
+from elf.output.listing import Cell, Listing
 from elf.output.output import result_writer, write_all
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.statements.fleet_backend import listed_columns
-from elf.terminal.listing import Cell, Listing
 from elf.terminal.terminal import printable, tell
 
+if TYPE_CHECKING:
+    from agent import Result as LocalResult
+    from elf.client.result import Result
+
+WINDOW_ROWS = "windows"
+"""Stream of the rows of windows in a query over them; each row has the bounds of its window too."""
+START, END = "window_start", "window_end"
 NO_JOBS = "there are no jobs here, only files: elf shell without --local asks a fleet"
 
 
 class FileBackend:
-    """Answers statements over files. Raises UsageError for files that are not there."""
+    """Answers statements over files. Raises UsageError for missing files."""
 
-    def __init__(self, sources: Sequence[Source], options: LocalOptions) -> None:
+    def __init__(self, sources: Sequence[LocalSource], options: LocalOptions) -> None:
         self._sources = sources
         self._options = options
         self._schemas = schemas(sources, options)
 
-    def select(self, text: str, view: View, limits: Limits) -> int:  # noqa: ARG002 - files come to an end
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:  # noqa: ARG002 - files come to an end
         try:
             options = replace(self._options, arrival_ms=time.time_ns() // 1_000_000)
             run = LocalRun(text, self._sources, options)
@@ -84,3 +96,21 @@ class FileBackend:
 
     def stop(self, app: str) -> None:  # noqa: ARG002
         raise ElfError(NO_JOBS)
+
+
+def answer_over(windows: Sequence[Result], text: str) -> tuple[list[str], list[LocalResult]]:
+    """Answers a query over the rows of windows: its columns and results. Raises UsageError for the query."""
+    with tempfile.TemporaryDirectory(prefix="elf-ask-") as folder:
+        path = Path(folder) / "rows.json"
+        bounds = [{START: window.window_start, END: window.window_end} for window in windows]
+        rows = [row | bound for window, bound in zip(windows, bounds, strict=True) for row in window.rows]
+        path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        has_times = any(bound[START] is not None for bound in bounds)
+        options = LocalOptions(
+            arrival_ms=time.time_ns() // 1_000_000, source_format="json", time_field=START if has_times else None
+        )
+        try:
+            run = LocalRun(text, [LocalSource(WINDOW_ROWS, (str(path),))], options)
+        except query.QueryError as error:
+            raise UsageError(str(error)) from error
+        return run.columns, list(run.results())

@@ -1,4 +1,4 @@
-"""A fleet, asked by way of one agent."""
+"""Answers statements by asking a fleet through one agent."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from agent.control.messages import GROUPS_DEFAULT, BeyondGroups, Surveyed
 from elf.client.sync_client import SyncClient
-from elf.output.view import Limits, View
+from elf.output.listing import Cell, Listing, listed_jobs
+from elf.output.view import View, ViewLimits
 from elf.statements.session import QuerySession, show_followed
-from elf.terminal.listing import Cell, Listing, listed_jobs
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How queries are submitted."""
+    """Options of submitted queries."""
 
     app: str | None = None
     once: bool = False
@@ -25,9 +25,10 @@ class QueryOptions:
 
 
 class FleetBackend:
-    """Answers statements for a whole fleet; `socket` is the one that was named, for hints at further commands.
+    """Answers statements for a whole fleet; `socket` is the one given on the command line, for hints at further
+    commands.
 
-    The streams are those of the agent that is asked.
+    Its streams are those of the asked agent.
     """
 
     def __init__(self, client: SyncClient, socket: Path | None, options: QueryOptions) -> None:
@@ -35,7 +36,7 @@ class FleetBackend:
         self._socket = socket
         self._options = options
 
-    def select(self, text: str, view: View, limits: Limits) -> int:
+    def select(self, text: str, view: View, limits: ViewLimits) -> int:
         options = self._options
         with self._client.query(
             text,
@@ -70,8 +71,8 @@ class FleetBackend:
         with self._client.query(
             text, once=options.once, max_groups=options.max_groups, beyond_groups=options.beyond_groups
         ) as job:
-            figures = measured_window(job, submitted, deadline)
-        print_explained(explained, output, figures)
+            measurements = measured_window(job, submitted, deadline)
+        print_explained(explained, output, measurements)
 
     def streams(self) -> Listing:
         status = self._client.status()
@@ -88,19 +89,19 @@ class FleetBackend:
         return _surveyed_columns(self._client.survey(stream))
 
     def columns(self, stream: str) -> list[str]:
-        """The names of the columns that the agent that is asked has seen in a stream."""
+        """Names of the columns that the asked agent has seen in a stream."""
         return list(self._client.describe(stream).columns)
 
     def follow(self, app: str, view: View) -> int:
         with self._client.follow(app, reconnect=True) as job:
-            return show_followed(job, view, Limits(), self._socket)
+            return show_followed(job, view, ViewLimits(), self._socket)
 
     def stop(self, app: str) -> None:
         self._client.stop(app)
 
 
 def _surveyed_columns(found: Surveyed) -> Listing:
-    """The columns of a stream all over the fleet, and who has not said what it has."""
+    """The columns of a stream in the whole fleet, and the number of agents that have not answered."""
     rows: list[list[Cell]] = [
         [column.name, column.type, column.agents, column.example or None] for column in found.columns
     ]

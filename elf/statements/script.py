@@ -1,4 +1,4 @@
-"""Statements that run one after the other, from the command line or from a file."""
+"""Scripts: statements that run one after the other, from the command line or a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.control.messages import REQUEST_BYTES_MAX
 from elf.errors import UsageError
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.statements.statements import statements
 
 if TYPE_CHECKING:
@@ -23,25 +23,25 @@ SCRIPT_BYTES_MAX = REQUEST_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """At least one statement; `origin` names the file they are from, "" if there is none."""
+    """At least one statement; `origin` names the file they come from, "" if there is none."""
 
     statements: list[str]
     origin: str = ""
 
-    def run(self, answerer: Backend, view: View, limits: Limits) -> int:
-        """Runs them until one fails or is cut short; its exit code, else 0. Raises ElfError."""
-        from elf.statements.backend import answer  # what lists things takes its time to load
+    def run(self, backend: Backend, view: View, limits: ViewLimits) -> int:
+        """Runs the statements until one fails or is cut short; returns its exit code, else 0. Raises ElfError."""
+        from elf.statements.backend import run_statement  # what lists things takes its time to load
 
         for text in self.statements:
             with self.blamed():
-                code = answer(text, answerer, view, limits)
+                code = run_statement(text, backend, view, limits)
             if code:
                 return code
         return 0
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Errors in a statement name the file."""
+        """Adds the file's name to errors in a statement."""
         try:
             yield
         except UsageError as error:
@@ -50,13 +50,13 @@ class Script:
             raise UsageError(f"{self.origin}: {error}") from None
 
 
-def script_text(text: str) -> Script:
-    """The statements of a text; one that says nothing is one statement, for which others find the words."""
+def script_of(text: str) -> Script:
+    """The statements of a text. An empty text is one statement, so that the parser explains the error."""
     return Script(statements(text) or [text])
 
 
 def script_file(name: str) -> Script:
-    """Those in a file, `-` for standard input. Raises UsageError for one that holds no statements."""
+    """The statements in a file, `-` for standard input. Raises UsageError for a file without statements."""
     origin = "standard input" if name == STANDARD_INPUT else name
     data = _read(name)
     if len(data) > SCRIPT_BYTES_MAX:

@@ -1,4 +1,6 @@
-"""A job on this terminal: one that was submitted, until it ends or is ended, and one that is followed."""
+"""Sessions with a job on this terminal: one that was submitted, until it ends or is stopped, or one that is
+followed.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ import click
 from elf.client.errors import ClientError, ConnectionLostError, JobEndedError, UnknownJobError
 from elf.client.sync_client import SyncClient, SyncJob
 from elf.options.asking import command_line, tell_interrupted
-from elf.output.view import Limits, SeenJob, View
+from elf.output.view import View, ViewedJob, ViewLimits
 from elf.terminal.terminal import printable, tell
 
 STOP_TIMEOUT_S = 3.0
 
 
-def show_followed(job: SeenJob, view: View, limits: Limits, socket: Path | None) -> int:
-    """Shows the windows of somebody's job until it or the patience is at its end; returns the exit code."""
+def show_followed(job: ViewedJob, view: View, limits: ViewLimits, socket: Path | None) -> int:
+    """Shows the windows of a followed job until it ends or a limit is reached; returns the exit code."""
     from elf.output.job_view import JobView  # tables take their time to load, and windows may wait by now
 
     name = printable(job.app)
@@ -36,7 +38,7 @@ def show_followed(job: SeenJob, view: View, limits: Limits, socket: Path | None)
 
 
 class QuerySession:
-    """Shows a job's windows, and stops it when whoever asked for it is done; one that is `detach`ed goes on."""
+    """Shows a submitted job's windows, and stops the job at the end unless it is `detach`ed."""
 
     def __init__(self, job: SyncJob, path: str, socket: Path | None, *, detach: bool) -> None:
         self._job = job
@@ -45,8 +47,8 @@ class QuerySession:
         self._detach = detach
         self._name = printable(job.app)
 
-    def show(self, view: View, limits: Limits) -> int:
-        """Shows windows until the job or the patience is at its end; returns the exit code."""
+    def show(self, view: View, limits: ViewLimits) -> int:
+        """Shows windows until the job ends or a limit is reached; returns the exit code."""
         from elf.output.job_view import JobView  # tables take their time to load, and the job runs by now
 
         try:
@@ -69,13 +71,13 @@ class QuerySession:
         return 0
 
     def leave(self) -> int:
-        """Says how to come back; the job's name is all there is on standard output."""
+        """Leaves the job running: prints its name on standard output, and the next commands on standard error."""
         click.echo(self._name)
         self._end()
         return 0
 
     def _end(self, *, quietly: bool = False) -> None:
-        """Stops the job and says so, unless all went as it was asked for; detached jobs go on, which is said."""
+        """Stops the job and reports it, unless it was expected to end; a detached job goes on, which is reported."""
         if self._detach:
             self._tell(f"runs on: {self._command('follow')} shows it, {self._command('stop')} stops it")
             return

@@ -1,4 +1,4 @@
-"""What people type at a shell or keep in a file: ELF QL's words, and the statements that `;` ends."""
+"""Splits typed text or files into tokens and statements, and reads statements."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WORD_SHOWN_MAX = 40
 _SHOWN = ("STREAMS", "JOBS", "FUNCTIONS")
 
 
-class Word(NamedTuple):
-    """A piece of a text: space, comment, string, name (in quotes), unclosed (a quote), number, word, end or other."""
+class Token(NamedTuple):
+    """A token of a text: space, comment, string, name (in quotes), unclosed (a quote), number, word, end or other."""
 
     kind: str
     text: str
@@ -38,57 +38,57 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
-    """A query; agents say what is wrong with it."""
+class SelectStatement:
+    """A query; errors in it are left to the query compiler."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Explain:
-    """`EXPLAIN query`: what would run, and where; with ANALYZE, what did run, and how long it took."""
+class ExplainStatement:
+    """`EXPLAIN query`: its plan; with ANALYZE, its plan with measurements of a run."""
 
     text: str
     analyze: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class ShowStatement:
     """`SHOW STREAMS`, `JOBS` or `FUNCTIONS`."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class DescribeStatement:
     """`DESCRIBE stream`: its columns."""
 
     stream: str
 
 
-Statement = Select | Explain | Show | Describe
+Statement = SelectStatement | ExplainStatement | ShowStatement | DescribeStatement
 
 
-def words(text: str) -> Iterator[Word]:
-    """All of the text, piece by piece. Linear in its length.
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of a text, all of it. Linear in its length.
 
     >>> [word.text for word in words("SELECT 'a;' ;") if word.kind != "space"]
     ['SELECT', "'a;'", ';']
     """
     for match in _WORDS.finditer(text):
-        yield Word(match.lastgroup or "other", match[0], match.start())
+        yield Token(match.lastgroup or "other", match[0], match.start())
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, without the `;` that ends them, and without those that say nothing.
+    """The statements of a text, without the `;` that ends them; empty ones are left out.
 
-    What precedes a statement is blank in it, so that its errors name places in the whole text.
+    The text before a statement is replaced by blanks, so that its errors name places in the whole text.
 
     >>> statements("SHOW JOBS; SELECT 1")
     ['SHOW JOBS', '           SELECT 1']
     """
     found, start, says_something = [], 0, False
-    for word in words(text):
+    for word in tokens(text):
         if word.kind == "end":
             if says_something:
                 found.append(_in_place(text, start, word.start))
@@ -101,32 +101,32 @@ def statements(text: str) -> list[str]:
 
 
 def is_ended(text: str) -> bool:
-    """Whether a `;` ends the text, but for blanks and comments."""
+    """Whether a `;` ends the text, blanks and comments aside."""
     last = ""
-    for word in words(text):
+    for word in tokens(text):
         if word.kind not in ("space", "comment"):
             last = word.kind
     return last == "end"
 
 
 def read_statement(text: str) -> Statement:
-    """What a statement asks for. Raises UsageError, with the place, for a SHOW or DESCRIBE that is none."""
-    said = [word for word in words(text) if word.kind not in ("space", "comment")]
+    """Reads a statement. Raises UsageError, with the place, for a malformed SHOW or DESCRIBE."""
+    said = [word for word in tokens(text) if word.kind not in ("space", "comment")]
     match said[0].text.upper() if said else "":
         case "EXPLAIN":
             analyze = len(said) > 1 and said[1].text.upper() == "ANALYZE"
             begin, end = said[0].start, said[int(analyze)].end
-            return Explain(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
+            return ExplainStatement(text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + text[end:], analyze)
         case "SHOW":
             what = _only(text, said, "SHOW lists STREAMS, JOBS or FUNCTIONS")
             if what.text.upper() not in _SHOWN:
                 raise _misread(text, what, f"SHOW knows no {_short(what)}", "SHOW lists STREAMS, JOBS or FUNCTIONS")
-            return Show(what.text.upper())
+            return ShowStatement(what.text.upper())
         case "DESCRIBE":
             stream = _only(text, said, "DESCRIBE takes the name of a stream: SHOW STREAMS lists them")
-            return Describe(stream.text[1:-1].replace('""', '"') if stream.kind == "name" else stream.text)
+            return DescribeStatement(stream.text[1:-1].replace('""', '"') if stream.kind == "name" else stream.text)
         case _:
-            return Select(text)
+            return SelectStatement(text)
 
 
 def _in_place(text: str, start: int, end: int) -> str:
@@ -135,10 +135,10 @@ def _in_place(text: str, start: int, end: int) -> str:
     return "\n" * lines + " " * (start - before.rfind("\n") - 1) + text[start:end]
 
 
-def _only(text: str, said: list[Word], hint: str) -> Word:
-    """The one word after the first."""
+def _only(text: str, said: list[Token], hint: str) -> Token:
+    """The one token after the first."""
     if len(said) == 1:
-        raise _misread(text, Word("end", " ", said[0].end), "the statement ends too early", hint)
+        raise _misread(text, Token("end", " ", said[0].end), "the statement ends too early", hint)
     if len(said) > 2:
         raise _misread(text, said[2], f"{_short(said[2])} means nothing here", hint)
     if said[1].kind not in ("word", "name"):
@@ -146,11 +146,11 @@ def _only(text: str, said: list[Word], hint: str) -> Word:
     return said[1]
 
 
-def _short(word: Word) -> str:
+def _short(word: Token) -> str:
     return word.text if len(word.text) <= WORD_SHOWN_MAX else word.text[:WORD_SHOWN_MAX] + "…"
 
 
-def _misread(text: str, word: Word, message: str, hint: str) -> UsageError:
-    from query.model.errors import QueryError, Span  # with all of ELF QL: only what went wrong is worth the wait
+def _misread(text: str, word: Token, message: str, hint: str) -> UsageError:
+    from query.model.errors import QueryError, SourceSpan  # with all of ELF QL: only what went wrong is worth the wait
 
-    return UsageError(str(QueryError(message, text, Span(word.start, word.end), hint=hint)))
+    return UsageError(str(QueryError(message, text, SourceSpan(word.start, word.end), hint=hint)))

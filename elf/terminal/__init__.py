@@ -1,1 +1,3 @@
-"""Text on a terminal: escaped, listed, redrawn in place."""
+"""Text on a terminal: escaped, coloured, redrawn in place. Strings and rich's renderables come in. Imports nothing of
+ELF.
+"""

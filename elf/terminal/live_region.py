@@ -1,4 +1,4 @@
-"""A part of the terminal whose content is replaced as it changes."""
+"""A region of the terminal whose content is replaced as it changes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 LINES_AROUND = 8
-"""What a table has above and below its rows: window, head, blanks, completeness, and the cursor's own line."""
+"""Lines of a table around its rows: window, head, blanks, completeness, and the cursor's own line."""
 
 
 class LiveRegion:
-    """Shows one thing at a time, always at the same place, until other lines have to follow.
+    """Shows one renderable at a time, always at the same place, until other lines follow.
 
-    What has no room is cut at the bottom: `lines` is how many rows of a table, or lines of a chart, have it.
+    Content that does not fit is cut at the bottom: `lines` is the number of table rows, or of chart lines, that fit.
     """
 
     def __init__(self, console: Console) -> None:
@@ -33,7 +33,7 @@ class LiveRegion:
         self._live.update(content, refresh=True)
 
     def release(self) -> None:
-        """Leaves it where it is: what is shown next gets another place, below."""
+        """Leaves the content where it is; the next content gets another place, below."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -1,4 +1,4 @@
-"""Standard output and error as they come, and text from logs made safe to show there."""
+"""Prepares standard output and error, and escapes text from logs that is shown there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    r"""JSON text that means the same, with such characters escaped as JSON has it.
+    r"""JSON text with the same meaning, with such characters escaped as in JSON.
 
     >>> print(printable_json('"ab"'))
     "a\u009bb"
@@ -35,7 +35,7 @@ def _spelled(character: str) -> str:
 
 
 def prepare_streams() -> None:
-    """Both streams take any text, as UTF-8; where one was closed, output fails and complaints are dropped."""
+    """Makes both streams take any text, as UTF-8. If one was closed, output fails and messages are dropped."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
@@ -46,12 +46,12 @@ def prepare_streams() -> None:
 
 
 def can_be_drawn_over(stream: TextIO) -> bool:
-    """Whether it is a terminal that knows how to go back over its lines."""
+    """Whether a stream is a terminal whose cursor can go back over its lines."""
     return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Writes lines for people to standard error; that nobody can read them is no reason to stop."""
+    """Writes lines for people to standard error; a closed standard error is no reason to stop."""
     try:
         print(text, end=end, file=sys.stderr, flush=True)
     except OSError:

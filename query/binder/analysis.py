@@ -9,15 +9,16 @@ from query.binder.clauses import aggregate_of, check_windows, join_keys, paramet
 from query.binder.inference import Inference
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, AggregateFunction, Parameters
-from query.model.errors import QueryError, Span
-from query.model.expression import Call, Expression, Literal, Reference
-from query.model.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX, check_limits
+from query.model.errors import QueryError, SourceSpan
+from query.model.expression import Constant, Expression, Operation, Reference
+from query.model.limits import INTEGER_MAX, ROWS_MAX, TREES_MAX
 from query.model.timestamps import parse_timestamp
 from query.model.types import BRANCHES_MAX, TypeMismatchError
 from query.plan.operations import REGEXES_MAX, is_regex, operation
-from query.plan.plan import Argument, Column, Output, Plan, PlanAggregate, PlanJoin, PlanKey, PlanOrder
+from query.plan.plan import Argument, Output, Plan, PlanAggregate, PlanColumn, PlanJoin, PlanKey, PlanOrder
 from query.syntax import ast
 from query.syntax.printer import format_expression
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,11 +51,11 @@ class Analysis:
         self._scope = scope
         self._rows_default = ROWS_MAX if over_rows else ROWS_DEFAULT
         self._query = query
-        check_limits(self._query)
+        check_size(self._query)
         self._inference = Inference(scope, query.text)
         self._typed: dict[int, Expression] = {}
         self._regexes: set[int] = set()
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, PlanColumn] = {}
         self._keys: dict[Expression, PlanKey] = {}
         self._arguments: dict[Expression, Argument] = {}
         self._aggregates: dict[tuple[str, Expression | None, Parameters], PlanAggregate] = {}
@@ -83,7 +84,7 @@ class Analysis:
         )
         if grouped and not self._keys and not self._aggregates:
             # GROUP BY window_start alone: a row for each window that has events.
-            self._aggregate_over(ast.Call("COUNT", (ast.Star(),)))
+            self._aggregate_over(ast.AggregateCall("COUNT", (ast.Star(),)))
         plan = Plan(
             stream=self._stream,
             columns=columns,
@@ -99,16 +100,17 @@ class Analysis:
             limit=self._limit(grouped=grouped),
             app=query.source.name if isinstance(query.source, ast.App) else None,
             join=self._join(joined),
-            stated_trees=query.trees,
+            trees=1 if query.trees is None else query.trees,
+            trees_stated=query.trees is not None,
         )
         self._check_trees(plan)
         return plan
 
-    def _typed_columns(self, *, joined: bool) -> tuple[Column, ...]:
+    def _typed_columns(self, *, joined: bool) -> tuple[PlanColumn, ...]:
         used = self._scope.used(joined=joined)
         return tuple(replace(column, type=self._inference.column_type(column.name)) for column in used)
 
-    def _join(self, columns: tuple[Column, ...]) -> PlanJoin | None:
+    def _join(self, columns: tuple[PlanColumn, ...]) -> PlanJoin | None:
         join = self._query.join
         if join is None:
             return None
@@ -154,12 +156,12 @@ class Analysis:
             hint = "WHERE sees single events, whatever window they fall into"
             raise self._error(f"{bound.parts[0]} cannot be used in WHERE", bound.span, hint)
 
-    def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.Call | None) -> None:
-        if isinstance(node, ast.Function):
+    def _check_calls(self, node: ast.Expression | ast.Star, inside: ast.AggregateCall | None) -> None:
+        if isinstance(node, ast.FunctionCall):
             self._check_arguments(node)
         if isinstance(node, ast.Case) and len(node.branches) > BRANCHES_MAX:
             raise self._error(f"a CASE may have at most {BRANCHES_MAX} WHENs", node.span)
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.AggregateCall):
             aggregate_of(node, self._query.text)
             if inside is not None:
                 message = f"{node.function} cannot be used inside {inside.function}: aggregates do not nest"
@@ -168,15 +170,15 @@ class Analysis:
         for child in ast.children(node):
             self._check_calls(child, inside)
 
-    def _check_arguments(self, call: ast.Function) -> None:
+    def _check_arguments(self, call: ast.FunctionCall) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
         if not function.takes_so_many(count):
             given = f"{count or 'no'} argument{'' if count == 1 else 's'}"
             hint = f"it is written {function.signature}, as in {function.example}"
             raise self._error(f"{function.name} cannot take {given}", call.span, hint)
 
-    def _window_bound(self, node: ast.Expression | ast.Star) -> ast.Column | None:
-        if isinstance(node, ast.Column):
+    def _window_bound(self, node: ast.Expression | ast.Star) -> ast.ColumnRef | None:
+        if isinstance(node, ast.ColumnRef):
             return node if self._scope.is_window_bound(node) else None
         return next(filter(None, map(self._window_bound, ast.children(node))), None)
 
@@ -200,7 +202,7 @@ class Analysis:
         """The distinct GROUP BY expressions; a window bound is the same throughout a window and left out."""
         distinct: dict[Expression, None] = {}
         for node in self._query.group_by:
-            if not (isinstance(node, ast.Column) and self._scope.is_window_bound(node)):
+            if not (isinstance(node, ast.ColumnRef) and self._scope.is_window_bound(node)):
                 distinct[self._over_events(node)] = None
         return [PlanKey(f"k{number}", expression) for number, expression in enumerate(distinct)]
 
@@ -214,7 +216,7 @@ class Analysis:
     def _event_expression(self, node: ast.Expression) -> Expression:
         if isinstance(node, ast.Literal):
             return self._literal(node)
-        if isinstance(node, ast.Column):
+        if isinstance(node, ast.ColumnRef):
             column = self._scope.resolve(node)
             return Reference(column.name, self._columns.get(column.name, column).type)
         return self._operation(node, [self._over_events(child) for child in ast.children(node)])
@@ -222,19 +224,19 @@ class Analysis:
     def _over_groups(self, node: ast.Expression | ast.Star) -> Expression:
         """The expression over keys, aggregates and window bounds."""
         assert not isinstance(node, ast.Star)
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.AggregateCall):
             return self._aggregate_over(node)
         if not ast.has_call(node):
             expression = self._over_events(node)
             if expression in self._keys:
                 key = self._keys[expression]
                 return Reference(key.name, key.type)
-            if isinstance(expression, (Literal, Reference)):
+            if isinstance(expression, (Constant, Reference)):
                 return self._group_leaf(node, expression)
         return self._operation(node, [self._over_groups(child) for child in ast.children(node)])
 
-    def _group_leaf(self, node: ast.Expression, expression: Literal | Reference) -> Expression:
-        if isinstance(node, ast.Column) and not self._scope.is_window_bound(node):
+    def _group_leaf(self, node: ast.Expression, expression: Constant | Reference) -> Expression:
+        if isinstance(node, ast.ColumnRef) and not self._scope.is_window_bound(node):
             name = format_expression(node)
             hint = f"add GROUP BY {name}, or use an aggregate such as MAX({name})"
             if self._query.distinct:
@@ -242,7 +244,7 @@ class Analysis:
             raise self._error(f"{name} is neither grouped nor aggregated", node.span, hint)
         return expression
 
-    def _aggregate_over(self, call: ast.Call) -> Reference:
+    def _aggregate_over(self, call: ast.AggregateCall) -> Reference:
         function = aggregate_of(call, self._query.text)
         parameters = parameters_of(call, function, self._query.text)
         expression = self._aggregated(call)
@@ -252,16 +254,20 @@ class Analysis:
         aggregate = self._aggregates[identity]
         return Reference(aggregate.name, function.result_type(aggregate.type))
 
-    def _aggregated(self, call: ast.Call) -> Expression | None:
+    def _aggregated(self, call: ast.AggregateCall) -> Expression | None:
         """What an aggregate looks at of each event; None for COUNT(*) of all."""
         argument = call.arguments[0]
         value = None if isinstance(argument, ast.Star) else self._over_events(argument)
         if call.where is None:
             return value
-        return operation("filter", [self._over_events(call.where), value or Literal(True, "boolean")])
+        return operation("filter", [self._over_events(call.where), value or Constant(True, "boolean")])
 
     def _new_aggregate(
-        self, call: ast.Call, function: AggregateFunction, expression: Expression | None, parameters: Parameters
+        self,
+        call: ast.AggregateCall,
+        function: AggregateFunction,
+        expression: Expression | None,
+        parameters: Parameters,
     ) -> PlanAggregate:
         name, key = f"a{len(self._aggregates)}", function.key.lower()
         wide = sum(AGGREGATES[one.function.upper()].wide for one in self._aggregates.values())
@@ -274,16 +280,16 @@ class Analysis:
             self._arguments[expression] = Argument(f"x{len(self._arguments)}", expression)
         return PlanAggregate(name, key, self._arguments[expression].name, expression.type, parameters)
 
-    def _literal(self, node: ast.Literal) -> Literal:
+    def _literal(self, node: ast.Literal) -> Constant:
         if node.type == "null":
-            return Literal(None, self._inference.kind(node))
+            return Constant(None, self._inference.kind(node))
         if node.type == "string" and self._inference.kind(node) == "timestamp":
             time_ms = parse_timestamp(str(node.value))
             if time_ms is None:
                 hint = "write a time as '2024-05-01', '2024-05-01 12:00:00' or '2024-05-01T12:00:00Z'"
                 raise self._error(f"{format_expression(node)} is not a time", node.span, hint)
-            return Literal(time_ms, "timestamp")
-        return Literal(node.value, node.type)
+            return Constant(time_ms, "timestamp")
+        return Constant(node.value, node.type)
 
     def _operation(self, node: ast.Expression, operands: list[Expression]) -> Expression:
         match node:
@@ -293,9 +299,9 @@ class Analysis:
                 return self._call(node, "not" if operator == "NOT" else "negate", operands)
             case ast.Binary(operator="||"):
                 first, last = operands
-                chain = first.operands if isinstance(first, Call) and first.operator == "||" else (first,)
+                chain = first.operands if isinstance(first, Operation) and first.operator == "||" else (first,)
                 return self._call(node, "||", [*chain, last])
-            case ast.Binary(operator=operator) | ast.Function(function=operator):
+            case ast.Binary(operator=operator) | ast.FunctionCall(function=operator):
                 return self._call(node, operator, operands)
             case ast.In(negated=negated):
                 return self._call(node, "in", operands, negated=negated)
@@ -306,7 +312,7 @@ class Analysis:
             case ast.Cast(type=type_):
                 return self._call(node, CASTS_TO[type_], operands)
             case ast.Case(operand=subject, otherwise=otherwise):
-                ending = [] if otherwise is not None else [Literal(None, operands[-1].type)]
+                ending = [] if otherwise is not None else [Constant(None, operands[-1].type)]
                 return self._call(node, "case" if subject is None else "switch", [*operands, *ending])
             case ast.Like(pattern=pattern, operator=operator, negated=negated):
                 if not isinstance(pattern, ast.Literal):
@@ -331,7 +337,7 @@ class Analysis:
             if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
                 raise
             raise self._untyped(node, str(error)) from None
-        return Call("not", (call,), "boolean") if negated else call
+        return Operation("not", (call,), "boolean") if negated else call
 
     def _untyped(self, node: ast.Expression, why: str) -> QueryError:
         """Nothing tells of which type values are, or a time is cast to a number."""
@@ -341,15 +347,15 @@ class Analysis:
         results = ast.operands(node)
         if isinstance(node, ast.Case):
             results = tuple(result for _, result in node.branches)
-        column = next((one for one in reversed(results) if isinstance(one, ast.Column)), node)
+        column = next((one for one in reversed(results) if isinstance(one, ast.ColumnRef)), node)
         message = f"nothing says whether {_shown(node)} is a text or a number"
         return self._error(message, node.span, f"say it with CAST, as in CAST({_shown(column)} AS VARCHAR)")
 
-    def _error(self, message: str, span: Span, hint: str | None = None) -> QueryError:
+    def _error(self, message: str, span: SourceSpan, hint: str | None = None) -> QueryError:
         return QueryError(message, self._query.text, span, hint=hint)
 
 
-def _constant_place(node: ast.Expression) -> Span:
+def _constant_place(node: ast.Expression) -> SourceSpan:
     """Where the constant is that has no meaning, if there is but one it can be."""
     if isinstance(node, ast.Like):
         return node.pattern.span

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES, AggregateFunction, ParameterError, Parameters
-from query.model.errors import QueryError, Span, listed, nearest
+from query.model.errors import QueryError, SourceSpan, listed, nearest
 from query.model.limits import DAY_MS, KEYS_MAX
-from query.plan.windows import Windowing, WindowsError, WindowSize, session
+from query.plan.windows import PlanWindowSize, Windowing, WindowsError, session
 from query.syntax import ast
 from query.syntax.printer import format_name
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from query.binder.scope import Scope
-    from query.syntax.ast import Duration, Window
+    from query.syntax.ast import Duration, WindowClause
 
 
 # What other dialects have: what to write instead.
@@ -31,7 +31,7 @@ _FOREIGN = {
 _SAME = frozenset(("MIN", "MAX", "ANY_VALUE", "BOOL_AND", "BOOL_OR", "EVERY", "APPROX_COUNT_DISTINCT", "COLLECT_SET"))
 
 
-def aggregate_of(call: ast.Call, text: str) -> AggregateFunction:
+def aggregate_of(call: ast.AggregateCall, text: str) -> AggregateFunction:
     """The aggregate that a call is of; raises QueryError if there is none, or if it does not take these arguments."""
     names = {row.name for row in AGGREGATES.values()}
     if call.function not in names:
@@ -50,7 +50,7 @@ def aggregate_of(call: ast.Call, text: str) -> AggregateFunction:
     return function
 
 
-def parameters_of(call: ast.Call, function: AggregateFunction, text: str) -> Parameters:
+def parameters_of(call: ast.AggregateCall, function: AggregateFunction, text: str) -> Parameters:
     """The constants of a call, none left out; raises QueryError."""
     given = call.arguments[1:]
     for argument in given:
@@ -64,7 +64,7 @@ def parameters_of(call: ast.Call, function: AggregateFunction, text: str) -> Par
         raise QueryError(str(error), text, span, hint=f"as in {function.example}") from None
 
 
-def _wrong_number(function: AggregateFunction, text: str, span: Span) -> QueryError:
+def _wrong_number(function: AggregateFunction, text: str, span: SourceSpan) -> QueryError:
     if function.parameters:
         message = f"{function.name} is written {function.signature}"
         return QueryError(message, text, span, hint=f"as in {function.example}")
@@ -76,7 +76,7 @@ def _wrong_number(function: AggregateFunction, text: str, span: Span) -> QueryEr
 _HINT = "as in ON web.product = b.product AND web.store = b.store"
 
 
-def join_keys(join: ast.Join, scope: Scope, text: str) -> list[tuple[ast.Column, ast.Column]]:
+def join_keys(join: ast.Join, scope: Scope, text: str) -> list[tuple[ast.ColumnRef, ast.ColumnRef]]:
     """The columns that have to be equal, FROM's first; raises QueryError for any other condition."""
     keys = [_ordered(condition, scope, text) for condition in _conjuncts(join.on)]
     if len(keys) > KEYS_MAX:
@@ -92,9 +92,9 @@ def _conjuncts(condition: ast.Expression) -> Iterator[ast.Expression]:
         yield condition
 
 
-def _ordered(condition: ast.Expression, scope: Scope, text: str) -> tuple[ast.Column, ast.Column]:
+def _ordered(condition: ast.Expression, scope: Scope, text: str) -> tuple[ast.ColumnRef, ast.ColumnRef]:
     match condition:
-        case ast.Binary(operator="=", left=ast.Column() as left, right=ast.Column() as right):
+        case ast.Binary(operator="=", left=ast.ColumnRef() as left, right=ast.ColumnRef() as right):
             pass
         case _:
             message = "ON takes columns that have to be equal, joined by AND, and nothing else"
@@ -123,7 +123,7 @@ def windowing_of(query: ast.Query) -> Windowing | None:
             hint = "add windows before it, as in WINDOWING 1 MINUTE EMIT CHANGES"
             raise QueryError("EMIT CHANGES needs WINDOWING", query.text, query.emit_span, hint=hint)
         return None
-    sizes = (WindowSize(_ms(one.size), _ms(one.slide or one.size)) for one in window.sizes)
+    sizes = (PlanWindowSize(_ms(one.size), _ms(one.slide or one.size)) for one in window.sizes)
     gap = None if window.gap is None else session(_ms(window.gap))
     windowing = Windowing(tuple(sorted(sizes)), gap, query.changes, _grace_ms(query, window))
     try:
@@ -133,7 +133,7 @@ def windowing_of(query: ast.Query) -> Windowing | None:
     return windowing
 
 
-def _grace_ms(query: ast.Query, window: Window) -> int | None:
+def _grace_ms(query: ast.Query, window: WindowClause) -> int | None:
     grace = window.grace
     if grace is None:
         return None
@@ -156,7 +156,7 @@ def check_windows(query: ast.Query, scope: Scope, windowing: Windowing | None, *
         return
     if windowing.session is not None:
         _check_session(query, grouped=grouped)
-    keys = [key for key in query.group_by if not isinstance(key, ast.Column)]
+    keys = [key for key in query.group_by if not isinstance(key, ast.ColumnRef)]
     for expression in ast.expressions(query):
         inside = not grouped or any(expression is key for key in keys)
         for bound in _of_events(expression, scope, inside=inside):
@@ -177,18 +177,18 @@ def _check_session(query: ast.Query, *, grouped: bool) -> None:
             raise QueryError(message, query.text, call.span)
 
 
-def _calls(query: ast.Query) -> Iterator[ast.Call]:
+def _calls(query: ast.Query) -> Iterator[ast.AggregateCall]:
     pending = list(ast.expressions(query))
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.AggregateCall):
             yield node
         pending += ast.children(node)
 
 
-def _of_events(node: ast.Expression | ast.Star, scope: Scope, *, inside: bool) -> Iterator[ast.Column]:
+def _of_events(node: ast.Expression | ast.Star, scope: Scope, *, inside: bool) -> Iterator[ast.ColumnRef]:
     """The window bounds in an expression that are looked at for each event."""
-    if inside and isinstance(node, ast.Column) and scope.is_window_bound(node):
+    if inside and isinstance(node, ast.ColumnRef) and scope.is_window_bound(node):
         yield node
     for child in ast.children(node):
-        yield from _of_events(child, scope, inside=inside or isinstance(node, ast.Call))
+        yield from _of_events(child, scope, inside=inside or isinstance(node, ast.AggregateCall))

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS
 from query.functions.aggregates import AGGREGATES
-from query.model.errors import QueryError, Span, position
+from query.model.errors import QueryError, SourceSpan, position
 from query.model.types import COMPARISONS, family
 from query.syntax.ast import (
+    AggregateCall,
     Between,
     Binary,
-    Call,
     Case,
     Cast,
-    Column,
+    ColumnRef,
     Expression,
-    Function,
+    FunctionCall,
     In,
     IsNull,
     Like,
@@ -35,7 +35,7 @@ from query.syntax.printer import format_expression
 
 if TYPE_CHECKING:
     from query.binder.scope import Scope
-    from query.functions import Function as ScalarFunction
+    from query.functions import ScalarFunction as ScalarFunction
 
 _A = {
     "number": "a number",
@@ -56,16 +56,16 @@ _TYPES = {"string": "VARCHAR", "number": "DOUBLE", "boolean": "BOOLEAN", "timest
 
 
 @dataclass(slots=True, eq=False)
-class Kind:
+class TypeVariable:
     """What expressions have in common: number, string, boolean, timestamp, or None while nothing says."""
 
     name: str | None = None
-    origin: Span | None = None
+    origin: SourceSpan | None = None
     declared: bool = False
     text: bool = False
-    merged_into: Kind | None = None
+    merged_into: TypeVariable | None = None
 
-    def root(self) -> Kind:
+    def root(self) -> TypeVariable:
         """The kind this one was merged into, or itself."""
         kind = self
         while kind.merged_into is not None:
@@ -86,8 +86,8 @@ class Inference:
     def __init__(self, scope: Scope, text: str) -> None:
         self._scope = scope
         self._text = text
-        self._kinds: dict[int, Kind] = {}
-        self._columns: dict[str, Kind] = {}
+        self._kinds: dict[int, TypeVariable] = {}
+        self._columns: dict[str, TypeVariable] = {}
 
     def kind(self, node: Expression) -> str:
         """The kind of a visited node, "any" if no use fixed it, once everything was visited."""
@@ -121,31 +121,31 @@ class Inference:
             self.visit(child)
         self._kinds[id(node)] = self._infer(node)
 
-    def _infer(self, node: Expression) -> Kind:
+    def _infer(self, node: Expression) -> TypeVariable:
         match node:
             case Literal(type=type_):
-                return Kind(None if type_ == "null" else family(type_), node.span)
-            case Column():
+                return TypeVariable(None if type_ == "null" else family(type_), node.span)
+            case ColumnRef():
                 return self._column(node)
-            case Call():
+            case AggregateCall():
                 return self._aggregate(node)
-            case Function():
+            case FunctionCall():
                 return self._function(node)
             case Cast(type=type_):
-                return Kind(_CAST_KINDS[type_], node.span)
+                return TypeVariable(_CAST_KINDS[type_], node.span)
             case Case():
                 return self._case(node)
             case Binary(operator="||", left=left, right=right):
                 self._require(left, "string")
                 self._require(right, "string")
-                return Kind("string", node.span)
+                return TypeVariable("string", node.span)
             case Unary(operator="-", operand=operand):
                 self._require(operand, "number")
-                return Kind("number", node.span)
+                return TypeVariable("number", node.span)
             case Binary(operator=operator, left=left, right=right) if operator not in COMPARISONS:
                 self._require(left, "number")
                 self._require(right, "number")
-                return Kind("number", node.span)
+                return TypeVariable("number", node.span)
             case Binary(left=left, right=right):
                 self._same(left, right)
             case In(operand=operand, items=items):
@@ -162,9 +162,9 @@ class Inference:
                     self._require(child, "boolean")
             case IsNull():
                 pass
-        return Kind("boolean", node.span)
+        return TypeVariable("boolean", node.span)
 
-    def _function(self, node: Function) -> Kind:
+    def _function(self, node: FunctionCall) -> TypeVariable:
         function = FUNCTIONS[node.function]
         same = None
         for place, argument in enumerate(node.arguments):
@@ -174,13 +174,13 @@ class Inference:
             elif wanted != "any":
                 self._argument(function, argument, family(wanted))
         if function.gives != "same":
-            return Kind("number" if function.gives == "numeric" else family(function.gives), node.span)
+            return TypeVariable("number" if function.gives == "numeric" else family(function.gives), node.span)
         assert same is not None
         return self._kinds[id(same)]
 
     def _argument(self, function: ScalarFunction, argument: Expression, wanted: str) -> None:
         if wanted == "timestamp" and isinstance(argument, Literal) and argument.type == "string":
-            self._kinds[id(argument)] = Kind("timestamp", argument.span)
+            self._kinds[id(argument)] = TypeVariable("timestamp", argument.span)
             return
         try:
             self._require(argument, wanted)
@@ -199,7 +199,7 @@ class Inference:
         self._same(same, other)
         return other if isinstance(same, Literal) and same.type == "null" else same
 
-    def _case(self, node: Case) -> Kind:
+    def _case(self, node: Case) -> TypeVariable:
         same = None
         for condition, result in node.branches:
             if node.operand is None:
@@ -212,27 +212,27 @@ class Inference:
         assert same is not None
         return self._kinds[id(same)]
 
-    def _column(self, node: Column) -> Kind:
+    def _column(self, node: ColumnRef) -> TypeVariable:
         column = self._scope.resolve(node)
         if column.name not in self._columns:
             declared = column.type
             fixed = None if declared in ("any", "text") else family(declared)
-            self._columns[column.name] = Kind(fixed, node.span, fixed is not None, declared == "text")
+            self._columns[column.name] = TypeVariable(fixed, node.span, fixed is not None, declared == "text")
         return self._columns[column.name]
 
-    def _aggregate(self, call: Call) -> Kind:
+    def _aggregate(self, call: AggregateCall) -> TypeVariable:
         function, argument = AGGREGATES[call.aggregate], call.arguments[0]
         if call.where is not None:
             self._require(call.where, "boolean")
         if isinstance(argument, Star):
-            return Kind("number", call.span)
+            return TypeVariable("number", call.span)
         kind = self._kinds[id(argument)]
         if function.takes == "no time" and kind.root().name == "timestamp":
             message = f"{_shown(argument)} is a time, which {function.name} does not take"
             raise QueryError(message, self._text, argument.span)
         if function.takes in ("number", "boolean"):
             self._require(argument, function.takes)
-        return kind if function.gives == "argument" else Kind(family(function.gives), call.span)
+        return kind if function.gives == "argument" else TypeVariable(family(function.gives), call.span)
 
     def _require(self, node: Expression | Star, name: str) -> None:
         assert not isinstance(node, Star)
@@ -257,22 +257,22 @@ class Inference:
             raise self._different(left, one, right, other)
         self._merge(one, other)
 
-    def _merge(self, one: Kind, other: Kind) -> None:
+    def _merge(self, one: TypeVariable, other: TypeVariable) -> None:
         kept, gone = (one, other) if one.name is not None or other.name is None else (other, one)
         kept.text |= gone.text
         gone.merged_into = kept
 
-    def _misuse(self, node: Expression, kind: Kind, wanted: str) -> QueryError:
+    def _misuse(self, node: Expression, kind: TypeVariable, wanted: str) -> QueryError:
         shown = _shown(node)
         if kind.name is None:
             hint = f"compare it with a string, as in {shown} = 'true'" if wanted == "boolean" else None
             return QueryError(f"{shown} is text, not {_A[wanted]}", self._text, node.span, hint=hint)
-        if not isinstance(node, Column) or kind.declared:
+        if not isinstance(node, ColumnRef) or kind.declared:
             return QueryError(f"{shown} is {_A[kind.name]}, not {_A[wanted]}", self._text, node.span)
         message = f"{shown} is used as {_A[wanted]} here, but as {_A[kind.name]} {self._place(kind)}"
         return QueryError(message, self._text, node.span)
 
-    def _different(self, left: Expression, one: Kind, right: Expression, other: Kind) -> QueryError:
+    def _different(self, left: Expression, one: TypeVariable, right: Expression, other: TypeVariable) -> QueryError:
         span = left.span.to(right.span)
         if "timestamp" in (one.name, other.name):
             time, wrong = (left, right) if one.name == "timestamp" else (right, left)
@@ -281,19 +281,19 @@ class Inference:
         sides = " and ".join(self._side(node, kind) for node, kind in ((left, one), (right, other)))
         return QueryError(f"{sides}: they cannot be compared", self._text, span)
 
-    def _side(self, node: Expression, kind: Kind) -> str:
+    def _side(self, node: Expression, kind: TypeVariable) -> str:
         if kind.name is None:
             return f"{_shown(node)} is text"
-        if isinstance(node, Column) and not kind.declared:
+        if isinstance(node, ColumnRef) and not kind.declared:
             return f"{_shown(node)} is {_A[kind.name]} ({self._place(kind)})"
         return f"{_shown(node)} is {_A[kind.name]}"
 
-    def _place(self, kind: Kind) -> str:
+    def _place(self, kind: TypeVariable) -> str:
         line, column = position(self._text, kind.origin.start if kind.origin else 0)
         return f"at line {line}, column {column}"
 
 
-def _settled(kind: Kind) -> str:
+def _settled(kind: TypeVariable) -> str:
     root = kind.root()
     return root.name or ("string" if root.text else "any")
 

@@ -9,7 +9,7 @@ from query.model.errors import QueryError, listed, nearest
 from query.model.limits import COLUMNS_MAX
 from query.model.streams import is_pattern, patterns, selects
 from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, Schema
-from query.plan.plan import Column
+from query.plan.plan import PlanColumn
 from query.syntax import ast
 from query.syntax.printer import format_name, format_source, format_streams
 
@@ -23,7 +23,7 @@ _ROWS = Schema({}, open=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """Something a query reads. `name`: as a plan has it, `shown`: as people do; `qualifier`: addresses its columns."""
 
     name: str
@@ -31,7 +31,7 @@ class Source:
     qualifier: str | None
     schema: Schema
 
-    def has(self, node: ast.Column) -> bool:
+    def has(self, node: ast.ColumnRef) -> bool:
         """Whether this column is known; `*` among the known ones says that nobody knows which there are."""
         columns = self.schema.columns
         return node.parts[0] in columns or ".".join(node.parts) in columns or "*" in columns
@@ -45,13 +45,13 @@ class Known:
     tables: Mapping[str, Schema]
 
 
-def sources_of(query: ast.Query, known: Known) -> tuple[Source, ...]:
+def sources_of(query: ast.Query, known: Known) -> tuple[QuerySource, ...]:
     """What FROM names, and what is joined with it; raises QueryError if there is no such stream."""
     first = _app(query.source) if isinstance(query.source, ast.App) else _stream(query, known.streams)
     return (first,) if query.join is None else (first, joined_source(query, first, known))
 
 
-def joined_source(query: ast.Query, first: Source, known: Known) -> Source:
+def joined_source(query: ast.Query, first: QuerySource, known: Known) -> QuerySource:
     """What is joined with what FROM names; raises QueryError if both are called the same."""
     assert query.join is not None
     table = query.join.source
@@ -63,16 +63,16 @@ def joined_source(query: ast.Query, first: Source, known: Known) -> Source:
     return joined
 
 
-def _app(app: ast.App) -> Source:
-    return Source(app.name, format_source(ast.App(app.name)), app.qualifier, _RESULTS)
+def _app(app: ast.App) -> QuerySource:
+    return QuerySource(app.name, format_source(ast.App(app.name)), app.qualifier, _RESULTS)
 
 
-def _table(table: ast.Table, known: Known) -> Source:
+def _table(table: ast.TableRef, known: Known) -> QuerySource:
     schema = known.tables.get(table.name, _ROWS)
-    return Source(table.name, format_source(ast.Table(table.name)), table.qualifier, schema)
+    return QuerySource(table.name, format_source(ast.TableRef(table.name)), table.qualifier, schema)
 
 
-def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> Source:
+def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> QuerySource:
     name, schema = stream_schema(query, catalog)
     shown = "any stream" if name == "*" else format_streams(name)
     qualifier = None
@@ -80,7 +80,7 @@ def _stream(query: ast.Query, catalog: Mapping[str, Schema]) -> Source:
         # Without a JOIN nothing has to be told apart: there `web.hits` is the field hits of a column web.
         is_one = query.join is not None and not is_pattern(name)
         qualifier = query.source.alias or (name if is_one else None)
-    return Source(name, shown, qualifier, schema)
+    return QuerySource(name, shown, qualifier, schema)
 
 
 def stream_schema(query: ast.Query, catalog: Mapping[str, Schema]) -> tuple[str, Schema]:
@@ -127,32 +127,32 @@ def _merged(schemas: list[Schema]) -> Schema:
 class Scope:
     """The columns a query uses, under names that are unique in its plan. `sources`: what FROM names, what JOIN does."""
 
-    def __init__(self, sources: tuple[Source, ...], text: str, *, windowed: bool) -> None:
+    def __init__(self, sources: tuple[QuerySource, ...], text: str, *, windowed: bool) -> None:
         self._sources = sources
         self._text = text
         self._windowed = windowed
-        self._by_path: dict[tuple[int, tuple[str, ...]], Column] = {}
-        self._by_name: dict[str, Column] = {}
+        self._by_path: dict[tuple[int, tuple[str, ...]], PlanColumn] = {}
+        self._by_name: dict[str, PlanColumn] = {}
 
-    def resolve(self, node: ast.Column) -> Column:
+    def resolve(self, node: ast.ColumnRef) -> PlanColumn:
         """The column a name stands for, with its declared type ("any" or "text" where its use decides)."""
         if self.is_window_bound(node):
-            return Column(node.parts[0], node.parts, "timestamp")
+            return PlanColumn(node.parts[0], node.parts, "timestamp")
         side, parts = self._side(node)
         path = _path(self._sources[side].schema, parts)
         if (side, path) not in self._by_path:
             self._add(side, path, node)
         return self._by_path[side, path]
 
-    def is_window_bound(self, node: ast.Column) -> bool:
+    def is_window_bound(self, node: ast.ColumnRef) -> bool:
         """Whether this is window_start or window_end of a query with WINDOWING."""
         return self._windowed and len(node.parts) == 1 and node.parts[0] in WINDOW_BOUNDS
 
-    def is_joined(self, node: ast.Column) -> bool:
+    def is_joined(self, node: ast.ColumnRef) -> bool:
         """Whether this is a column of the joined app."""
         return self._side(node)[0] == 1
 
-    def without_qualifier(self, node: ast.Column) -> tuple[str, ...]:
+    def without_qualifier(self, node: ast.ColumnRef) -> tuple[str, ...]:
         """The parts of a column's name after what says whose it is."""
         return node.parts if self.is_window_bound(node) else self._side(node)[1]
 
@@ -160,7 +160,7 @@ class Scope:
         """The type of a resolved column before its use."""
         return self._by_name[name].type
 
-    def used(self, *, joined: bool) -> list[Column]:
+    def used(self, *, joined: bool) -> list[PlanColumn]:
         """Every resolved column of the joined app, or of what FROM names, as first used."""
         return [column for (side, _), column in self._by_path.items() if side == joined]
 
@@ -172,7 +172,7 @@ class Scope:
         columns = first.schema.columns
         return [name for name in columns if not (first.schema.open and _is_inside(name, columns))]
 
-    def _side(self, node: ast.Column) -> tuple[int, tuple[str, ...]]:
+    def _side(self, node: ast.ColumnRef) -> tuple[int, tuple[str, ...]]:
         """Whose column this is, by the place in `sources`, and what it is called there."""
         for side, source in enumerate(self._sources):
             if len(node.parts) > 1 and node.parts[0] == source.qualifier:
@@ -187,13 +187,13 @@ class Scope:
         message = f"{shown} may be a column of {first.shown} or of {joined[0].shown}"
         raise QueryError(message, self._text, node.span, hint=hint)
 
-    def _add(self, side: int, path: tuple[str, ...], node: ast.Column) -> None:
+    def _add(self, side: int, path: tuple[str, ...], node: ast.ColumnRef) -> None:
         if len(self._by_path) >= COLUMNS_MAX:
             message = f"the query uses more than {COLUMNS_MAX:,} columns"
             raise QueryError(message, self._text, node.span)
         source = self._sources[side]
         named = (source.qualifier or source.name, *path) if side else path
-        column = Column(self._free_name(named), path, self._type(source, path, node))
+        column = PlanColumn(self._free_name(named), path, self._type(source, path, node))
         self._by_path[side, path] = self._by_name[column.name] = column
 
     def _free_name(self, path: tuple[str, ...]) -> str:
@@ -205,7 +205,7 @@ class Scope:
             name += "'"
         return name
 
-    def _type(self, source: Source, path: tuple[str, ...], node: ast.Column) -> str:
+    def _type(self, source: QuerySource, path: tuple[str, ...], node: ast.ColumnRef) -> str:
         columns = source.schema.columns
         declared = columns.get(path[0])
         if len(path) == 1 and declared is not None:

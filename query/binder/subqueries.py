@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.binder.scope import Known, Scope, Source, joined_source, sources_of
+from query.binder.scope import Known, QuerySource, Scope, joined_source, sources_of
 from query.model.errors import QueryError
-from query.model.limits import KEYS_MAX, SELECT_MAX, check_limits
+from query.model.limits import KEYS_MAX, SELECT_MAX
 from query.model.types import Schema
 from query.syntax import ast
 from query.syntax.printer import format_expression, format_name
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,13 +50,13 @@ def _columns(query: ast.Query, star: ast.SelectItem, scope: Scope) -> list[ast.S
     names = scope.every_name()
     if names is None:
         hint = "name the columns to show"
-        is_table = query.join is not None and isinstance(query.join.source, ast.Table)
+        is_table = query.join is not None and isinstance(query.join.source, ast.TableRef)
         rows = "the rows of a table" if is_table else "another job's results"
         raise QueryError(f"what columns {rows} have is not known before", query.text, star.span, hint=hint)
     if not names:
         hint = "name the columns to show"
         raise QueryError("no column of this stream is known yet", query.text, star.span, hint=hint)
-    return [ast.SelectItem(ast.Column((name,), star.span), None, star.span) for name in names]
+    return [ast.SelectItem(ast.ColumnRef((name,), star.span), None, star.span) for name in names]
 
 
 def _output_names(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scope) -> list[str]:
@@ -74,7 +75,7 @@ def _output_names(query: ast.Query, items: Sequence[ast.SelectItem], scope: Scop
 def _output_name(item: ast.SelectItem, scope: Scope) -> str:
     if item.alias is not None:
         return item.alias
-    if isinstance(item.expression, ast.Column):
+    if isinstance(item.expression, ast.ColumnRef):
         return ".".join(scope.without_qualifier(item.expression))
     return format_expression(item.expression)
 
@@ -120,7 +121,7 @@ class _SelectNames:
         self._aliases = dict(zip((item.alias for item in items), self._expressions, strict=True))
 
     def in_group_by(self, key: ast.Expression) -> ast.Expression:
-        if not isinstance(key, ast.Column):
+        if not isinstance(key, ast.ColumnRef):
             return self._at_position(key, "GROUP BY")
         named = self._named(key)
         # Events cannot be grouped by an aggregate: a column of that name must be meant.
@@ -132,13 +133,13 @@ class _SelectNames:
         return self.in_expression(key)
 
     def in_expression(self, node: ast.Expression) -> ast.Expression:
-        if isinstance(node, ast.Column):
+        if isinstance(node, ast.ColumnRef):
             return self._named(node)
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.AggregateCall):
             return node
         return ast.with_operands(node, [self.in_expression(child) for child in ast.operands(node)])
 
-    def _named(self, column: ast.Column) -> ast.Expression:
+    def _named(self, column: ast.ColumnRef) -> ast.Expression:
         return self._aliases.get(column.parts[0], column) if len(column.parts) == 1 else column
 
     def _at_position(self, key: ast.Expression, clause: str) -> ast.Expression:
@@ -176,13 +177,13 @@ def is_projection(query: ast.Query) -> bool:
     return not groups and not any(map(ast.has_call, ast.expressions(query)))
 
 
-def rows_of(source: ast.Subquery, columns: Mapping[str, str]) -> Source:
+def rows_of(source: ast.Subquery, columns: Mapping[str, str]) -> QuerySource:
     """The rows of a sub-query as what another query reads."""
     shown = "the sub-query" if source.alias is None else format_name(source.alias)
-    return Source("", shown, source.alias, Schema(columns, open=False))
+    return QuerySource("", shown, source.alias, Schema(columns, open=False))
 
 
-def _sources(query: ast.Query, source: ast.Subquery, first: ast.Query, known: Known) -> tuple[Source, ...]:
+def _sources(query: ast.Query, source: ast.Subquery, first: ast.Query, known: Known) -> tuple[QuerySource, ...]:
     rows = rows_of(source, dict.fromkeys(names_of(first), "any"))
     return (rows,) if query.join is None else (rows, joined_source(query, rows, known))
 
@@ -235,7 +236,7 @@ class _Inlining:
             having=None if outer.having is None else self._put_in(outer.having),
             order_by=tuple(replace(key, expression=self._put_in(key.expression)) for key in outer.order_by),
         )
-        check_limits(rewritten)
+        check_size(rewritten)
         return rewritten
 
     def _put_in_item(self, node: ast.Expression | ast.Star) -> ast.Expression:
@@ -259,15 +260,15 @@ class _Inlining:
     def _put_in(self, node: ast.Expression) -> ast.Expression:
         """The expression with what the sub-query selects in place of the names it has there."""
         match node:
-            case ast.Column():
+            case ast.ColumnRef():
                 return self._selected(node)
-            case ast.Call(arguments=arguments, where=where):
+            case ast.AggregateCall(arguments=arguments, where=where):
                 given = tuple(one if isinstance(one, ast.Star) else self._put_in(one) for one in arguments)
                 return replace(node, arguments=given, where=None if where is None else self._put_in(where))
             case _:
                 return ast.with_operands(node, [self._put_in(child) for child in ast.operands(node)])
 
-    def _selected(self, node: ast.Column) -> ast.Expression:
+    def _selected(self, node: ast.ColumnRef) -> ast.Expression:
         if self._scope.is_window_bound(node):
             return node
         parts = self._scope.without_qualifier(node)
@@ -277,13 +278,13 @@ class _Inlining:
         found, rest = self._items.get(name), parts[1:]
         if found is not None:
             rest = ()
-        elif isinstance(self._items.get(parts[0]), ast.Column):
+        elif isinstance(self._items.get(parts[0]), ast.ColumnRef):
             found = self._items[parts[0]]
         if found is None:
             self._scope.resolve(node)  # says what there is instead
         assert found is not None
         found = self._own(found)
-        if isinstance(found, ast.Column):
+        if isinstance(found, ast.ColumnRef):
             return replace(found, parts=(*found.parts, *rest), span=node.span)
         return replace(found, span=node.span)
 
@@ -292,12 +293,12 @@ class _Inlining:
         assert not isinstance(node, ast.Star)
         if self._qualifier is None:
             return node
-        if isinstance(node, ast.Column):
+        if isinstance(node, ast.ColumnRef):
             bound = self._scope.is_window_bound(node)
             return node if bound else replace(node, parts=(self._qualifier, *self._unqualified(node)))
         return ast.with_operands(node, [self._own(child) for child in ast.operands(node)])
 
-    def _unqualified(self, node: ast.Column) -> tuple[str, ...]:
+    def _unqualified(self, node: ast.ColumnRef) -> tuple[str, ...]:
         source = self._inner.source
         qualifier = source.qualifier if isinstance(source, ast.App) else source.alias if source is not None else None
         return node.parts[1:] if len(node.parts) > 1 and node.parts[0] == qualifier else node.parts

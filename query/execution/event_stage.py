@@ -11,7 +11,7 @@ import polars as pl
 from query.execution.ordering import directions, order_columns, plain_types, row_order, sort_columns
 from query.execution.translation import Translator
 from query.functions.aggregates import AGGREGATES
-from query.model.expression import Call, Reference, calls
+from query.model.expression import Operation, Reference, calls
 from query.model.streams import selects
 from query.model.types import ARITHMETIC
 from query.physical.values import Value, column
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from query.execution.translation import Translator
     from query.model.expression import Expression
-    from query.plan.plan import Column, Plan, PlanBranch, PlanOrder
+    from query.plan.plan import Plan, PlanBranch, PlanColumn, PlanOrder
 
 
 WORTH_NS = 5.0
 """What costs less for an event is computed again rather than kept."""
 
 
-def shared_calls(expressions: Iterable[Expression]) -> frozenset[Call]:
+def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
     """The calls that are there more than once, without those that are only part of such a one. O(n · depth)."""
-    seen: set[Call] = set()
-    shared: set[Call] = set()
+    seen: set[Operation] = set()
+    shared: set[Operation] = set()
     pending = list(expressions)
     while pending:
         expression = pending.pop()
-        if not isinstance(expression, Call) or expression in shared:
+        if not isinstance(expression, Operation) or expression in shared:
             continue
         if expression in seen and cost(expression) >= WORTH_NS:
             shared.add(expression)
@@ -259,7 +259,7 @@ class BranchesStage:
     def __init__(self, plan: Plan) -> None:
         self._branches = [_BranchStage(plan, branch, number) for number, branch in enumerate(plan.branches)]
 
-    def columns(self, stream: str) -> list[Column]:
+    def columns(self, stream: str) -> list[PlanColumn]:
         """What has to be read of a stream, under names that are unique among branches."""
         return [column for branch in self._branches if selects(branch.stream, stream) for column in branch.columns]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.execution.ordering import directions, order_columns, row_order, sort_columns
-from query.execution.rows import Rows, Table
+from query.execution.rows import ResultRows, ResultTable
 from query.execution.translation import Translator
 from query.functions.aggregates import AGGREGATES
 from query.model.canonical import kind_of, physical, text_sort_columns
-from query.model.expression import Call, Reference, references
+from query.model.expression import Operation, Reference, references
 from query.physical.values import NULL, Value, column
 from query.plan.plan import PlanOrder
 
@@ -38,7 +38,7 @@ class ResultStage:
         self._order = row_order(plan) if plan.kind == "rows" else (*plan.order, *ties, *starts)
         self._types = {reference.name: reference.type for reference in self._references()}
 
-    def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, Rows]:
+    def windows(self, frame: pl.DataFrame, panes: Iterable[int]) -> dict[int, ResultRows]:
         """The rows of each window, by its start, in order and limited; O(n log n) in the frame's rows.
 
         `frame` has `pane`, the start of the row's window (epoch ms), and a column for each key and aggregate (k0,
@@ -52,11 +52,11 @@ class ResultStage:
         else:
             parts = [self._evaluated(part) for part in self._homogeneous(self._complete(frame, panes))]
             shown = self._ordered(pl.concat(parts, how="vertical_relaxed"), "s")
-        table = Table(shown, self._outputs)
-        windows = {pane: Rows(table, 0, 0) for pane in panes}
+        table = ResultTable(shown, self._outputs)
+        windows = {pane: ResultRows(table, 0, 0) for pane in panes}
         start = 0
         for run in shown["pane"].rle().to_list():
-            windows[run["value"]] = Rows(table, start, run["len"])
+            windows[run["value"]] = ResultRows(table, start, run["len"])
             start += run["len"]
         return windows
 
@@ -110,7 +110,7 @@ class ResultStage:
         ]
 
     def _computed_with(self) -> set[str]:
-        calls = (expression for expression in self._expressions() if isinstance(expression, Call))
+        calls = (expression for expression in self._expressions() if isinstance(expression, Operation))
         return {reference.name for call in calls for reference in references(call)}
 
     def _evaluated(self, frame: pl.DataFrame) -> pl.DataFrame:

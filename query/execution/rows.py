@@ -15,7 +15,7 @@ Row = dict[str, Scalar]
 _INTEGRAL_MAX = 2.0**63
 
 
-class Table:
+class ResultTable:
     """The rows of several windows as columns, converted to plain values when first looked at, all at once.
 
     `frame` has the output columns v0, v1 ... (doubles of a number are in v0.double); `outputs` are their (name, type).
@@ -31,10 +31,10 @@ class Table:
         return [_values(self._frame, f"v{n}", type_) for n, (_, type_) in enumerate(self._outputs)]
 
 
-class Rows(Sequence[Row]):
+class ResultRows(Sequence[Row]):
     """The rows of one window as dicts of plain values, in order; equal to a list of the same rows."""
 
-    def __init__(self, table: Table, start: int, length: int) -> None:
+    def __init__(self, table: ResultTable, start: int, length: int) -> None:
         self._table = table
         self._span = slice(start, start + length)
         self._length = length
@@ -60,7 +60,7 @@ class Rows(Sequence[Row]):
         return isinstance(other, Sequence) and self._rows == list(other)
 
     def __repr__(self) -> str:
-        return f"Rows({self._rows!r})"
+        return f"ResultRows({self._rows!r})"
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -16,7 +16,7 @@ import polars as pl
 from query.functions import FUNCTIONS
 from query.functions.function import alike, bounded
 from query.functions.texts import cast
-from query.model.expression import Call, Expression, Literal, Reference
+from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.like import matches
 from query.model.limits import INTEGER_MAX, INTEGER_MIN
 from query.model.types import CASTS, COMPARISONS
@@ -47,12 +47,12 @@ class Translator:
     `prepare` adds those to a frame before the translated expressions can be evaluated on it.
     """
 
-    def __init__(self, columns: Mapping[str, Value], shared: Collection[Call] = ()) -> None:
+    def __init__(self, columns: Mapping[str, Value], shared: Collection[Operation] = ()) -> None:
         self._columns = columns
         self._rounds: list[list[pl.Expr]] = []
         self._names = (name for name in map("@{}".format, count()) if name not in columns)
         self._shared = shared
-        self._known: dict[Call, Value] = {}
+        self._known: dict[Operation, Value] = {}
 
     def continued(self) -> Translator:
         """For the frame that this one has prepared: what is shared, and known by now, is a column of it."""
@@ -72,7 +72,7 @@ class Translator:
         match expression:
             case Reference(name=name):
                 return self._columns[name]
-            case Literal(value=value):
+            case Constant(value=value):
                 return constant(value)
         if not self._shared or expression not in self._shared:
             return self._translated(expression)
@@ -80,19 +80,19 @@ class Translator:
             self._known[expression] = self.bind(self._translated(expression))
         return self._known[expression]
 
-    def _translated(self, call: Call) -> Value:
+    def _translated(self, call: Operation) -> Value:
         match call:
-            case Call(operator="in"):
+            case Operation(operator="in"):
                 return self._in(call)
-            case Call(operator="filter", operands=(condition, filtered)):
+            case Operation(operator="filter", operands=(condition, filtered)):
                 return _where(self.translate(condition), self.translate(filtered))
-            case Call(operator="like" | "ilike" | "rlike" as operator, operands=(text, Literal(value=pattern))):
+            case Operation(operator="like" | "ilike" | "rlike" as operator, operands=(text, Constant(value=pattern))):
                 return _like(operator, self.translate(text), pattern)
         operands = [self.translate(operand) for operand in call.operands]
         value = self.call(call, operands)
         return replace(value, constant=value.constant or all(operand.constant for operand in operands))
 
-    def call(self, call: Call, operands: Sequence[Value]) -> Value:
+    def call(self, call: Operation, operands: Sequence[Value]) -> Value:
         """The value of an operation on these values of its operands."""
         operator = call.operator
         if operator in FUNCTIONS:
@@ -155,12 +155,12 @@ class Translator:
         self._rounds[value.level].append(value.expression.alias(name))
         return replace(value, expression=pl.col(name), level=value.level + 1, simple=True)
 
-    def _in(self, call: Call) -> Value:
+    def _in(self, call: Operation) -> Value:
         operand = self.bound(call.operands[0])
         if operand.kind == "null":
             return NULL
-        constants = [item for item in call.operands[1:] if isinstance(item, Literal)]
-        others = [self.translate(item) for item in call.operands[1:] if not isinstance(item, Literal)]
+        constants = [item for item in call.operands[1:] if isinstance(item, Constant)]
+        others = [self.translate(item) for item in call.operands[1:] if not isinstance(item, Constant)]
         tests = [_compare("=", operand, other) for other in others]
         if known := [item.value for item in constants if item.value is not None]:
             tests.append(_in_constants(operand, known))

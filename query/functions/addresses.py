@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 import polars as pl
 
-from query.functions.function import Arguments, ConstantError, Function, Scalar
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction
 from query.physical.values import Value
 
 ADDRESS_CHARACTERS_MAX = 60
@@ -102,16 +102,16 @@ def _check_bits(constants: Sequence[Scalar]) -> None:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "IP_IN", "ip: string, networks!...: string", "boolean", _is_in,
         "whether an address is in one of the networks; NULL if it is no address",
         "IP_IN('10.1.2.3', '10.0.0.0/8', 'fc00::/7')", "true", check=_check_networks,
     ),
-    Function(
+    ScalarFunction(
         "IP_VERSION", "ip: string", "integer", _version,
         "4 or 6, NULL if it is no address", "IP_VERSION('2001:db8::1')", "6",
     ),
-    Function(
+    ScalarFunction(
         "IP_TRUNC", "ip: string, bits!: integer, bits_of_ipv6?!: integer", "string", _truncated,
         "the first address of its network of so many bits, of 48 for IPv6 if it is not said",
         "IP_TRUNC('203.0.113.77', 24)", '"203.0.113.0"', check=_check_bits,

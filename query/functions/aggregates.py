@@ -39,7 +39,7 @@ class ParameterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class AggregateParameter:
     """A constant from `low` to `high` after the first argument; where it may be left out it is `default`."""
 
     name: str
@@ -76,7 +76,7 @@ class AggregateFunction:
     doc: str
     example: str
     distinct: bool = False
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[AggregateParameter, ...] = ()
     arguments: Callable[[Parameters], tuple[float | tuple[float, ...], ...]] = tuple
     check: Callable[[Parameters], None] | None = None
     repeats: bool = False
@@ -160,8 +160,9 @@ def _frequency_error(tracked: float) -> float:
     return 1 / (int(0.75 * 2 ** max(3, ceil(log2(tracked / 0.75)))) + 1)
 
 
-_K = Parameter("k", 8, 65_535, 200)
-_MOST = Parameter("n", 1, COLLECTED_MAX, 100)
+_K = AggregateParameter("k", 8, 65_535, 200)
+_MOST = AggregateParameter("n", 1, COLLECTED_MAX, 100)
+_TRACKED = AggregateParameter("tracked", 1, _TRACKED_MAX, 10_000)
 _ROWS = (
     AggregateFunction(
         "COUNT", "any", "integer", "count", "how many values there are, with `*` how many events", "COUNT(*)",
@@ -204,18 +205,18 @@ _ROWS = (
     AggregateFunction(
         "APPROX_COUNT_DISTINCT", "any", "integer", "approx_count_distinct",
         "about how many different values there are (HyperLogLog with 2^lg_k registers)", "APPROX_COUNT_DISTINCT(user)",
-        wide=True, parameters=(Parameter("lg_k", 4, 21, 12),), nothing=0,
+        wide=True, parameters=(AggregateParameter("lg_k", 4, 21, 12),), nothing=0,
         error=lambda parameters: _DEVIATIONS_OF_99_PERCENT * 1.04 / sqrt(2 ** parameters[0]), of="of the count",
     ),
     AggregateFunction(
         "APPROX_QUANTILE", "number", "argument", "approx_percentile",
         "the least value that about the part q of all values do not exceed, q from 0 to 1 (KLL)",
-        "APPROX_QUANTILE(ms, 0.95)", wide=True, parameters=(Parameter("q", 0, 1, whole=False), _K),
+        "APPROX_QUANTILE(ms, 0.95)", wide=True, parameters=(AggregateParameter("q", 0, 1, whole=False), _K),
         error=lambda parameters: _rank_error(parameters[1]), of="of all values, in rank",
     ),
     AggregateFunction(
         "APPROX_PERCENTILE", "number", "argument", "approx_percentile", "the same as APPROX_QUANTILE",
-        "APPROX_PERCENTILE(ms, 0.95)", wide=True, parameters=(Parameter("q", 0, 1, whole=False), _K),
+        "APPROX_PERCENTILE(ms, 0.95)", wide=True, parameters=(AggregateParameter("q", 0, 1, whole=False), _K),
         error=lambda parameters: _rank_error(parameters[1]), of="of all values, in rank",
     ),
     AggregateFunction(
@@ -227,7 +228,7 @@ _ROWS = (
         "APPROX_TOP_K", "no time", "string", "approx_top_k",
         "the k most frequent values of those tracked, as JSON: `[[value, count, error], ...]`; each count is too high "
         "by its error at most", "APPROX_TOP_K(path, 2)",
-        wide=True, parameters=(Parameter("k", 1, 10_000, 5), Parameter("tracked", 1, _TRACKED_MAX, 10_000)),
+        wide=True, parameters=(AggregateParameter("k", 1, 10_000, 5), _TRACKED),
         check=_few_of_tracked,
         error=lambda parameters: _frequency_error(parameters[1]), of="of all values, in count",
     ),
@@ -235,7 +236,7 @@ _ROWS = (
         "HISTOGRAM", "number", "string", "histogram",
         "how many values are in each bucket `low <= x < high`, as JSON: `[[low, high, count], ...]`, without empty "
         "ones; buckets are of one width or, of several numbers, between these", "HISTOGRAM(ms, 100)",
-        wide=True, parameters=(Parameter("width", float("-inf"), float("inf"), whole=False),), repeats=True,
+        wide=True, parameters=(AggregateParameter("width", float("-inf"), float("inf"), whole=False),), repeats=True,
         check=_ascending, arguments=_width_or_bounds,
     ),
     AggregateFunction(

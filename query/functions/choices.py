@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from query.functions.function import Arguments, Function, alike
+from query.functions.function import Arguments, ScalarFunction, alike
 from query.physical.values import NULL, Value
 
 
@@ -13,7 +13,7 @@ def _first_known(arguments: Arguments) -> Value:
     return NULL if kind == "null" else arguments.result(pl.coalesce(expressions), kind)
 
 
-def _extreme(*, greatest: bool) -> Function:
+def _extreme(*, greatest: bool) -> ScalarFunction:
     def compute(arguments: Arguments) -> Value:
         expressions, kind = alike([value for value in arguments.values if value.kind != "null"])
         if not expressions:
@@ -25,7 +25,7 @@ def _extreme(*, greatest: bool) -> Function:
 
     name, word, result = ("GREATEST", "greatest", "3") if greatest else ("LEAST", "least", "1")
     doc = f"the {word} of several values, passing over NULL"
-    return Function(name, "values...: same", "same", compute, doc, f"{name}(3, NULL, 1)", result, strict=False)
+    return ScalarFunction(name, "values...: same", "same", compute, doc, f"{name}(3, NULL, 1)", result, strict=False)
 
 
 def _null_if(arguments: Arguments) -> Value:
@@ -46,19 +46,19 @@ def _if(arguments: Arguments) -> Value:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "COALESCE", "values...: same", "same", _first_known,
         "the first value that is not NULL", "COALESCE(NULL, 2, 3)", "2", strict=False,
     ),
-    Function(
+    ScalarFunction(
         "IFNULL", "value: same, otherwise: same", "same", _first_known,
         "a value, or another one in place of NULL", "IFNULL(NULL, 'none')", '"none"', strict=False,
     ),
-    Function(
+    ScalarFunction(
         "NULLIF", "value: same, nothing: same", "same", _null_if,
         "a value, or NULL if it is equal to the other one", "NULLIF('-', '-')", "null", strict=False,
     ),
-    Function(
+    ScalarFunction(
         "IF", "condition: boolean, then: same, otherwise: same", "same", _if,
         "one value if the condition is true, another one if it is false or NULL", "IF(1 < 2, 'yes', 'no')", '"yes"',
         strict=False,

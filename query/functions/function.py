@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
-from query.model.expression import Literal
+from query.model.expression import Constant
 from query.model.types import TypeMismatchError, common_type, family
 from query.physical.arithmetic import Bind
 from query.physical.values import DTYPES, NULL, Value
@@ -29,7 +29,7 @@ class ConstantError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """One argument a function takes. `type`: string, number, integer, boolean, timestamp, any, or `same`: all such
     arguments are of one type, whichever it is. `repeated`: as often as one likes, at least once.
     """
@@ -50,7 +50,7 @@ class Arguments:
     def __init__(self, values: Sequence[Value], given: Sequence[Expression], bind: Bind) -> None:
         self.values = list(values)
         self.types = [one.type for one in given]
-        self._constants = [one.value if isinstance(one, Literal) else None for one in given]
+        self._constants = [one.value if isinstance(one, Constant) else None for one in given]
         self.bind = bind
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ Check: TypeAlias = Callable[[Sequence[Scalar]], None]
 
 
 @dataclass(frozen=True)
-class Function:
+class ScalarFunction:
     """A scalar function.
 
     `takes`: its parameters as `name: type, ...`; after a name, `?` says that it can be left out, `!` that it is a
@@ -116,14 +116,14 @@ class Function:
     strict: bool = True
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[FunctionParameter, ...]:
         """What it takes, in order."""
         found = []
         for part in self.takes.split(", "):
             match = _PARAMETER.fullmatch(part)
             assert match, f"{self.name} takes {part}"
             name, optional, constant, repeated, type_ = match.groups()
-            found.append(Parameter(name, type_, bool(optional), bool(constant), bool(repeated)))
+            found.append(FunctionParameter(name, type_, bool(optional), bool(constant), bool(repeated)))
         return tuple(found)
 
     @property
@@ -141,7 +141,7 @@ class Function:
         least = sum(not parameter.optional for parameter in self.parameters)
         return count >= least and (count <= len(self.parameters) or self.parameters[-1].repeated)
 
-    def parameter(self, place: int) -> Parameter:
+    def parameter(self, place: int) -> FunctionParameter:
         """What the argument at a place is for."""
         return self.parameters[min(place, len(self.parameters) - 1)]
 
@@ -153,7 +153,7 @@ class Function:
         for parameter, argument in zip(wanted, arguments, strict=True):
             self._check_argument(parameter, argument)
         if self.check is not None:
-            self.check([one.value if isinstance(one, Literal) else None for one in arguments])
+            self.check([one.value if isinstance(one, Constant) else None for one in arguments])
         if self.gives == "same":
             pairs = zip(wanted, arguments, strict=True)
             return common_type(self.name, [one.type for parameter, one in pairs if parameter.type == "same"])
@@ -161,10 +161,10 @@ class Function:
             return "integer" if {argument.type for argument in arguments} == {"integer"} else "number"
         return self.gives
 
-    def _check_argument(self, parameter: Parameter, argument: Expression) -> None:
-        if parameter.constant and not isinstance(argument, Literal):
+    def _check_argument(self, parameter: FunctionParameter, argument: Expression) -> None:
+        if parameter.constant and not isinstance(argument, Constant):
             raise ConstantError(f"{self.name} needs a constant as {parameter.name}")
-        is_number = isinstance(argument, Literal) and argument.type == "number" and argument.value is not None
+        is_number = isinstance(argument, Constant) and argument.type == "number" and argument.value is not None
         if parameter.type == "integer" and is_number:
             raise ConstantError(f"{self.name} needs a whole number as {parameter.name}")
         if parameter.type not in ("any", "same") and family(parameter.type) != family(argument.type):

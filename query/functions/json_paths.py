@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from query.functions.function import Arguments, ConstantError, Function, Scalar
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction
 from query.physical.values import NULL, Value
 
 STEPS_MAX = 32
@@ -43,12 +43,12 @@ def _extracted(arguments: Arguments) -> Value:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "JSON_VALUE", "json: any, path!: string", "string", _extracted,
         "the value at the path as a text, objects and lists as JSON; NULL if there is none, or no JSON",
         """JSON_VALUE('{"items": [{"id": 7}]}', '$.items[0].id')""", '"7"', check=_check_path,
     ),
-    Function(
+    ScalarFunction(
         "JSON_EXTRACT", "json: any, path!: string", "string", _extracted,
         "the same as JSON_VALUE", """JSON_EXTRACT('{"a": {"b": "x"}}', '$.a')""", '"{\\"b\\":\\"x\\"}"',
         check=_check_path,

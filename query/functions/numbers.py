@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from query.functions.function import Arguments, Compute, ConstantError, Function, Scalar
+from query.functions.function import Arguments, Compute, ConstantError, Scalar, ScalarFunction
 from query.model.limits import INTEGER_MIN
 from query.physical.arithmetic import calculate, finite
 from query.physical.values import Value
@@ -63,42 +63,42 @@ def _remainder(arguments: Arguments) -> Value:
 
 
 FUNCTIONS = (
-    Function("ABS", "number: number", "numeric", _absolute, "without its sign", "ABS(-3)", "3"),
-    Function("SIGN", "number: number", "integer", _sign, "-1, 0 or 1", "SIGN(-2.5)", "-1"),
-    Function(
+    ScalarFunction("ABS", "number: number", "numeric", _absolute, "without its sign", "ABS(-3)", "3"),
+    ScalarFunction("SIGN", "number: number", "integer", _sign, "-1, 0 or 1", "SIGN(-2.5)", "-1"),
+    ScalarFunction(
         "ROUND", "number: number, digits?!: integer", "numeric", _rounded,
         "to so many decimal digits, or to a whole number; half away from zero", "ROUND(2.345, 1)", "2.3",
         check=_check_digits,
     ),
-    Function(
+    ScalarFunction(
         "FLOOR", "number: number", "numeric", _to_whole(lambda number: number.floor()),
         "the next whole number below", "FLOOR(-1.5)", "-2",
     ),
-    Function(
+    ScalarFunction(
         "CEIL", "number: number", "numeric", _to_whole(lambda number: number.ceil()),
         "the next whole number above", "CEIL(1.2)", "2",
     ),
-    Function(
+    ScalarFunction(
         "MOD", "number: number, divisor: number", "numeric", _remainder,
         "the same as `%`", "MOD(-7, 3)", "-1",
     ),
-    Function(
+    ScalarFunction(
         "SQRT", "number: number", "number", _in_doubles(lambda number: number.sqrt()),
         "the square root, NULL of negative numbers", "SQRT(9)", "3",
     ),
-    Function(
+    ScalarFunction(
         "LN", "number: number", "number", _in_doubles(lambda number: number.log()),
         "the natural logarithm, NULL unless the number is above 0", "LN(1)", "0",
     ),
-    Function(
+    ScalarFunction(
         "LOG10", "number: number", "number", _in_doubles(lambda number: number.log10()),
         "the decimal logarithm", "LOG10(1000)", "3",
     ),
-    Function(
+    ScalarFunction(
         "EXP", "number: number", "number", _in_doubles(lambda number: number.exp()),
         "e to the power of the number", "EXP(0)", "1",
     ),
-    Function(
+    ScalarFunction(
         "POWER", "base: number, exponent: number", "number", _power,
         "one number to the power of another", "POWER(2, 10)", "1024",
     ),

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from query.functions.function import Arguments, ConstantError, Function, Scalar, bounded
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, bounded
 from query.physical.values import Value
 
 PATTERN_CHARACTERS_MAX = 1_000
@@ -112,17 +112,17 @@ def _replaced(arguments: Arguments) -> Value:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "REGEXP_LIKE", "text: string, pattern!: string", "boolean", _is_like,
         "whether the pattern matches somewhere: the same as RLIKE", r"REGEXP_LIKE('/shop/17', '\d+$')", "true",
         check=_check_pattern,
     ),
-    Function(
+    ScalarFunction(
         "REGEXP_EXTRACT", "text: string, pattern!: string, group?!: integer", "string", _extracted,
         "what the pattern, or one of its groups, matches first; NULL if nothing does",
         r"REGEXP_EXTRACT('/shop/17', '/(\w+)/(\d+)', 2)", '"17"', check=_check_group,
     ),
-    Function(
+    ScalarFunction(
         "REGEXP_REPLACE", "text: string, pattern!: string, replacement!: string", "string", _replaced,
         "with every match replaced; $1 in the replacement is what group 1 matched",
         r"REGEXP_REPLACE('/shop/17', '\d+', 'N')", '"/shop/N"', check=_check_replacement,

@@ -11,8 +11,8 @@ from query.functions.function import (
     Arguments,
     Compute,
     ConstantError,
-    Function,
     Scalar,
+    ScalarFunction,
     bounded,
     of_text,
 )
@@ -134,95 +134,95 @@ def _check_part(constants: Sequence[Scalar]) -> None:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "LOWER", "text: string", "string", of_text(lambda text: text.str.to_lowercase()),
         "in lower case", "LOWER('Ä/B')", '"ä/b"',
     ),
-    Function(
+    ScalarFunction(
         "UPPER", "text: string", "string", of_text(lambda text: text.str.to_uppercase()),
         "in upper case", "UPPER('get')", '"GET"',
     ),
-    Function(
+    ScalarFunction(
         "LENGTH", "text: string", "integer", of_text(lambda text: text.str.len_chars().cast(pl.Int64), "integer"),
         "the number of characters", "LENGTH('été')", "3",
     ),
-    Function(
+    ScalarFunction(
         "TRIM", "text: string, characters?!: string", "string",
         _stripped(lambda text, characters: text.str.strip_chars(characters)),
         "without spaces, or any of the characters, at both ends", "TRIM('  a ')", '"a"',
     ),
-    Function(
+    ScalarFunction(
         "LTRIM", "text: string, characters?!: string", "string",
         _stripped(lambda text, characters: text.str.strip_chars_start(characters)),
         "without them at its beginning", "LTRIM('//a/', '/')", '"a/"',
     ),
-    Function(
+    ScalarFunction(
         "RTRIM", "text: string, characters?!: string", "string",
         _stripped(lambda text, characters: text.str.strip_chars_end(characters)),
         "without them at its end", "RTRIM('/a//', '/')", '"/a"',
     ),
-    Function(
+    ScalarFunction(
         "SUBSTR", "text: string, start: number, length?: number", "string", _substring,
         "the characters from a place on; a negative one counts from the end", "SUBSTR('abcdef', 2, 3)", '"bcd"',
     ),
-    Function(
+    ScalarFunction(
         "SUBSTRING", "text: string, start: number, length?: number", "string", _substring,
         "the same as SUBSTR", "SUBSTRING('abcdef', -2)", '"ef"',
     ),
-    Function(
+    ScalarFunction(
         "LEFT", "text: string, count: number", "string", _end(lambda text, count: text.str.head(count)),
         "the first characters; of a negative count, all but the last", "LEFT('abcdef', 2)", '"ab"',
     ),
-    Function(
+    ScalarFunction(
         "RIGHT", "text: string, count: number", "string", _end(lambda text, count: text.str.tail(count)),
         "the last characters; of a negative count, all but the first", "RIGHT('abcdef', 2)", '"ef"',
     ),
-    Function(
+    ScalarFunction(
         "REPLACE", "text: string, search!: string, replacement!: string", "string", _replaced,
         "with every occurrence replaced", "REPLACE('a-b-c', '-', '/')", '"a/b/c"',
     ),
-    Function(
+    ScalarFunction(
         "CONCAT", "values...: any", "string", _concatenated,
         "values of any type one after the other, as texts; NULL is passed over", "CONCAT('a', NULL, 1)", '"a1"',
         strict=False,
     ),
-    Function(
+    ScalarFunction(
         "STARTS_WITH", "text: string, part: string", "boolean",
         _with_part(lambda text, part: text.str.starts_with(part)),
         "whether the text begins so", "STARTS_WITH('/shop/1', '/shop')", "true",
     ),
-    Function(
+    ScalarFunction(
         "ENDS_WITH", "text: string, part: string", "boolean", _with_part(lambda text, part: text.str.ends_with(part)),
         "whether it ends so", "ENDS_WITH('a.png', '.png')", "true",
     ),
-    Function(
+    ScalarFunction(
         "CONTAINS", "text: string, part: string", "boolean",
         _with_part(lambda text, part: text.str.contains(part, literal=True)),
         "whether the part is somewhere in it", "CONTAINS('a.png', '.p')", "true",
     ),
-    Function(
+    ScalarFunction(
         "STRPOS", "text: string, part: string", "integer", _position,
         "where the part begins for the first time, 0 if nowhere", "STRPOS('été', 't')", "2",
     ),
-    Function(
+    ScalarFunction(
         "SPLIT_PART", "text: string, separator!: string, number!: integer", "string", _split_part,
         "one of the parts between separators, '' if there are fewer; -1 is the last",
         "SPLIT_PART('a/b/c', '/', 2)", '"b"', check=_check_part,
     ),
-    Function(
+    ScalarFunction(
         "REVERSE", "text: string", "string", of_text(lambda text: text.str.reverse()),
         "back to front", "REVERSE('abc')", '"cba"',
     ),
-    Function(
+    ScalarFunction(
         "LPAD", "text: string, count!: integer, fill?!: string", "string", _padded(left=True),
         "filled from the left to so many characters, or cut: at most 1,000", "LPAD('7', 3, '0')", '"007"',
         check=_check_count,
     ),
-    Function(
+    ScalarFunction(
         "RPAD", "text: string, count!: integer, fill?!: string", "string", _padded(left=False),
         "filled from the right, or cut", "RPAD('ab', 4, '.')", '"ab.."', check=_check_count,
     ),
-    Function(
+    ScalarFunction(
         "REPEAT", "text: string, count!: integer", "string", _repeated,
         "so many times, at most 1,000", "REPEAT('ab', 3)", '"ababab"', check=_check_count,
     ),

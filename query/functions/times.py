@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from query.functions.function import Arguments, Compute, ConstantError, Function, Scalar
+from query.functions.function import Arguments, Compute, ConstantError, Scalar, ScalarFunction
 from query.functions.texts import in_calendar
 from query.model.limits import DAY_MS, WINDOW_DAYS_MAX
 from query.model.timestamps import SHOWN_MAX, SHOWN_MIN
@@ -107,23 +107,23 @@ def _from_seconds(arguments: Arguments) -> Value:
     return arguments.result(known, "integer")
 
 
-def _of_part(name: str, part: str, doc: str, example: str, result: str) -> Function:
-    return Function(name, "time: timestamp", "integer", _part_of(part), doc, f"{name}({example})", result)
+def _of_part(name: str, part: str, doc: str, example: str, result: str) -> ScalarFunction:
+    return ScalarFunction(name, "time: timestamp", "integer", _part_of(part), doc, f"{name}({example})", result)
 
 
 _TIME = "CAST('2024-05-01 12:34:56.789' AS TIMESTAMP)"
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "DATE_TRUNC", "unit!: string, time: timestamp", "timestamp", _truncated,
         "the start of the millisecond, second, minute, hour, day, week (Monday), month, quarter or year",
         f"DATE_TRUNC('hour', {_TIME})", '"2024-05-01T12:00:00Z"', check=_check_unit,
     ),
-    Function(
+    ScalarFunction(
         "TIME_BUCKET", "interval!: any, time: timestamp", "timestamp", _bucket,
         "the start of the interval, of milliseconds or as '5 minutes', aligned to 1970-01-01 as windows are",
         f"TIME_BUCKET('5 minutes', {_TIME})", '"2024-05-01T12:30:00Z"', check=_check_interval,
     ),
-    Function(
+    ScalarFunction(
         "DATE_PART", "part!: string, time: timestamp", "integer", _part,
         "a part of a time, as EXTRACT(part FROM time): year, quarter, month, week, day, hour, minute, second, "
         "millisecond, day_of_week or day_of_year",
@@ -136,11 +136,11 @@ FUNCTIONS = (
     _of_part("MINUTE", "minute", "the minute, 0 to 59", _TIME, "34"),
     _of_part("SECOND", "second", "the second, 0 to 59", _TIME, "56"),
     _of_part("DAY_OF_WEEK", "day_of_week", "1 for Monday to 7 for Sunday", _TIME, "3"),
-    Function(
+    ScalarFunction(
         "EPOCH_MS", "time: timestamp", "integer", _same,
         "milliseconds since 1970-01-01 UTC", f"EPOCH_MS({_TIME})", "1714566896789",
     ),
-    Function(
+    ScalarFunction(
         "TO_TIMESTAMP", "seconds: number", "timestamp", _from_seconds,
         "the time so many seconds after 1970-01-01 UTC", "TO_TIMESTAMP(1.5)", '"1970-01-01T00:00:01.500Z"',
     ),

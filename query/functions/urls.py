@@ -7,7 +7,7 @@ from urllib.parse import unquote, unquote_plus
 
 import polars as pl
 
-from query.functions.function import Arguments, ConstantError, Function, Scalar, of_text
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, of_text
 from query.physical.values import Value
 
 NAME_CHARACTERS_MAX = 200
@@ -72,25 +72,25 @@ def _check_name(constants: Sequence[Scalar]) -> None:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "URL_HOST", "url: string", "string", of_text(lambda url: url.str.extract(_HOST).str.to_lowercase()),
         "the host, in lower case; NULL if there is none", "URL_HOST('https://me@Shop.example:8443/a?b=1')",
         '"shop.example"',
     ),
-    Function(
+    ScalarFunction(
         "URL_PATH", "url: string", "string", of_text(_path),
         "the path, without what follows ? or #", "URL_PATH('/shop/1?page=2')", '"/shop/1"',
     ),
-    Function(
+    ScalarFunction(
         "URL_QUERY", "url: string", "string", of_text(lambda url: url.str.extract(_QUERY)),
         "what is between ? and #, NULL if there is no ?", "URL_QUERY('/shop?a=1&b=2#top')", '"a=1&b=2"',
     ),
-    Function(
+    ScalarFunction(
         "URL_PARAM", "url: string, name!: string", "string", _parameter,
         "the first parameter of this name, decoded; NULL if there is none",
         "URL_PARAM('/find?q=red+shoes%21&page=2', 'q')", '"red shoes!"', check=_check_name,
     ),
-    Function(
+    ScalarFunction(
         "URL_DECODE", "text: string", "string", _url_decode,
         "with what is written as %41 decoded; + stays", "URL_DECODE('caf%C3%A9')", '"café"',
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from query.functions.function import Arguments, Function
+from query.functions.function import Arguments, ScalarFunction
 from query.physical.values import Value
 
 CLASSES = (
@@ -39,7 +39,7 @@ def _classes(texts: pl.Series) -> pl.Series:
 
 
 FUNCTIONS = (
-    Function(
+    ScalarFunction(
         "UA_CLASS", "user_agent: string", "string", _class,
         "bot, tool, tablet, mobile, browser, other, or none if it is empty or -",
         "UA_CLASS('Mozilla/5.0 (compatible; Googlebot/2.1)')", '"bot"',

@@ -14,18 +14,18 @@ _LISTED_NAMES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SourceSpan:
     """Half-open range of characters in the text of a query."""
 
     start: int = 0
     end: int = 0
 
-    def to(self, other: Span) -> Span:
+    def to(self, other: SourceSpan) -> SourceSpan:
         """The range from the start of this one to the end of the other."""
-        return Span(self.start, other.end)
+        return SourceSpan(self.start, other.end)
 
 
-NOWHERE = Span()
+NOWHERE = SourceSpan()
 
 
 class QueryError(Exception):
@@ -41,7 +41,7 @@ class QueryError(Exception):
     did you mean store?
     """
 
-    def __init__(self, message: str, text: str = "", span: Span = NOWHERE, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, text: str = "", span: SourceSpan = NOWHERE, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Constant:
     """A constant of one type; a timestamp is epoch milliseconds, None is NULL of any type."""
 
     value: int | float | str | bool | None
@@ -26,7 +26,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Operation:
     """An operator of `query.model.types`, or a function of `query.functions`, over its operands."""
 
     operator: str
@@ -34,7 +34,7 @@ class Call:
     type: str
 
 
-Expression: TypeAlias = Literal | Reference | Call
+Expression: TypeAlias = Constant | Reference | Operation
 
 
 def references(expression: Expression) -> Iterator[Reference]:
@@ -44,16 +44,16 @@ def references(expression: Expression) -> Iterator[Reference]:
         node = pending.pop()
         if isinstance(node, Reference):
             yield node
-        elif isinstance(node, Call):
+        elif isinstance(node, Operation):
             pending.extend(reversed(node.operands))
 
 
-def calls(expression: Expression) -> Iterator[Call]:
+def calls(expression: Expression) -> Iterator[Operation]:
     """Every operation in an expression, in no order, repeated as often as it is there."""
     pending = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call):
+        if isinstance(node, Operation):
             yield node
             pending.extend(node.operands)
 
@@ -63,7 +63,7 @@ def encode_expression(expression: Expression) -> object:
     match expression:
         case Reference(name=name):
             return name
-        case Literal(value=value, type=type_):
+        case Constant(value=value, type=type_):
             return ["value", type_, value]
-        case Call(operator=operator, operands=operands):
+        case Operation(operator=operator, operands=operands):
             return [operator, *map(encode_expression, operands)]

@@ -20,8 +20,6 @@ CASTS = {
     "to_timestamp": "timestamp",
 }
 """Operators that make a value of one type of any other."""
-PLAIN_OPERATORS = COMPARISONS | ARITHMETIC | {"and", "or", "not", "in", "negate", "like", "is_null"}
-"""What plans of every version know."""
 BRANCHES_MAX = 200
 WINDOW_BOUNDS = ("window_start", "window_end")
 # What event frames carry beside the columns.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from query.functions.aggregates import aggregate_type
-from query.model.expression import Literal, Reference, references
+from query.model.expression import Constant, Reference, references
 from query.plan.plan import Argument, PlanAggregate
 from query.plan.walk import shown_expressions, with_references, with_shown
 
@@ -33,7 +33,7 @@ def each_aggregate_once(plan: Plan) -> Plan:
         if one.name not in shown and not is_last:
             continue
         value = None if one.argument is None else values[one.argument]
-        if one.function == "count" and isinstance(value, Literal) and value.value is not None:
+        if one.function == "count" and isinstance(value, Constant) and value.value is not None:
             value = None
         identity = (one.function, value, one.parameters)
         if identity not in kept:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.model.expression import Call, Reference
+from query.model.expression import Operation, Reference
 from query.plan.plan import PlanAggregate
 from query.plan.walk import with_references, with_shown
 
@@ -22,11 +22,11 @@ def averages_of_sums(plan: Plan) -> Plan:
     """The plan without such averages; what they are made of is there, and may be there twice."""
     parts = {one.argument for one in plan.aggregates if one.function in ("sum", "count") and one.type == "integer"}
     aggregates = list(plan.aggregates)
-    ratios: dict[str, Call] = {}
+    ratios: dict[str, Operation] = {}
     for one in plan.aggregates:
         if one.function == "avg" and one.type == "integer" and one.argument in parts:
             total, count = (_added(aggregates, one, function) for function in ("sum", "count"))
-            ratios[one.name] = Call("/", (total, count), "number")
+            ratios[one.name] = Operation("/", (total, count), "number")
     if not ratios:
         return plan
     plan = replace(plan, aggregates=tuple(aggregates))

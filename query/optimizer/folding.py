@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.execution.translation import Translator
-from query.model.expression import Call, Literal
+from query.model.expression import Constant, Operation
 from query.model.limits import INTEGER_MAX, INTEGER_MIN
 from query.plan.walk import expressions_of, with_expressions, with_operands
 
@@ -25,27 +25,27 @@ TEXT_CHARACTERS_MAX = 200
 
 def fold_constants(plan: Plan) -> Plan:
     """The plan with constants in place of what is made of them; all are computed at once."""
-    calls: list[Call] = []
+    calls: list[Operation] = []
     for expression in expressions_of(plan):
         if _collect(expression, calls):
-            assert isinstance(expression, Call)
+            assert isinstance(expression, Operation)
             calls.append(expression)
     known = {id(call): literal for call, literal in zip(calls, _evaluated(calls), strict=True) if literal is not None}
     return with_expressions(plan, lambda expression: _replaced(expression, known)) if known else plan
 
 
-def _collect(expression: Expression, calls: list[Call]) -> bool:
+def _collect(expression: Expression, calls: list[Operation]) -> bool:
     """Whether it is a call of constants; the largest of those inside one that is not are added."""
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return False
     inner = [operand for operand in expression.operands if _collect(operand, calls)]
-    if all(isinstance(operand, Literal) or operand in inner for operand in expression.operands):
+    if all(isinstance(operand, Constant) or operand in inner for operand in expression.operands):
         return True
-    calls.extend(operand for operand in inner if isinstance(operand, Call))
+    calls.extend(operand for operand in inner if isinstance(operand, Operation))
     return False
 
 
-def _evaluated(calls: list[Call]) -> list[Literal | None]:
+def _evaluated(calls: list[Operation]) -> list[Constant | None]:
     """Their values; None where a plan could not hold it."""
     if not calls:
         return []
@@ -55,24 +55,24 @@ def _evaluated(calls: list[Call]) -> list[Literal | None]:
     return [_literal(value, call.type) for value, call in zip(row, calls, strict=True)]
 
 
-def _literal(value: object, type_: str) -> Literal | None:
+def _literal(value: object, type_: str) -> Constant | None:
     match type_, value:
         case _, None:
-            return Literal(None, type_)
+            return Constant(None, type_)
         case "boolean", bool():
-            return Literal(value, type_)
+            return Constant(value, type_)
         case "string", str() if len(value) <= TEXT_CHARACTERS_MAX:
-            return Literal(value, type_)
+            return Constant(value, type_)
         case "number", float() if isfinite(value):
-            return Literal(value, type_)
+            return Constant(value, type_)
         case "integer" | "timestamp", int() if INTEGER_MIN <= value <= INTEGER_MAX:
-            return Literal(value, type_)
+            return Constant(value, type_)
     return None
 
 
-def _replaced(expression: Expression, known: dict[int, Literal]) -> Expression:
+def _replaced(expression: Expression, known: dict[int, Constant]) -> Expression:
     if id(expression) in known:
         return known[id(expression)]
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return expression
     return with_operands(expression, [_replaced(operand, known) for operand in expression.operands])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from query.model.expression import Call, Literal
+from query.model.expression import Constant, Operation
 from query.model.limits import OPERANDS_MAX
 from query.plan.walk import bottom_up, with_expressions, with_operands
 
@@ -28,66 +28,66 @@ def simplify(plan: Plan) -> Plan:
     return replace(plan, having=None) if _is(plan.having, True) else plan
 
 
-def _simpler(call: Call) -> Expression:
+def _simpler(call: Operation) -> Expression:
     match call:
-        case Call(operator="and" | "or"):
+        case Operation(operator="and" | "or"):
             return _logical(call)
-        case Call(operator="not", operands=(Call(operator="not", operands=(operand,)),)):
+        case Operation(operator="not", operands=(Operation(operator="not", operands=(operand,)),)):
             return operand
-        case Call(operator="filter", operands=(Literal(value=True), value)):
+        case Operation(operator="filter", operands=(Constant(value=True), value)):
             return value
-        case Call(operator="filter", operands=(Literal(), _)):
-            return Literal(None, call.type)
-        case Call(operator="IF", operands=(Literal(value=chosen), yes, no)) if call.type in _OF_ONE_KIND:
+        case Operation(operator="filter", operands=(Constant(), _)):
+            return Constant(None, call.type)
+        case Operation(operator="IF", operands=(Constant(value=chosen), yes, no)) if call.type in _OF_ONE_KIND:
             return yes if chosen else no
-        case Call(operator="case") if call.type in _OF_ONE_KIND:
+        case Operation(operator="case") if call.type in _OF_ONE_KIND:
             return _case(call)
-        case Call(operator="COALESCE" | "IFNULL") if call.type in _OF_ONE_KIND:
+        case Operation(operator="COALESCE" | "IFNULL") if call.type in _OF_ONE_KIND:
             return _first_known(call)
     return call
 
 
-def _logical(call: Call) -> Expression:
+def _logical(call: Operation) -> Expression:
     decisive = call.operator == "or"
     flat: list[Expression] = []
     for operand in call.operands:
-        nested = isinstance(operand, Call) and operand.operator == call.operator
-        flat += operand.operands if nested and isinstance(operand, Call) else [operand]
+        nested = isinstance(operand, Operation) and operand.operator == call.operator
+        flat += operand.operands if nested and isinstance(operand, Operation) else [operand]
     if any(_is(operand, decisive) for operand in flat):
-        return Literal(decisive, "boolean")
+        return Constant(decisive, "boolean")
     left = [operand for operand in dict.fromkeys(flat) if not _is(operand, not decisive)]
     if len(left) < 2:
-        return left[0] if left else Literal(not decisive, "boolean")
+        return left[0] if left else Constant(not decisive, "boolean")
     if len(left) > OPERANDS_MAX or left == list(call.operands):
         return call
-    return Call(call.operator, tuple(left), call.type)
+    return Operation(call.operator, tuple(left), call.type)
 
 
-def _case(call: Call) -> Expression:
+def _case(call: Operation) -> Expression:
     *pairs, otherwise = call.operands
     left: list[Expression] = []
     for condition, result in zip(pairs[::2], pairs[1::2], strict=True):
         if _is(condition, True):
             otherwise = result
             break
-        if not isinstance(condition, Literal):
+        if not isinstance(condition, Constant):
             left += [condition, result]
     if not left:
         return otherwise
-    return Call(call.operator, (*left, otherwise), call.type) if len(left) < len(pairs) else call
+    return Operation(call.operator, (*left, otherwise), call.type) if len(left) < len(pairs) else call
 
 
-def _first_known(call: Call) -> Expression:
+def _first_known(call: Operation) -> Expression:
     left: list[Expression] = []
     for operand in call.operands:
         if not _is(operand, None):
             left.append(operand)
-        if isinstance(operand, Literal) and operand.value is not None:
+        if isinstance(operand, Constant) and operand.value is not None:
             break
     if len(left) < 2:
-        return left[0] if left else Literal(None, call.type)
+        return left[0] if left else Constant(None, call.type)
     return with_operands(replace(call, operands=tuple(left)), left) if len(left) < len(call.operands) else call
 
 
 def _is(expression: Expression | None, value: bool | None) -> bool:
-    return isinstance(expression, Literal) and expression.value is value
+    return isinstance(expression, Constant) and expression.value is value

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from query.model.limits import DEPTH_MAX, NODES_MAX, OPERANDS_MAX
 from query.optimizer.aggregates import each_aggregate_once
 from query.optimizer.averages import averages_of_sums
-from query.optimizer.cheap_first import cheap_conditions_first
-from query.optimizer.columns import only_needed_columns
-from query.optimizer.filters import shared_filters_to_where
 from query.optimizer.folding import fold_constants
-from query.optimizer.having import having_to_where
+from query.optimizer.hoist_filters import hoist_filters
 from query.optimizer.logic import simplify
+from query.optimizer.order_predicates import order_predicates
+from query.optimizer.prune_columns import prune_columns
+from query.optimizer.pushdown_having import pushdown_having
 from query.plan.walk import expressions_of
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class Rewriting:
 RULES = (
     Rule("fold_constants", "what is made of constants is computed once, here", fold_constants),
     Rule("simplify", "conditions whose outcome is known are left out", simplify),
-    Rule("shared_filters", "the FILTER of all aggregates is tested as WHERE", shared_filters_to_where),
-    Rule("having_to_where", "HAVING's conditions on keys are tested in the agents, before grouping", having_to_where),
+    Rule("hoist_filters", "the FILTER of all aggregates is tested as WHERE", hoist_filters),
+    Rule("pushdown_having", "HAVING's conditions on keys are tested in the agents, before grouping", pushdown_having),
     Rule("averages", "AVG is made of a SUM and a COUNT that are there anyway", averages_of_sums),
     Rule("each_aggregate_once", "aggregates that are equal, or not needed, are left out", each_aggregate_once),
-    Rule("cheap_first", "cheap conditions are tested before costly ones", cheap_conditions_first),
-    Rule("needed_columns", "columns that no rule left a use for are not read", only_needed_columns),
+    Rule("order_predicates", "cheap conditions are tested before costly ones", order_predicates),
+    Rule("prune_columns", "columns that no rule left a use for are not read", prune_columns),
 )
 """In the order in which they are tried, again until none changes anything."""
 

@@ -7,7 +7,7 @@ Good enough to put one before another; nothing else is decided by it.
 from __future__ import annotations
 
 from query.functions import FAMILIES
-from query.model.expression import Call, Expression
+from query.model.expression import Expression, Operation
 from query.model.types import ARITHMETIC, CASTS, COMPARISONS
 
 _OF_OPERATORS = {
@@ -46,12 +46,12 @@ _LIKE, _LIKE_ANYWHERE = 15.0, 45.0
 
 def cost(expression: Expression) -> float:
     """Nanoseconds for each event, roughly; linear in the expression's size."""
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return 0.0
     return _own_cost(expression) + sum(map(cost, expression.operands))
 
 
-def _own_cost(call: Call) -> float:
+def _own_cost(call: Operation) -> float:
     operator, operands = call.operator, call.operands
     if operator == "like":
         return _LIKE_ANYWHERE if "%" in str(getattr(operands[1], "value", None))[:-1] else _LIKE

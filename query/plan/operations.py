@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING
 
 from query.functions import FUNCTIONS, ConstantError
 from query.functions.regexes import NAMES, REGEXES_MAX, check_regex
-from query.model.expression import Call, Literal
+from query.model.expression import Constant, Operation
 from query.model.like import PatternError, check_pattern
-from query.model.types import PLAIN_OPERATORS, result_type
+from query.model.types import result_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from query.model.expression import Expression
 
-__all__ = ["REGEXES_MAX", "is_new", "is_regex", "operation"]
+__all__ = ["REGEXES_MAX", "is_regex", "operation"]
 
 LIKES = ("like", "ilike", "rlike")
 
 
-def operation(operator: str, operands: Sequence[Expression]) -> Call:
+def operation(operator: str, operands: Sequence[Expression]) -> Operation:
     """The operation with its type; raises TypeMismatchError, or ConstantError for a constant that has no meaning."""
     if operator in FUNCTIONS:
-        return Call(operator, tuple(operands), FUNCTIONS[operator].result_type(operands))
+        return Operation(operator, tuple(operands), FUNCTIONS[operator].result_type(operands))
     type_ = result_type(operator, [operand.type for operand in operands])
     if operator in LIKES:
         _check_pattern(operator, operands[1])
-    return Call(operator, tuple(operands), type_)
+    return Operation(operator, tuple(operands), type_)
 
 
 def is_regex(operator: str) -> bool:
@@ -35,13 +35,8 @@ def is_regex(operator: str) -> bool:
     return operator == "rlike" or operator in NAMES
 
 
-def is_new(operator: str) -> bool:
-    """Whether plans before version 4 do not know it."""
-    return operator not in PLAIN_OPERATORS
-
-
 def _check_pattern(operator: str, pattern: Expression) -> None:
-    if not isinstance(pattern, Literal):
+    if not isinstance(pattern, Constant):
         raise ConstantError(f"{operator.upper()} needs a constant pattern")
     if pattern.value is None:
         return

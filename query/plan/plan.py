@@ -11,18 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from query.functions.aggregates import AGGREGATES, WIDE_MAX, ParameterError, aggregate_type
-from query.model.expression import calls, encode_expression
-from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX, TREES_CHOSEN_MAX
-from query.model.streams import is_pattern
+from query.model.expression import encode_expression
+from query.model.limits import COLUMNS_MAX, GROUPS_DEFAULT, ROWS_MAX, SUBQUERIES_MAX
 from query.model.types import RESERVED_COLUMNS, WINDOW_BOUNDS, TypeMismatchError, family
-from query.plan.operations import is_new
-from query.plan.windows import Windowing
+from query.plan.windows import Windowing, tumbling
 from query.plan.wire import (
-    FIRST_AGGREGATES,
     WIRE_VERSION,
-    WIRE_VERSION_OF_APPS,
-    WIRE_VERSION_OF_FUNCTIONS,
-    WIRE_VERSION_WITHOUT_APPS,
     BeyondGroups,
     ExpressionReader,
     PlanError,
@@ -93,7 +87,7 @@ class PlanOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PlanColumn:
     """A column the query needs of its events: `path` leads into nested objects."""
 
     name: str
@@ -113,7 +107,7 @@ class PlanJoin:
     app: str | None
     alias: str
     outer: bool
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     keys: tuple[tuple[str, str], ...]
     table: str | None = None
 
@@ -125,19 +119,19 @@ class PlanBranch:
     """
 
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     where: Expression | None
     outputs: tuple[Expression, ...]
 
 
-def encode_columns(columns: Sequence[Column]) -> list[list[object]]:
+def encode_columns(columns: Sequence[PlanColumn]) -> list[list[object]]:
     """Columns as they travel."""
     return [[column.name, list(column.path), column.type] for column in columns]
 
 
-def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[Column, ...]:
+def read_columns(columns: Sequence[tuple[str, list[str], str]]) -> tuple[PlanColumn, ...]:
     """Columns as they are here."""
-    return tuple(Column(name, tuple(path), type_) for name, path, type_ in columns)
+    return tuple(PlanColumn(name, tuple(path), type_) for name, path, type_ in columns)
 
 
 def encode_join(join: PlanJoin) -> dict[str, object]:
@@ -151,11 +145,9 @@ def encode_join(join: PlanJoin) -> dict[str, object]:
     }
 
 
-def read_join(join: JoinMessage, types: Mapping[str, str], version: int) -> PlanJoin:
-    """A JOIN with events of these columns, in a plan of a version; raises PlanError."""
+def read_join(join: JoinMessage, types: Mapping[str, str]) -> PlanJoin:
+    """A JOIN with events of columns of these types; raises PlanError."""
     _require((join.app is None) != (join.table is None), "its JOIN names neither an app nor a table, or both")
-    oldest = WIRE_VERSION_OF_APPS if join.table is None else WIRE_VERSION
-    _require(version >= oldest, "its version knows no such JOIN")
     own = {name: type_ for name, _, type_ in join.columns}
     for ours, theirs in join.keys:
         _require(ours in types and theirs in own, "its JOIN compares a column that is not there")
@@ -175,7 +167,7 @@ def encode_branch(branch: PlanBranch) -> dict[str, object]:
 
 
 def read_branch(
-    branch: BranchMessage, columns: Sequence[Column], windows: Mapping[str, str], expressions: ExpressionReader
+    branch: BranchMessage, columns: Sequence[PlanColumn], windows: Mapping[str, str], expressions: ExpressionReader
 ) -> PlanBranch:
     """A branch of a plan with these columns and names of bounds of windows; raises PlanError."""
     events = dict(windows) | {name: type_ for name, _, type_ in branch.columns}
@@ -199,7 +191,8 @@ class Plan:
     `having`, over keys and aggregates, says which groups are shown. A window keeps at most `max_groups` groups. What
     happens `beyond_groups`: all others are one group together, OTHER, or it is an error.
 
-    `stated_trees`: by how many trees the query asks to be computed; None: it does not say.
+    `trees` compute it, each for a range of its keys' hashes; where the query does not say how many (`trees_stated`),
+    the planner chooses.
 
     `branches`: the columns are not read but made of events, by another expression for each of several streams.
 
@@ -207,7 +200,7 @@ class Plan:
     """
 
     stream: str
-    columns: tuple[Column, ...]
+    columns: tuple[PlanColumn, ...]
     windowing: Windowing | None
     kind: str
     where: Expression | None
@@ -221,7 +214,8 @@ class Plan:
     beyond_groups: BeyondGroups = "other"
     app: str | None = None
     join: PlanJoin | None = None
-    stated_trees: int | None = None
+    trees: int = 1
+    trees_stated: bool = False
     having: Expression | None = None
     outer: Plan | None = None
     branches: tuple[PlanBranch, ...] = ()
@@ -258,17 +252,9 @@ class Plan:
         return None if self.windowing is None else self.windowing.pane_ms
 
     @property
-    def trees(self) -> int:
-        """By how many trees it is computed, each for a range of its keys' hashes.
-
-        Where the query does not say, one for each million groups that it may keep, at most TREES_CHOSEN_MAX; but one
-        for the first rows of an order, which few keys make up.
-        """
-        if self.stated_trees is not None:
-            return self.stated_trees
-        if not self.is_divisible or (self.order and self.limit is not None):
-            return 1
-        return min(TREES_CHOSEN_MAX, -(-self.max_groups // GROUPS_DEFAULT))
+    def stated_trees(self) -> int | None:
+        """The number of trees that the query states; None where the planner chose it."""
+        return self.trees if self.trees_stated else None
 
     @property
     def is_divisible(self) -> bool:
@@ -276,7 +262,7 @@ class Plan:
         return bool(self.keys) and self.app is None
 
     @property
-    def event_columns(self) -> tuple[Column, ...]:
+    def event_columns(self) -> tuple[PlanColumn, ...]:
         """The columns of events as expressions see them, the joined ones too."""
         return self.columns if self.join is None else (*self.columns, *self.join.columns)
 
@@ -286,10 +272,27 @@ class Plan:
         joined = None if self.join is None else self.join.app
         return tuple(name for name in (self.app, joined) if name is not None)
 
+    def shared_part(self) -> Plan:
+        """The plan without all that is decided after windows are merged, and with its columns in a fixed order.
+
+        Jobs whose plans have equal shared parts compute the same partial aggregates, or rows, of each pane.
+        """
+        part = replace(
+            self,
+            columns=tuple(sorted(self.columns, key=lambda column: (column.name, column.path, column.type))),
+            beyond_groups="other",
+            trees=1,
+            trees_stated=False,
+            outer=None,
+        )
+        if self.windowing is not None and self.windowing.session is None:
+            part = replace(part, windowing=tumbling(self.windowing.pane_ms))
+        return replace(part, output=(), having=None, order=(), limit=None) if self.kind == "aggregate" else part
+
     def to_wire(self) -> dict[str, object]:
         """The plan as dicts, lists, strings and numbers, ready for msgpack; `from_wire` reads it back."""
         plan: dict[str, object] = {
-            "version": self._version(),
+            "version": WIRE_VERSION,
             "stream": self.stream,
             "columns": encode_columns(self.columns),
             "window_ms": self.pane_ms,
@@ -306,8 +309,10 @@ class Plan:
         }
         if (windows := encode_windowing(self.windowing)) is not None:
             plan["windows"] = windows
-        if self.stated_trees is not None:
-            plan["trees"] = self.stated_trees
+        if self.trees != 1:
+            plan["trees"] = self.trees
+        if self.trees_stated:
+            plan["trees_stated"] = True
         if parameters := {one.name: list(one.parameters) for one in self.aggregates if one.parameters}:
             plan["parameters"] = parameters
         if self.having is not None:
@@ -323,22 +328,6 @@ class Plan:
         if self.outer is not None:
             plan["outer"] = self.outer.to_wire()
         return plan
-
-    def _version(self) -> int:
-        """The oldest version that has all it needs: agents that know no later one still run it."""
-        from_table = self.join is not None and self.join.table is not None
-        several = self.app is None and self.stream != "*" and is_pattern(self.stream)
-        has_windows = encode_windowing(self.windowing) is not None
-        if self.outer is not None or self.branches or from_table or several or has_windows:
-            return WIRE_VERSION
-        expressions = [] if self.where is None else [self.where]
-        for parts in (self.keys, self.arguments, self.output, self.order):
-            expressions += [part.expression for part in parts]
-        new = self.having is not None or any(key.nulls_first for key in self.order)
-        new |= any(one.function not in FIRST_AGGREGATES for one in self.aggregates)
-        if new or any(is_new(call.operator) for expression in expressions for call in calls(expression)):
-            return WIRE_VERSION_OF_FUNCTIONS
-        return WIRE_VERSION_OF_APPS if self.apps else WIRE_VERSION_WITHOUT_APPS
 
     @staticmethod
     def from_wire(data: object) -> Plan:
@@ -357,7 +346,7 @@ class _PlanReader:
     def __init__(self, message: PlanMessage, depth: int = 0) -> None:
         self._message = message
         self._depth = depth
-        self._expressions = ExpressionReader(message.version)
+        self._expressions = ExpressionReader()
         self._windowing = read_windowing(message)
         self._window = dict.fromkeys(WINDOW_BOUNDS if message.window_ms else (), "timestamp")
 
@@ -402,7 +391,8 @@ class _PlanReader:
             beyond_groups=message.beyond_groups,
             app=message.app,
             join=join,
-            stated_trees=message.trees,
+            trees=message.trees,
+            trees_stated=message.trees_stated,
             having=having,
             outer=self._outer(output),
             branches=self._branches(columns),
@@ -421,24 +411,20 @@ class _PlanReader:
     def _join(self) -> PlanJoin | None:
         message = self._message
         if message.app is not None:
-            known = message.version >= WIRE_VERSION_OF_APPS
-            _require(known, "its version knows no results of other jobs")
             _require(message.stream == format_source(App(message.app)), "it reads a stream and an app at once")
         if message.join is None:
             return None
-        return read_join(message.join, {name: type_ for name, _, type_ in message.columns}, message.version)
+        return read_join(message.join, {name: type_ for name, _, type_ in message.columns})
 
-    def _branches(self, columns: tuple[Column, ...]) -> tuple[PlanBranch, ...]:
+    def _branches(self, columns: tuple[PlanColumn, ...]) -> tuple[PlanBranch, ...]:
         message = self._message
-        known = message.version >= WIRE_VERSION and message.app is None
-        _require(known or not message.branches, "its version knows no unions")
+        _require(message.app is None or not message.branches, "it is a union and reads an app at once")
         return tuple(read_branch(one, columns, self._window, self._expressions) for one in message.branches)
 
     def _outer(self, output: tuple[Output, ...]) -> Plan | None:
         """What is computed over the rows of this plan."""
         if self._message.outer is None:
             return None
-        _require(self._message.version >= WIRE_VERSION, "its version knows no sub-queries")
         _require(self._depth < SUBQUERIES_MAX, "its sub-queries nest too deeply")
         plan = _PlanReader(read_message(self._message.outer), self._depth + 1).plan()
         names = {(one.name,) for one in output}

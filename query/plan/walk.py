@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from query.functions import ConstantError
-from query.model.expression import Call, Reference
+from query.model.expression import Operation, Reference
 from query.model.types import TypeMismatchError
 from query.plan.operations import operation
 
@@ -65,7 +65,7 @@ def with_shown(plan: Plan, change: Callable[[Expression], Expression]) -> Plan:
     )
 
 
-def with_operands(call: Call, operands: Sequence[Expression]) -> Call:
+def with_operands(call: Operation, operands: Sequence[Expression]) -> Operation:
     """The call of these operands; as it was if it cannot be made of them."""
     if all(one is other for one, other in zip(call.operands, operands, strict=True)):
         return call
@@ -76,9 +76,9 @@ def with_operands(call: Call, operands: Sequence[Expression]) -> Call:
     return changed if changed.type == call.type else call
 
 
-def bottom_up(expression: Expression, change: Callable[[Call], Expression]) -> Expression:
+def bottom_up(expression: Expression, change: Callable[[Operation], Expression]) -> Expression:
     """The expression with every call changed, operands first."""
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return expression
     return change(with_operands(expression, [bottom_up(operand, change) for operand in expression.operands]))
 
@@ -87,21 +87,21 @@ def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
     """What all has to be TRUE for the condition to be TRUE."""
     if condition is None:
         return ()
-    return condition.operands if isinstance(condition, Call) and condition.operator == "and" else (condition,)
+    return condition.operands if isinstance(condition, Operation) and condition.operator == "and" else (condition,)
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
     """TRUE where all of them are; None of none."""
     if len(conditions) < 2:
         return conditions[0] if conditions else None
-    return Call("and", tuple(conditions), "boolean")
+    return Operation("and", tuple(conditions), "boolean")
 
 
 def with_references(expression: Expression, meanings: Mapping[str, Expression]) -> Expression:
     """The expression with what some names stand for in place of them."""
     if isinstance(expression, Reference):
         return meanings.get(expression.name, expression)
-    if not isinstance(expression, Call):
+    if not isinstance(expression, Operation):
         return expression
     operands = tuple(with_references(operand, meanings) for operand in expression.operands)
     return replace(expression, operands=operands)

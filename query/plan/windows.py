@@ -33,7 +33,7 @@ class WindowsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class WindowSize:
+class PlanWindowSize:
     """Windows of `size_ms`, one every `slide_ms`."""
 
     size_ms: int
@@ -57,7 +57,7 @@ class Windowing:
     60000
     """
 
-    sizes: tuple[WindowSize, ...] = ()
+    sizes: tuple[PlanWindowSize, ...] = ()
     session: Session | None = None
     changes: bool = False
     grace_ms: int | None = None
@@ -146,4 +146,4 @@ def _part(length_ms: int) -> int:
 
 def tumbling(size_ms: int) -> Windowing:
     """Windows of one size that follow each other."""
-    return Windowing((WindowSize(size_ms, size_ms),))
+    return Windowing((PlanWindowSize(size_ms, size_ms),))

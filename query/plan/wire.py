@@ -14,14 +14,13 @@ import msgspec
 from msgspec import Meta
 
 from query.functions import ConstantError
-from query.model.expression import Call, Expression, Literal, Reference
+from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.limits import (
     APP_NAME_MAX,
     BRANCHES_OF_UNION_MAX,
     COLUMNS_MAX,
     DAY_MS,
     DEPTH_MAX,
-    GROUPS_DEFAULT,
     GROUPS_MAX,
     INTEGER_MAX,
     INTEGER_MIN,
@@ -33,21 +32,14 @@ from query.model.limits import (
     WINDOW_DAYS_MAX,
 )
 from query.model.types import TypeMismatchError
-from query.plan.operations import REGEXES_MAX, is_new, is_regex, operation
-from query.plan.windows import SIZES_MAX, Windowing, WindowsError, WindowSize, session
+from query.plan.operations import REGEXES_MAX, is_regex, operation
+from query.plan.windows import SIZES_MAX, PlanWindowSize, Windowing, WindowsError, session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WIRE_VERSION = 5
-"""Plans of version 1, which say nothing of a limit of groups, have the default one."""
-WIRE_VERSION_OF_FUNCTIONS = 4
-"""Of plans of one stream, without tables and sub-queries with rows of their own, whose windows follow each other and
-come once: agents that do not know others run them."""
-WIRE_VERSION_OF_APPS = 3
-"""Of plans without functions, CASE and what came with them either."""
-WIRE_VERSION_WITHOUT_APPS = 2
-"""Of plans that need no other job's results either."""
+WIRE_VERSION = 1
+"""The only version that is read; a change of the shape or meaning of plans raises it."""
 # NOT IN, NOT LIKE and IS NOT NULL are one operation in a query and two in its plan.
 _DEPTH_MAX = 2 * DEPTH_MAX + 1
 
@@ -58,8 +50,6 @@ _Length = Annotated[int, Meta(ge=1, le=WINDOW_DAYS_MAX * DAY_MS)]
 _Type = OneOf["any", "number", "integer", "string", "boolean", "timestamp"]
 _Column = tuple[_Text, _Path, _Type]
 _App = Annotated[str, Meta(min_length=1, max_length=APP_NAME_MAX)]
-FIRST_AGGREGATES = frozenset(("count", "sum", "min", "max", "avg"))
-"""Those that plans below version 4 have."""
 _Number = int | float
 
 
@@ -99,7 +89,7 @@ class WindowsMessage(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
 class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     """The outer shape of a plan; expressions are still unread."""
 
-    version: OneOf[1, 2, 3, 4, 5]
+    version: int
     stream: _Text
     columns: Annotated[list[_Column], Meta(max_length=COLUMNS_MAX)]
     window_ms: _Length | None
@@ -111,11 +101,12 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
     output: Annotated[list[tuple[_Text, object]], Meta(min_length=1, max_length=SELECT_MAX)]
     order: Annotated[list[tuple[object, bool]], Meta(max_length=KEYS_MAX)]
     limit: Annotated[int, Meta(ge=0, le=INTEGER_MAX)] | None
-    max_groups: Annotated[int, Meta(ge=1, le=GROUPS_MAX)] = GROUPS_DEFAULT
-    beyond_groups: BeyondGroups = "other"
+    max_groups: Annotated[int, Meta(ge=1, le=GROUPS_MAX)]
+    beyond_groups: BeyondGroups
     app: _App | None = None
     join: JoinMessage | None = None
-    trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] | None = None
+    trees: Annotated[int, Meta(ge=1, le=TREES_MAX)] = 1
+    trees_stated: bool = False
     parameters: Annotated[dict[_Text, list[_Number]], Meta(max_length=NODES_MAX)] = {}
     having: object = None
     outer: object = None
@@ -126,6 +117,8 @@ class PlanMessage(msgspec.Struct, forbid_unknown_fields=True):
 
 def read_message(data: object) -> PlanMessage:
     """The outer shape of what a peer sent; raises PlanError."""
+    if isinstance(data, dict) and data.get("version") != WIRE_VERSION:
+        raise PlanError(f"not a plan that can run: its version is not {WIRE_VERSION}, the one that is known here")
     try:
         message = msgspec.convert(data, PlanMessage, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -159,15 +152,15 @@ def read_windowing(message: PlanMessage) -> Windowing | None:
     """The windows of what a peer sent; raises PlanError."""
     windows, pane_ms = message.windows, message.window_ms
     if windows is None:
-        return None if pane_ms is None else Windowing((WindowSize(pane_ms, pane_ms),))
+        return None if pane_ms is None else Windowing((PlanWindowSize(pane_ms, pane_ms),))
     gap = None if windows.gap_ms is None else session(windows.gap_ms)
-    sizes = tuple(WindowSize(*one) for one in windows.sizes)
+    sizes = tuple(PlanWindowSize(*one) for one in windows.sizes)
     windowing = Windowing(sizes, gap, windows.changes, windows.grace_ms)
     try:
         windowing.check()
     except WindowsError as error:
         raise PlanError(f"not a plan that can run: {error}") from None
-    if windowing.pane_ms != pane_ms or message.version < WIRE_VERSION:
+    if windowing.pane_ms != pane_ms:
         raise PlanError("not a plan that can run: its windows are not made of its panes")
     return windowing
 
@@ -184,8 +177,7 @@ def _check_text(text: str) -> None:
 class ExpressionReader:
     """Reads the expressions of one plan, all within one limit on their number of nodes."""
 
-    def __init__(self, version: int) -> None:
-        self._version = version
+    def __init__(self) -> None:
         self._nodes = 0
         self._regexes = 0
 
@@ -202,8 +194,6 @@ class ExpressionReader:
             case ["value", str(type_), value]:
                 return _read_value(type_, value)
             case [str(operator), *operands]:
-                if self._version < WIRE_VERSION_OF_FUNCTIONS and is_new(operator):
-                    raise PlanError(f"plans of version {self._version} have no {operator[:40]}")
                 self._regexes += is_regex(operator)
                 if self._regexes > 2 * REGEXES_MAX:
                     raise PlanError("the plan has too many regular expressions")
@@ -211,26 +201,26 @@ class ExpressionReader:
         raise PlanError("an expression in the plan is neither a name, nor a value, nor a call")
 
 
-def _call(operator: str, operands: tuple[Expression, ...]) -> Call:
+def _call(operator: str, operands: tuple[Expression, ...]) -> Operation:
     try:
         return operation(operator, operands)
     except (TypeMismatchError, ConstantError) as error:
         raise PlanError(f"an expression in the plan cannot be computed: {str(error)[:200]}") from None
 
 
-def _read_value(type_: str, value: object) -> Literal:
+def _read_value(type_: str, value: object) -> Constant:
     match type_, value:
         case (("any" | "number" | "integer" | "string" | "boolean" | "timestamp"), None):
-            return Literal(None, type_)
+            return Constant(None, type_)
         case "boolean", bool():
-            return Literal(value, type_)
+            return Constant(value, type_)
         case (("integer" | "timestamp"), int()) if not isinstance(value, bool):
             if INTEGER_MIN <= value <= INTEGER_MAX:
-                return Literal(value, type_)
+                return Constant(value, type_)
         case "number", float():
             if isfinite(value):
-                return Literal(value, type_)
+                return Constant(value, type_)
         case "string", str():
             _check_text(value)
-            return Literal(value, type_)
+            return Constant(value, type_)
     raise PlanError(f"a value in the plan is not of its type, {type_[:20]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from query.model.errors import Span
+from query.model.errors import SourceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,26 +17,26 @@ class Duration:
 
     amount: int
     unit: str
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class WindowSize:
+class SizeClause:
     """`size [EVERY slide]`; without a slide windows follow each other."""
 
     size: Duration
     slide: Duration | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowClause:
     """`WINDOWING sizes [GRACE grace]`, or `WINDOWING SESSION gap [GRACE grace]`: then there are no sizes."""
 
-    sizes: tuple[WindowSize, ...]
+    sizes: tuple[SizeClause, ...]
     gap: Duration | None = None
     grace: Duration | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,26 @@ class Literal:
 
     value: int | float | str | bool | None
     type: str
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnRef:
     """A column, or a field inside one: `user.location` has the parts ("user", "location")."""
 
     parts: tuple[str, ...]
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Star:
     """`*` as a select item or as the argument of COUNT."""
 
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """An aggregate with its arguments; the name is in capitals. Unknown functions are taken for one.
 
     `where`: which events it looks at.
@@ -74,7 +74,7 @@ class Call:
     arguments: tuple[Expression | Star, ...]
     distinct: bool = False
     where: Expression | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
     @property
     def aggregate(self) -> str:
@@ -83,12 +83,12 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionCall:
     """A scalar function of `query.functions` with its arguments; the name is in capitals."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Cast:
 
     operand: Expression
     type: str
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Case:
     operand: Expression | None
     branches: tuple[tuple[Expression, Expression], ...]
     otherwise: Expression | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Unary:
 
     operator: str
     operand: Expression
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Binary:
     operator: str
     left: Expression
     right: Expression
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Logical:
 
     operator: str
     operands: tuple[Expression, ...]
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class In:
     operand: Expression
     items: tuple[Expression, ...]
     negated: bool = False
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Between:
     low: Expression
     high: Expression
     negated: bool = False
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Like:
     pattern: Expression
     negated: bool = False
     operator: str = "LIKE"
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +176,23 @@ class IsNull:
 
     operand: Expression
     negated: bool = False
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 Expression: TypeAlias = (
-    Literal | Column | Call | Function | Cast | Case | Unary | Binary | Logical | In | Between | Like | IsNull
+    Literal
+    | ColumnRef
+    | AggregateCall
+    | FunctionCall
+    | Cast
+    | Case
+    | Unary
+    | Binary
+    | Logical
+    | In
+    | Between
+    | Like
+    | IsNull
 )
 
 
@@ -190,7 +202,7 @@ class SelectItem:
 
     expression: Expression | Star
     alias: str | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +212,7 @@ class OrderItem:
     expression: Expression
     descending: bool = False
     nulls_first: bool = False
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +221,7 @@ class Stream:
 
     name: str
     alias: str | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +230,7 @@ class App:
 
     name: str
     alias: str | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
     @property
     def qualifier(self) -> str:
@@ -227,12 +239,12 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableRef:
     """`table('name')`: a file of rows that every agent has."""
 
     name: str
     alias: str | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
     @property
     def qualifier(self) -> str:
@@ -246,7 +258,7 @@ class Subquery:
 
     branches: tuple[Query, ...]
     alias: str | None = None
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
     @property
     def depth(self) -> int:
@@ -259,10 +271,10 @@ class Subquery:
 class Join:
     """`[LEFT] JOIN source ON condition`; `outer` is a LEFT one, which keeps events without a match."""
 
-    source: App | Table
+    source: App | TableRef
     on: Expression
     outer: bool = False
-    span: Span = field(default=Span(), compare=False)
+    span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,25 +287,25 @@ class Query:
     group_by: tuple[Expression, ...] = ()
     order_by: tuple[OrderItem, ...] = ()
     limit: int | None = None
-    window: Window | None = None
+    window: WindowClause | None = None
     join: Join | None = None
     distinct: bool = False
     having: Expression | None = None
     text: str = field(default="", compare=False)
-    limit_span: Span = field(default=Span(), compare=False)
+    limit_span: SourceSpan = field(default=SourceSpan(), compare=False)
     trees: int | None = None
-    trees_span: Span = field(default=Span(), compare=False)
+    trees_span: SourceSpan = field(default=SourceSpan(), compare=False)
     changes: bool = False
     """Whether it has EMIT CHANGES."""
-    emit_span: Span = field(default=Span(), compare=False)
+    emit_span: SourceSpan = field(default=SourceSpan(), compare=False)
 
 
 def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
     """The direct operands of an expression, left to right; a star only as the argument of a call."""
     match node:
-        case Call(arguments=arguments, where=where):
+        case AggregateCall(arguments=arguments, where=where):
             return arguments if where is None else (*arguments, where)
-        case Literal() | Column() | Star():
+        case Literal() | ColumnRef() | Star():
             return ()
         case _:
             return operands(node)
@@ -302,7 +314,7 @@ def children(node: Expression | Star) -> tuple[Expression | Star, ...]:
 def operands(node: Expression) -> tuple[Expression, ...]:
     """The direct operands of an operator, left to right; none for a call."""
     match node:
-        case Logical(operands=operands) | Function(arguments=operands):
+        case Logical(operands=operands) | FunctionCall(arguments=operands):
             return operands
         case Unary(operand=operand) | IsNull(operand=operand) | Cast(operand=operand):
             return (operand,)
@@ -326,7 +338,7 @@ def with_operands(node: Expression, new: Sequence[Expression]) -> Expression:
     match node:
         case Logical():
             return replace(node, operands=tuple(new))
-        case Function():
+        case FunctionCall():
             return replace(node, arguments=tuple(new))
         case Unary() | IsNull() | Cast():
             return replace(node, operand=new[0])
@@ -350,9 +362,9 @@ def _case(node: Case, new: list[Expression]) -> Case:
     return replace(node, operand=subject, branches=tuple(zip(new[::2], new[1::2], strict=True)), otherwise=otherwise)
 
 
-def first_call(node: Expression | Star) -> Call | None:
+def first_call(node: Expression | Star) -> AggregateCall | None:
     """The leftmost aggregate in an expression."""
-    if isinstance(node, Call):
+    if isinstance(node, AggregateCall):
         return node
     return next(filter(None, map(first_call, children(node))), None)
 
@@ -375,7 +387,7 @@ def expressions(query: Query) -> Iterator[Expression | Star]:
     yield from (item.expression for item in query.order_by)
 
 
-def sources(query: Query) -> tuple[Stream | App | Table, ...]:
+def sources(query: Query) -> tuple[Stream | App | TableRef, ...]:
     """All that a query reads, in its sub-queries as well, as it is written: FROM's before JOIN's."""
     joined = () if query.join is None else (query.join.source,)
     if isinstance(query.source, Subquery):

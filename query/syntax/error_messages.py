@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lark import UnexpectedCharacters, UnexpectedEOF, UnexpectedToken
 
-from query.model.errors import QueryError, Span, listed, nearest, printable
+from query.model.errors import QueryError, SourceSpan, listed, nearest, printable
 
 if TYPE_CHECKING:
     from lark import Token, UnexpectedInput
@@ -87,7 +87,7 @@ def syntax_error(error: UnexpectedInput, text: str) -> QueryError:
     if isinstance(error, UnexpectedToken) and error.token.type != "$END":
         return _Unexpected(text, error.token, accepted).error()
     end = len(text.rstrip())
-    return QueryError("the query ends too early", text, Span(end, end + 1), hint=_continuation(accepted))
+    return QueryError("the query ends too early", text, SourceSpan(end, end + 1), hint=_continuation(accepted))
 
 
 def _accepted(error: UnexpectedInput) -> set[str]:
@@ -100,7 +100,7 @@ def _accepted(error: UnexpectedInput) -> set[str]:
 def _unreadable(text: str, offset: int, accepted: set[str]) -> QueryError:
     """Characters that begin no word of the language."""
     rest = text[offset:]
-    here = Span(offset, offset + 1)
+    here = SourceSpan(offset, offset + 1)
     if rest[0] in "'`":
         return QueryError("this string is never closed", text, here, hint=f"close it with {rest[0]}")
     if rest[0] == '"':
@@ -109,7 +109,7 @@ def _unreadable(text: str, offset: int, accepted: set[str]) -> QueryError:
         hint = "strings are written as 'text', names as \"name\""
         return QueryError("this is a typographic quotation mark", text, here, hint=hint)
     if number := _NUMBER.match(text, offset):
-        return _no_number(text, number[0], Span(offset, number.end()))
+        return _no_number(text, number[0], SourceSpan(offset, number.end()))
     guess = _FOREIGN_CHARACTERS.get(rest[0])
     hint = f"did you mean {guess}?" if guess else _continuation(accepted)
     return QueryError(f"{printable(rest[0])} means nothing here", text, here, hint=hint)
@@ -122,15 +122,15 @@ class _Unexpected:
         self._text = text
         self._token = token
         self._accepted = accepted
-        self._span = Span(token.start_pos or 0, token.end_pos or 0)
+        self._span = SourceSpan(token.start_pos or 0, token.end_pos or 0)
         before = re.search(r"(\w+|;)\s*$", text[: self._span.start])
         self._before = before[1] if before else ""
-        self._before_span = Span(before.start(), before.start() + len(self._before)) if before else self._span
+        self._before_span = SourceSpan(before.start(), before.start() + len(self._before)) if before else self._span
 
     def error(self) -> QueryError:
         token, before = self._token, self._before.upper()
         if token.type not in ("INTEGER", "DECIMAL") and (number := _NUMBER.match(self._text, self._span.start)):
-            return _no_number(self._text, number[0], Span(number.start(), number.end()))
+            return _no_number(self._text, number[0], SourceSpan(number.start(), number.end()))
         if before == "LIMIT" and "INTEGER" in self._accepted:
             hint = f'a column of this name is written "{self._before}"' if token[0].isalpha() else ""
             return self._error("LIMIT needs a whole number of rows, 0 or more", hint)
@@ -186,11 +186,11 @@ class _Unexpected:
         return QueryError(message, self._text, self._span, hint=hint)
 
 
-def _no_number(text: str, token: str, span: Span) -> QueryError:
+def _no_number(text: str, token: str, span: SourceSpan) -> QueryError:
     return QueryError(f"{_shown(token)} is not a number", text, span)
 
 
-def _foreign(text: str, word: str, span: Span) -> QueryError:
+def _foreign(text: str, word: str, span: SourceSpan) -> QueryError:
     offered = _FOREIGN[word.upper()]
     quoted = f'a column of this name is written "{word}"'
     return QueryError(f"ELF QL has no {word.upper()}", text, span, hint=f"{offered}; {quoted}" if offered else quoted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -9,28 +10,26 @@ from typing import TYPE_CHECKING, Any
 from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
-from query.functions import FUNCTIONS
-from query.model.errors import QueryError, Span, listed, nearest, printable
+from query.model.errors import QueryError, SourceSpan, listed, nearest, printable
 from query.model.limits import (
     APP_NAME_MAX,
     BRANCHES_OF_UNION_MAX,
     DEPTH_MAX,
     QUERY_BYTES_MAX,
     SUBQUERIES_MAX,
-    check_limits,
 )
 from query.model.streams import selection
 from query.syntax.ast import (
+    AggregateCall,
     App,
     Between,
     Binary,
-    Call,
     Case,
     Cast,
-    Column,
+    ColumnRef,
     Duration,
     Expression,
-    Function,
+    FunctionCall,
     In,
     IsNull,
     Join,
@@ -40,20 +39,22 @@ from query.syntax.ast import (
     OrderItem,
     Query,
     SelectItem,
+    SizeClause,
     Star,
     Stream,
     Subquery,
-    Table,
+    TableRef,
     Unary,
-    Window,
-    WindowSize,
+    WindowClause,
     within,
 )
 from query.syntax.error_messages import syntax_error
+from query.syntax.size import check_size
 
 if TYPE_CHECKING:
-    from lark.tree import Meta
+    from collections.abc import Mapping
 
+    from lark.tree import Meta
 
 TYPE_NAMES = {
     "VARCHAR": ("VARCHAR", "STRING", "TEXT", "CHAR"),
@@ -65,35 +66,59 @@ TYPE_NAMES = {
 """The types of CAST, and the names they are given."""
 
 
-def parse(text: str) -> Query:
-    """The tree of one query; raises QueryError for anything that is not one. Linear in the text's length.
+_TERMINAL = re.compile(r"^[A-Z_]+(?:\.\d+)?: /(?P<words>.*?)(?:\\b|\(\?=\\s\*\\\(\))/i$", re.MULTILINE)
+_OPTIONAL_BEGINNING = re.compile(r"\((\w+)\)\?(\w+)")
 
-    >>> parse("SELECT COUNT(*) FROM web").source.name
+
+def parse(text: str, scalar_functions: Mapping[str, str]) -> Query:
+    """The tree of one query; raises QueryError for any other text. Linear in the text's length.
+
+    `scalar_functions`: the signature of each, by its name in capitals. A call of any other function is an aggregate.
+
+    >>> parse("SELECT COUNT(*) FROM web", {}).source.name
     'web'
     """
     _check_text(text)
     try:
-        query: Query = _Builder(text).transform(_grammar().parse(text))
+        query: Query = _Builder(text, scalar_functions).transform(_grammar().parse(text))
     except UnexpectedInput as error:
         raise syntax_error(error, text) from None
     except VisitError as error:
         raise error.orig_exc from None
     for part in within(query):
-        check_limits(part)
+        check_size(part)
     return query
 
 
 @cache
 def _grammar() -> Lark:
-    grammar = files("query.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="contextual", start="start", propagate_positions=True)
+    return Lark(_grammar_text(), parser="lalr", lexer="contextual", start="start", propagate_positions=True)
+
+
+def _grammar_text() -> str:
+    return files("query.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """The grammar's own words, in capitals.
+
+    >>> {"SELECT", "OUTER", "SECOND", "SECONDS"} <= keywords()
+    True
+    """
+    found = set()
+    for terminal in _TERMINAL.finditer(_grammar_text()):
+        pattern = _OPTIONAL_BEGINNING.sub(r"\2 \1\2", terminal["words"].replace(r"\s", " "))
+        singular = {word.upper() for word in re.findall("[a-z_]{2,}", pattern)}
+        found |= singular | {f"{word}S" for word in singular if ")s?" in pattern}
+    return frozenset(found)
 
 
 def _check_text(text: str) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise QueryError("this is not valid Unicode text", text, Span(error.start, error.start + 1)) from None
+        raise QueryError("this is not valid Unicode text", text, SourceSpan(error.start, error.start + 1)) from None
     if size > QUERY_BYTES_MAX:
         raise QueryError(f"the query is {size:,} bytes long; at most {QUERY_BYTES_MAX:,} are allowed")
     if not text.strip():
@@ -101,11 +126,11 @@ def _check_text(text: str) -> None:
     for offset, character in enumerate(text):
         if (character < " " and character not in "\t\n\r") or "\x7f" <= character < "\xa0":
             message = f"a query cannot hold the control character U+{ord(character):04X}"
-            raise QueryError(message, text, Span(offset, offset + 1))
+            raise QueryError(message, text, SourceSpan(offset, offset + 1))
 
 
-def _span(meta: Meta) -> Span:
-    return Span(meta.start_pos, meta.end_pos)
+def _span(meta: Meta) -> SourceSpan:
+    return SourceSpan(meta.start_pos, meta.end_pos)
 
 
 def _unquoted(token: Token) -> str:
@@ -118,8 +143,8 @@ def _word(token: Token) -> str:
     return _unquoted(token) if token.type == "QUOTED" else str(token)
 
 
-def _place(token: Token) -> Span:
-    return Span(token.start_pos or 0, token.end_pos or 0)
+def _place(token: Token) -> SourceSpan:
+    return SourceSpan(token.start_pos or 0, token.end_pos or 0)
 
 
 def _literal(token: Token) -> Literal:
@@ -147,9 +172,10 @@ def _integer(token: Token) -> int:
 class _Builder(Transformer_NonRecursive[Token, Any]):
     """One method for each rule of the grammar; each gets what its parts became."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, scalar_functions: Mapping[str, str]) -> None:
         super().__init__()
         self._text = text
+        self._scalar_functions = scalar_functions
         self._parentheses: dict[int, int] = {}
 
     def start(self, _: Meta, parts: list[Query]) -> Query:
@@ -160,8 +186,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         source, join, form = read or (None, None, None)
         if form is not None and window is not None:
             raise QueryError("a query has its windows once", self._text, window.span, hint="leave one of the two out")
-        rows, limit_span = limit or (None, Span())
-        count, trees_span = trees or (None, Span())
+        rows, limit_span = limit or (None, SourceSpan())
+        count, trees_span = trees or (None, SourceSpan())
         return Query(
             tuple(select), source, where, group_by or (), order_by or (), rows, window or form, join,
             distinct is not None, having, self._text, limit_span, count, trees_span, *(emit or ()),
@@ -177,12 +203,14 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         expression, alias = parts
         return SelectItem(expression, None if alias is None else _word(alias), _span(meta))
 
-    def from_clause(self, _: Meta, parts: list[Any]) -> tuple[Stream | App | Subquery, Join | None, Window | None]:
+    def from_clause(
+        self, _: Meta, parts: list[Any]
+    ) -> tuple[Stream | App | Subquery, Join | None, WindowClause | None]:
         source, *joins, form = parts
         if len(joins) > 1:
             hint = "let another job do the first JOIN, and read its results with FROM app('its name')"
             raise QueryError("a query has one JOIN at most", self._text, joins[1].span, hint=hint)
-        if isinstance(source, Table):
+        if isinstance(source, TableRef):
             hint = "FROM a stream JOIN the table: its rows are no events"
             raise QueryError("a table can only be joined", self._text, source.span, hint=hint)
         return source, joins[0] if joins else None, form
@@ -198,9 +226,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
                 raise QueryError("the name of a stream has no comma", self._text, _place(token), hint=hint)
         return parts
 
-    def named(self, meta: Meta, parts: list[Any]) -> App | Table:
+    def named(self, meta: Meta, parts: list[Any]) -> App | TableRef:
         function, string, _, alias = parts
-        kinds: dict[str, type[App | Table]] = {"app": App, "table": Table}
+        kinds: dict[str, type[App | TableRef]] = {"app": App, "table": TableRef}
         kind = kinds.get(_word(function).lower())
         if kind is None:
             hint = "the results of another job are app('its name'), a file of rows is table('its name')"
@@ -228,7 +256,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def join(self, meta: Meta, parts: list[Any]) -> Join:
         kind, source, on = parts
-        if not isinstance(source, App | Table):
+        if not isinstance(source, App | TableRef):
             what, name = ("stream", source.name) if isinstance(source, Stream) else ("sub-query", "products")
             hint = f"JOIN takes the results of a job, as in JOIN app('{name}'), or rows of a file, as table('{name}')"
             raise QueryError(f"a {what} cannot be joined", self._text, source.span, hint=hint)
@@ -251,30 +279,30 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         descending = direction is not None and direction.type == "DESC"
         return OrderItem(expression, descending, nulls is not None and nulls.type == "NULLS_FIRST", _span(meta))
 
-    def limit_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
+    def limit_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, SourceSpan]:
         return _integer(parts[0]), _span(meta)
 
-    def windows(self, meta: Meta, parts: list[Any]) -> Window:
+    def windows(self, meta: Meta, parts: list[Any]) -> WindowClause:
         *sizes, grace = parts
-        return Window(tuple(sizes), None, grace, _span(meta))
+        return WindowClause(tuple(sizes), None, grace, _span(meta))
 
-    def sessions(self, meta: Meta, parts: list[Any]) -> Window:
-        return Window((), parts[0], parts[1], _span(meta))
+    def sessions(self, meta: Meta, parts: list[Any]) -> WindowClause:
+        return WindowClause((), parts[0], parts[1], _span(meta))
 
-    def tumbling(self, meta: Meta, parts: list[Any]) -> Window:
+    def tumbling(self, meta: Meta, parts: list[Any]) -> WindowClause:
         size, grace, _ = parts
-        return Window((WindowSize(size, None, size.span),), None, grace, _span(meta))
+        return WindowClause((SizeClause(size, None, size.span),), None, grace, _span(meta))
 
-    def hopping(self, meta: Meta, parts: list[Any]) -> Window:
+    def hopping(self, meta: Meta, parts: list[Any]) -> WindowClause:
         size, slide, grace, _ = parts
-        return Window((WindowSize(size, slide, _span(meta)),), None, grace, _span(meta))
+        return WindowClause((SizeClause(size, slide, _span(meta)),), None, grace, _span(meta))
 
-    def session(self, meta: Meta, parts: list[Any]) -> Window:
+    def session(self, meta: Meta, parts: list[Any]) -> WindowClause:
         gap, grace, _ = parts
-        return Window((), gap, grace, _span(meta))
+        return WindowClause((), gap, grace, _span(meta))
 
-    def window_size(self, meta: Meta, parts: list[Any]) -> WindowSize:
-        return WindowSize(parts[0], parts[1], _span(meta))
+    def window_size(self, meta: Meta, parts: list[Any]) -> SizeClause:
+        return SizeClause(parts[0], parts[1], _span(meta))
 
     def grace(self, _: Meta, parts: list[Duration]) -> Duration:
         return parts[0]
@@ -283,10 +311,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         amount, unit = parts
         return Duration(_integer(amount), unit.upper().rstrip("S") + "S", _span(meta))
 
-    def emit_clause(self, meta: Meta, parts: list[Token]) -> tuple[bool, Span]:
+    def emit_clause(self, meta: Meta, parts: list[Token]) -> tuple[bool, SourceSpan]:
         return parts[0].type == "CHANGES", _span(meta)
 
-    def trees_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, Span]:
+    def trees_clause(self, meta: Meta, parts: list[Token]) -> tuple[int, SourceSpan]:
         return _integer(parts[0]), _span(meta)
 
     def or_(self, meta: Meta, parts: list[Expression]) -> Logical:
@@ -333,9 +361,9 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             raise QueryError(f"there is no type {printable(_word(token))}", self._text, _place(token), hint=hint)
         return Cast(operand, known[name], _span(meta))
 
-    def extract(self, meta: Meta, parts: list[Any]) -> Function:
+    def extract(self, meta: Meta, parts: list[Any]) -> FunctionCall:
         token, operand, _ = parts
-        return Function("DATE_PART", (Literal(_word(token).lower(), "string", _place(token)), operand), _span(meta))
+        return FunctionCall("DATE_PART", (Literal(_word(token).lower(), "string", _place(token)), operand), _span(meta))
 
     def is_null(self, meta: Meta, parts: list[Any]) -> IsNull:
         operand, negation, _ = parts
@@ -356,25 +384,25 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             raise QueryError(message, self._text, _span(meta))
         return expression
 
-    def call(self, meta: Meta, parts: list[Any]) -> Call | Function:
+    def call(self, meta: Meta, parts: list[Any]) -> AggregateCall | FunctionCall:
         name, distinct, given, _, where = parts
         function, arguments = _word(name).upper(), tuple(given or ())
-        if function not in FUNCTIONS:
-            return Call(function, arguments, distinct is not None, where, _span(meta))
+        if function not in self._scalar_functions:
+            return AggregateCall(function, arguments, distinct is not None, where, _span(meta))
         if any(isinstance(argument, Star) for argument in arguments):
-            hint = f"it is written {FUNCTIONS[function].signature}"
+            hint = f"it is written {self._scalar_functions[function]}"
             raise QueryError(f"{function} takes no *", self._text, arguments[0].span, hint=hint)
         if distinct is not None or where is not None:
             message = f"{function} is no aggregate: it takes neither DISTINCT nor FILTER"
             raise QueryError(message, self._text, _span(meta))
-        return Function(function, arguments, _span(meta))
+        return FunctionCall(function, arguments, _span(meta))
 
     def filter(self, _: Meta, parts: list[Any]) -> Expression:
         expression: Expression = parts[0]
         return expression
 
-    def column(self, meta: Meta, parts: list[Token]) -> Column:
-        return Column(tuple(_word(part) for part in parts), _span(meta))
+    def column(self, meta: Meta, parts: list[Token]) -> ColumnRef:
+        return ColumnRef(tuple(_word(part) for part in parts), _span(meta))
 
     def arguments(self, _: Meta, parts: list[Any]) -> list[Any]:
         return [Star(_place(part)) if isinstance(part, Token) else part for part in parts]

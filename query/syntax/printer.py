@@ -6,16 +6,16 @@ import re
 
 from query.model.streams import patterns
 from query.syntax.ast import (
+    AggregateCall,
     App,
     Between,
     Binary,
-    Call,
     Case,
     Cast,
-    Column,
+    ColumnRef,
     Duration,
     Expression,
-    Function,
+    FunctionCall,
     In,
     IsNull,
     Join,
@@ -25,13 +25,13 @@ from query.syntax.ast import (
     OrderItem,
     Query,
     SelectItem,
+    SizeClause,
     Star,
     Stream,
     Subquery,
-    Table,
+    TableRef,
     Unary,
-    Window,
-    WindowSize,
+    WindowClause,
 )
 
 _KEYWORDS = (
@@ -48,7 +48,7 @@ _BINARY = {"||": _SUM, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//":
 def format_query(query: Query) -> str:
     """The query on one line, in one spelling; parsing it gives an equal tree.
 
-    >>> from query.parser import parse
+    >>> from query import parse
     >>> format_query(parse("select a,count(*) from web where b == `x` group by a sort by a"))
     "SELECT a, COUNT(*) FROM web WHERE b = 'x' GROUP BY a ORDER BY a"
     """
@@ -76,7 +76,7 @@ def format_query(query: Query) -> str:
     return " ".join(clauses)
 
 
-def format_source(source: Stream | App | Table | Subquery) -> str:
+def format_source(source: Stream | App | TableRef | Subquery) -> str:
     """What FROM or JOIN names, with the other name it is given.
 
     >>> format_source(App("top", "t"))
@@ -85,7 +85,7 @@ def format_source(source: Stream | App | Table | Subquery) -> str:
     match source:
         case App(name=name):
             text = f"app({_string(name)})"
-        case Table(name=name):
+        case TableRef(name=name):
             text = f"table({_string(name)})"
         case Subquery(branches=branches):
             text = f"({' UNION ALL '.join(map(format_query, branches))})"
@@ -108,7 +108,7 @@ def format_join(join: Join) -> str:
     return f"{'LEFT ' if join.outer else ''}JOIN {format_source(join.source)} ON {format_expression(join.on)}"
 
 
-def format_window(window: Window) -> str:
+def format_window(window: WindowClause) -> str:
     """The WINDOWING clause.
 
     >>> format_window(Window((WindowSize(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
@@ -120,7 +120,7 @@ def format_window(window: Window) -> str:
     return f"WINDOWING {sizes}{session}{grace}"
 
 
-def _window_size(size: WindowSize) -> str:
+def _window_size(size: SizeClause) -> str:
     return _duration(size.size) + ("" if size.slide is None else f" EVERY {_duration(size.slide)}")
 
 
@@ -165,16 +165,16 @@ def _text(expression: Expression | Star) -> tuple[str, int]:
             return "*", _ATOM
         case Literal():
             return _literal(expression)
-        case Column(parts=parts):
+        case ColumnRef(parts=parts):
             return ".".join(map(format_name, parts)), _ATOM
         case Cast(operand=operand, type=type_):
             return f"CAST({format_expression(operand)} AS {type_})", _ATOM
         case Case():
             return _case(expression), _ATOM
-        case Call(function=function, arguments=arguments, distinct=distinct, where=where):
+        case AggregateCall(function=function, arguments=arguments, distinct=distinct, where=where):
             only = "" if where is None else f" FILTER (WHERE {format_expression(where)})"
             return f"{format_name(function)}({'DISTINCT ' * distinct}{_list(arguments)}){only}", _ATOM
-        case Function(function=function, arguments=arguments):
+        case FunctionCall(function=function, arguments=arguments):
             return f"{format_name(function)}({_list(arguments)})", _ATOM
         case Unary(operator="NOT", operand=operand):
             return f"NOT {_format(operand, _NOT)}", _NOT

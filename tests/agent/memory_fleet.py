@@ -120,15 +120,15 @@ class Fleet:
 
     def insert(self, number: int, parsed: Parsed) -> None:
         """Gives an agent a block on each of its feeds."""
-        for feed in self.agents[number].jobs.feeds():
-            self.agents[number].jobs.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
+        for feed in self.agents[number].ingest.feeds():
+            self.agents[number].ingest.insert(feed.key, as_read(parsed, feed), self.now, self.wall_ms)
 
     def catch_up(self, *numbers: int) -> None:
         """These agents, or all, have read everything, and seal what they can."""
         for number, agent in enumerate(self.agents):
             if not numbers or number in numbers:
-                for feed in agent.jobs.feeds():
-                    agent.jobs.caught_up(feed.key, self.now, self.wall_ms)
+                for feed in agent.ingest.feeds():
+                    agent.ingest.caught_up(feed.key, self.now, self.wall_ms)
         self.work()
 
     def work(self) -> None:
@@ -137,8 +137,8 @@ class Fleet:
     def finish(self) -> list[Result]:
         """The input of bounded jobs ends."""
         for agent in self.agents:
-            for feed in agent.jobs.feeds():
-                agent.jobs.end_of_feed(feed.key, self.now, self.wall_ms)
+            for feed in agent.ingest.feeds():
+                agent.ingest.end_of_feed(feed.key, self.now, self.wall_ms)
         self.work()
         self.wait(1.0)
         return self.results

@@ -25,12 +25,12 @@ import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
 from agent.daemon.creator_trust import FleetCreators
-from agent.programs.orders import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
+from agent.programs.commands import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.messages.programs import Log
 from agent.runtime.model.bundle import Bundle, Contents
 from elf.program.code import about, load_code
 from elf.program.runner import Runner
-from elf.signing.creator import sealed
+from elf.signing.creator import signed_bundle
 from elf.signing.submission import JobFile, contents_of
 from overlay import Authority, CreatorTrust, Id
 
@@ -179,13 +179,13 @@ class ProgramFleet(Fleet):
     ) -> tuple[str, Id, Bundle]:
         """The app's name, its id, and what its creator has signed."""
         app, contents = self.contents(source, by)
-        return app, *sealed(by or self.maria, app, contents[app], self.wall_ms, after)  # type: ignore[arg-type]
+        return app, *signed_bundle(by or self.maria, app, contents[app], self.wall_ms, after)  # type: ignore[arg-type]
 
     def submit_code(self, source: str, by: Person | None = None, bundle: Bundle | None = None, **options: Any) -> Id:
         """Starts a job after its stages."""
         app, contents = self.contents(source, by)
         for name, one in contents.items():
-            key, made = sealed(by or self.maria, name, one, self.wall_ms)  # type: ignore[arg-type]
+            key, made = signed_bundle(by or self.maria, name, one, self.wall_ms)  # type: ignore[arg-type]
             self.submit_bundle(name, key, bundle if bundle is not None and name == app else made, **options)
         return key
 

@@ -62,9 +62,9 @@ class ShopFleet(ProgramFleet):
         self.servers[number] += [Event(self.wall_ms, one) for one in written]
         data = "".join(f"{json.dumps(one)}\n" for one in written).encode()
         agent = self.agents[number]
-        for feed in agent.jobs.feeds():
+        for feed in agent.ingest.feeds():
             parsed = parser(FORM, feed.columns).parse(Block(data, Origin("events.json", 0), 0), 0)
-            agent.jobs.insert(feed.key, parsed, self.now, self.wall_ms)
+            agent.ingest.insert(feed.key, parsed, self.now, self.wall_ms)
         self.settle()
 
     def play(self, seconds: int, written: Callable[[int], Sequence[tuple[int, Mapping[str, Any]]]]) -> None:

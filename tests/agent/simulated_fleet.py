@@ -208,7 +208,7 @@ class SimulatedFleet:
         self._observe(server)
 
     def _read(self, server: Server) -> None:
-        wanted = {feed.key: feed for feed in server.agent.jobs.feeds()}
+        wanted = {feed.key: feed for feed in server.agent.ingest.feeds()}
         server.readers = {key: reader for key, reader in server.readers.items() if key in wanted}
         for key, feed in wanted.items():
             if key not in server.readers:
@@ -228,11 +228,11 @@ class SimulatedFleet:
         reader.position = upto
         server.read = max(server.read, upto)
         if events:
-            server.agent.jobs.insert(key, as_read(parsed(events), reader.feed), self.now, self.wall_ms)
+            server.agent.ingest.insert(key, as_read(parsed(events), reader.feed), self.now, self.wall_ms)
         if reader.end is None and upto == len(server.log):
-            server.agent.jobs.caught_up(key, self.now, self.wall_ms)
+            server.agent.ingest.caught_up(key, self.now, self.wall_ms)
         elif upto == reader.end:
-            server.agent.jobs.end_of_feed(key, self.now, self.wall_ms)
+            server.agent.ingest.end_of_feed(key, self.now, self.wall_ms)
 
     def _observe(self, server: Server) -> None:
         for app, notice in client_of(server.agent).by_job():

@@ -108,7 +108,7 @@ def test_a_job_at_its_end_leaves_nothing_behind() -> None:
     fleet.finish()
     assert [agent.status().parts for agent in fleet.agents] == [()] * 8
     assert [agent.directory.all() for agent in fleet.agents] == [[]] * 8
-    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 8
+    assert [agent.ingest.feeds() for agent in fleet.agents] == [()] * 8
 
 
 def test_a_job_submitted_twice_stays_the_first() -> None:

@@ -149,7 +149,7 @@ def test_stopping_ends_a_job_everywhere(by: int) -> None:
     fleet.settle()
     assert StopAnswer(KEY, found=True) in fleet.notices(by) + fleet.notices(2)
     assert [agent.directory.all() for agent in fleet.agents] == [[]] * 4
-    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 4
+    assert [agent.ingest.feeds() for agent in fleet.agents] == [()] * 4
     client_of(fleet.agents[3]).follow(KEY, WALL_MS, fleet.now)
     fleet.settle()
     assert panes(fleet.notices(3)) == [1], "its last results can still be had"
@@ -247,7 +247,7 @@ def test_a_job_that_nobody_announces_is_dropped() -> None:
         fleet.wait(1.0)
     # Whoever was to succeed still sees the old root in its tables: the overlay's timers stand still here.
     assert [agent.directory.all() for agent in fleet.agents] == [[]] * 3
-    assert [agent.jobs.feeds() for agent in fleet.agents] == [()] * 3
+    assert [agent.ingest.feeds() for agent in fleet.agents] == [()] * 3
 
 
 def test_jobs_are_listed_everywhere() -> None:

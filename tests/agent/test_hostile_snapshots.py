@@ -18,9 +18,9 @@ from agent.parsing import Parsed
 from agent.runtime.fleet import job_directory as announcements
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import OtherGroups
-from agent.runtime.ingest.feed import Feed, FeedDemand
+from agent.runtime.ingest.feed import Feed
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import columns_of
-from agent.runtime.ingest.shared_operators import OperatorPool
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
@@ -65,11 +65,11 @@ class Root:
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.operators = OperatorPool()
-        self.part = LocalJob(APP, ROOT, self.operators, FeedDemand(), AckLatency())
+        self.part = LocalJob(APP, ROOT, self.operators, AckLatency(), lambda _job: None)
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
-        self.part.master, self.part.works = self.master, True
-        self.part.branches.add_child(CHILD)
+        self.part.root, self.part.works = self, True
+        self.part.nodes.add_child(CHILD)
         own = self.enrol(ROOT, "root")
         self.part.install(own)
         function = function_of(self.part)
@@ -79,7 +79,15 @@ class Root:
         self.schema = function_of(self.part).state_schema
         times = pl.Series([0, 1000, 1000], dtype=pl.Int64)
         events = {"product": ["a", "b", "a"], "price": pl.Series(['"1"', "2", None], dtype=pl.String)}
-        self.operators.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0)
+        self.operators.insert(self.feed.key, Parsed((pl.DataFrame({"@time": times, **events}),), malformed=1), 0.0, 0)
+
+    reads_app = False
+
+    def known(self) -> int:
+        return self.master.roster.known()
+
+    def on_complete(self, now: float) -> None:
+        raise NotImplementedError
 
     def enrol(self, node_id: Id, name: str) -> Enrolled:
         enrolled = self.master.enrol(node_id, name, works=True)
@@ -98,15 +106,14 @@ class Root:
     def finish(self) -> list[Result]:
         """The agent's own panes are sealed; the child, if it has not come to its end, leaves."""
         self.part.opened(self.feed.key, 0)
-        self.operators.end_of_feed(self.feed.key)
+        self.operators.end_of_feed(self.feed.key, 0.0, 0)
         self.operators.seal_next()
-        self.part.take_fresh()
         results = self._publish()
-        self.part.branches.remove_child(CHILD)
+        self.part.nodes.remove_child(CHILD)
         return results + self._publish()
 
     def _publish(self) -> list[Result]:
-        return [result for run in self.part.branches.completed() for result in self.master.publish(run).values()]
+        return [result for run in self.part.nodes.completed() for result in self.master.publish(run).values()]
 
 
 def counted(*panes: int, **counts: int) -> list[tuple[int, ...]]:
@@ -235,7 +242,7 @@ def test_what_comes_again_is_kept_within_limits(monkeypatch: pytest.MonkeyPatch)
     root = Root()
     for _ in range(5):
         root.says(upto=500, counted=counted(0, events=7), again=True)
-    assert root.part.branches.waiting_runs <= 3
+    assert root.part.nodes.waiting_runs <= 3
     assert [r.events for r in root.finish()] == [8, 2]
 
 
@@ -309,10 +316,10 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     root = Root(sql)
     function, versions = function_of(root.part), root.part.versions
     assert versions is not None
-    assert function.combine([]).schema == function.combine([function.nothing] * 2).schema == root.schema
-    idle = Run(FIRST_PANE, END, 2, function.nothing)
+    assert function.combine([]).schema == function.combine([function.empty_state] * 2).schema == root.schema
+    idle = Run(FIRST_PANE, END, 2, function.empty_state)
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
-    assert message.state == cbt.encode_frame(function.nothing)
+    assert message.state == cbt.encode_frame(function.empty_state)
     read = run_of(message, versions, 1, None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)

@@ -33,7 +33,7 @@ class Master(Root):
     def __init__(self, sql: str = COUNTED, **options: Any) -> None:
         super().__init__(f"{sql} TREES {TREES}", **options)
         for tree in range(1, TREES):
-            self.part.branches.add_child(CHILD, tree)
+            self.part.nodes.add_child(CHILD, tree)
 
     def hears(self, tree: int, **fields: Any) -> int:
         """The root of a tree sends a run, of nothing but what is given; how many were refused."""
@@ -182,7 +182,7 @@ def test_who_is_farther_from_a_trees_key_than_the_master_is_not_its_root() -> No
     agent.process(MulticastReceived(FLEET_GROUP, CODEC.encode(announce)), 0.0, 0)
     part = agent.jobs.get(APP)
     assert part is not None
-    assert len(part.branches) == 2
+    assert len(part.nodes) == 2
     for who, taken in ((far, False), (near, True)):
         assert agent.jobs._trees.may_be_root(APP, 1, Peer(who, "who")) is taken
     refused = agent.refused

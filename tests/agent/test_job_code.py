@@ -11,7 +11,7 @@ from agent import StopAnswer, Submit, SubmitRefused, Update, UpdateRefused
 from agent.runtime.fleet.job_names import AmbiguousNameError
 from agent.runtime.messages.jobs import CODEC
 from agent.runtime.messages.programs import CannotRun, Line, LogLines, ProgramFailed
-from elf.signing.creator import stopping
+from elf.signing.creator import stop_order
 
 
 def test_the_master_of_a_job_gets_its_windows(fleet_of: Make) -> None:
@@ -162,7 +162,7 @@ def test_only_its_creator_stops_and_updates_a_job(fleet_of: Make) -> None:
     fleet = fleet_of()
     key = fleet.submit_code(TEN_LINES)
     fleet.notices(0)
-    _, stop = stopping(Person(fleet.authority, "john"), "counts", fleet.wall_ms)  # type: ignore[arg-type]
+    _, stop = stop_order(Person(fleet.authority, "john"), "counts", fleet.wall_ms)  # type: ignore[arg-type]
     for seal in (None, stop):
         client_of(fleet.agents[0]).stop(key, fleet.now, seal)
         fleet.settle()
@@ -176,7 +176,7 @@ def test_only_its_creator_stops_and_updates_a_job(fleet_of: Make) -> None:
     (refused,) = fleet.notices(0)
     assert isinstance(refused, UpdateRefused)
     assert "creator's signature" in refused.reason
-    _, seal = stopping(fleet.maria, "counts", fleet.wall_ms)  # type: ignore[arg-type]
+    _, seal = stop_order(fleet.maria, "counts", fleet.wall_ms)  # type: ignore[arg-type]
     client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
     assert fleet.notices(0) == [StopAnswer(key, True, None)]

@@ -16,7 +16,7 @@ from agent.parsing import Parsed
 from agent.programs import calls
 from elf.errors import UsageError
 from elf.program.code import CodeError
-from elf.signing.creator import sealed, stopping
+from elf.signing.creator import signed_bundle, stop_order
 from overlay import Id
 
 STREAMS = {"likes": StreamOptions(), "buys": StreamOptions()}
@@ -47,10 +47,10 @@ def put(fleet: ProgramFleet, number: int, events: list[Event]) -> None:
     for stream in STREAMS:
         rows = [(product, stars, WALL_MS + int(at * 1000)) for at, named, product, stars in events if named == stream]
         frame = pl.DataFrame(rows, {"product": pl.String, "stars": pl.Int64, "@time": pl.Int64}, orient="row")
-        for feed in fleet.agents[number].jobs.feeds():
+        for feed in fleet.agents[number].ingest.feeds():
             if feed.stream == stream:
                 parsed = Parsed((frame,), malformed=0)
-                fleet.agents[number].jobs.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
     fleet.settle()
 
 
@@ -93,11 +93,11 @@ def submit_stages(fleet: ProgramFleet, *names: str) -> None:
     """Starts stages alone."""
     for app, contents in fleet.contents(WANTED)[1].items():
         if app in names:
-            fleet.submit_bundle(app, *sealed(fleet.maria, app, contents, fleet.wall_ms))  # type: ignore[arg-type]
+            fleet.submit_bundle(app, *signed_bundle(fleet.maria, app, contents, fleet.wall_ms))  # type: ignore[arg-type]
 
 
 def stop(fleet: ProgramFleet, app: str) -> None:
-    key, seal = stopping(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
+    key, seal = stop_order(fleet.maria, app, fleet.wall_ms)  # type: ignore[arg-type]
     client_of(fleet.agents[0]).stop(key, fleet.now, seal)
     fleet.settle()
 
@@ -330,8 +330,8 @@ def test_stages_that_read_each_other_are_refused(fleet_of: Make) -> None:
 
 
 def test_a_process_that_says_its_job_has_more_stages_is_not_believed() -> None:
-    about = calls.About(
+    about = calls.JobDescription(
         "wanted", "SELECT", {}, dict.fromkeys("abcdefghi", "SELECT"), None, {}, False, False, False, False
     )
     with pytest.raises(ValueError, match="<= 8"):
-        calls.read_act(calls.encode(calls.Loaded(about)))
+        calls.read_act(calls.encode(calls.CodeLoaded(about)))

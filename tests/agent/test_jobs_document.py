@@ -122,9 +122,9 @@ def put(fleet: ProgramFleet, stream: str, *events: tuple[int, str, int]) -> None
     rows = [(WALL_MS + second * 1000, product, stars) for second, product, stars in events]
     frame = pl.DataFrame(rows, {"@time": pl.Int64, "product": pl.String, "stars": pl.Int64}, orient="row")
     for agent in fleet.agents:
-        for one in agent.jobs.feeds():
+        for one in agent.ingest.feeds():
             if one.stream == stream:
-                agent.jobs.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
+                agent.ingest.insert(one.key, Parsed((frame,), malformed=0), fleet.now, fleet.wall_ms)
     fleet.settle()
     for _ in range(2):  # what one stage has found is another one's to read
         fleet.work()

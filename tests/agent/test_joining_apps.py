@@ -37,9 +37,9 @@ def block(at_ms: int, feed: Feed, ranks: dict[str, int]) -> Parsed:
 def second(fleet: Fleet, stream: str = "web", number: int | None = None, **ranks: int) -> None:
     """Agents, or one, log these, a second passes, and their window closes."""
     for one in range(len(fleet.agents)) if number is None else (number,):
-        for feed in fleet.agents[one].jobs.feeds():
+        for feed in fleet.agents[one].ingest.feeds():
             if feed.stream == stream:
-                fleet.agents[one].jobs.insert(feed.key, block(fleet.wall_ms, feed, ranks), fleet.now, fleet.wall_ms)
+                fleet.agents[one].ingest.insert(feed.key, block(fleet.wall_ms, feed, ranks), fleet.now, fleet.wall_ms)
     idle(fleet, 1.0)
 
 
@@ -129,16 +129,16 @@ def test_a_job_over_what_logs_hold_waits_for_the_rows() -> None:
     fleet = begin(a=1, b=2)
     text = JOINED.format("JOIN").removesuffix(" WINDOWING 1 SECOND")
     fleet.submit(text, "joined")
-    feeds = [feed for agent in fleet.agents for feed in agent.jobs.feeds() if feed.bounded]
+    feeds = [feed for agent in fleet.agents for feed in agent.ingest.feeds() if feed.bounded]
     assert feeds == [], "nothing is read before there are rows to join with"
     fleet.wait_long(2.0)
-    assert len([feed for agent in fleet.agents for feed in agent.jobs.feeds() if feed.bounded]) == 4
+    assert len([feed for agent in fleet.agents for feed in agent.ingest.feeds() if feed.bounded]) == 4
     for number in range(4):
-        for feed in fleet.agents[number].jobs.feeds():
+        for feed in fleet.agents[number].ingest.feeds():
             if feed.bounded:
                 parsed = block(1000, feed, {"a": 0, "b": 0, "c": 0})
-                fleet.agents[number].jobs.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
-                fleet.agents[number].jobs.end_of_feed(feed.key, fleet.now, fleet.wall_ms)
+                fleet.agents[number].ingest.insert(feed.key, parsed, fleet.now, fleet.wall_ms)
+                fleet.agents[number].ingest.end_of_feed(feed.key, fleet.now, fleet.wall_ms)
     fleet.work()
     idle(fleet, 3.0)
     assert shown(fleet) == [Counter({("a", 1): 4, ("b", 2): 4})]
@@ -188,9 +188,9 @@ def test_a_result_that_is_too_large_is_not_joined_with_and_that_is_told(monkeypa
 def test_what_the_joined_result_lacked_shows() -> None:
     fleet = begin(a=1)
     join(fleet, JOINED.format("JOIN"))
-    for feed in fleet.agents[3].jobs.feeds():
+    for feed in fleet.agents[3].ingest.feeds():
         if feed.stream == "deals":
-            fleet.agents[3].jobs.lacks(feed.key, True)
+            fleet.agents[3].ingest.lacks(feed.key, True)
     second(fleet, "deals", 1, a=2)
     idle(fleet, ASKED_S)
     assert of(fleet, "bundles")[-1].partial == ["agent-3"]

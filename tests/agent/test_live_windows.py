@@ -9,8 +9,7 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime.ingest import operator
-from agent.runtime.ingest import operator as worker
+from agent.runtime.ingest import operator, pane_log
 from agent.runtime.ingest.watermark import FUTURE_MS
 from agent.runtime.master.straggler import PATIENCE_S
 
@@ -127,7 +126,7 @@ def test_nobody_waits_for_an_agent_that_has_just_come() -> None:
     fleet.wait(3.5)
     fleet.add("agent-new")
     fleet.wait(0.8)
-    assert [len(agent.jobs.feeds()) for agent in fleet.agents] == [1, 1]
+    assert [len(agent.ingest.feeds()) for agent in fleet.agents] == [1, 1]
     fleet.catch_up()
     fleet.insert(1, events("not yet", at_ms=WALL_MS + 4900))
     for number in (0, 1):
@@ -156,7 +155,7 @@ def test_a_feed_that_opens_late_begins_later() -> None:
 
 def test_reading_from_the_beginning_replays_what_was_logged() -> None:
     fleet = live(read_from="beginning")
-    assert [(feed.start, feed.app_id is None) for feed in fleet.agents[0].jobs.feeds()] == [("beginning", False)]
+    assert [(feed.start, feed.app_id is None) for feed in fleet.agents[0].ingest.feeds()] == [("beginning", False)]
 
 
 @pytest.mark.parametrize("read_from", ["end", "beginning"])
@@ -175,7 +174,7 @@ def test_history_comes_window_by_window_only_from_the_beginning(read_from: str) 
 def test_jobs_share_one_reading_with_the_columns_of_all() -> None:
     fleet = live()
     fleet.submit("SELECT page, COUNT(*) FROM web GROUP BY page WINDOWING 1 SECOND", "pages", bounded=False)
-    (feed,) = fleet.agents[0].jobs.feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert feed.key == ("web", None)
     assert [column.name for column in feed.columns] == ["product", "page"]
     fleet.insert(0, events("a", at_ms=WALL_MS + 1500))
@@ -191,7 +190,7 @@ def test_jobs_share_one_reading_with_the_columns_of_all() -> None:
 def test_jobs_that_need_a_column_as_different_types_read_it_twice() -> None:
     fleet = live(text="SELECT SUM(price) FROM web WINDOWING 1 SECOND")
     fleet.submit("SELECT COUNT(*) FROM web WHERE price = 'free' WINDOWING 1 SECOND", "free", bounded=False)
-    (feed,) = fleet.agents[0].jobs.feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert [(column.field, column.type) for column in feed.columns] == [("price", "number"), ("price", "string")]
     assert len({column.name for column in feed.columns}) == 2
 
@@ -199,28 +198,28 @@ def test_jobs_that_need_a_column_as_different_types_read_it_twice() -> None:
 def test_a_bounded_job_reads_by_itself_and_ends() -> None:
     fleet = live()
     fleet.submit(name="once")
-    shared, own = fleet.agents[0].jobs.feeds()
+    shared, own = fleet.agents[0].ingest.feeds()
     assert (shared.bounded, own.bounded, own.start) == (False, True, "beginning")
     agent = fleet.agents[0]
-    agent.jobs.insert(own.key, events("a", "b", at_ms=5), fleet.now, fleet.wall_ms)
-    agent.jobs.end_of_feed(own.key, fleet.now, fleet.wall_ms)
+    agent.ingest.insert(own.key, events("a", "b", at_ms=5), fleet.now, fleet.wall_ms)
+    agent.ingest.end_of_feed(own.key, fleet.now, fleet.wall_ms)
     fleet.work()
     fleet.wait(1.0)
     assert [(r.app, r.events) for r in fleet.results] == [("once", 2)]
-    assert fleet.agents[0].jobs.feeds() == (shared,)
+    assert fleet.agents[0].ingest.feeds() == (shared,)
 
 
 def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "ROWS_PER_RUN", 2)
     fleet = Fleet(1, streams={"web": StreamOptions("beginning")})
     fleet.submit(bounded=False)
-    agent, (feed,) = fleet.agents[0], fleet.agents[0].jobs.feeds()
+    agent, (feed,) = fleet.agents[0], fleet.agents[0].ingest.feeds()
     history = [events("a", "b", at_ms=1000 * second).frames[0] for second in range(20)]
-    agent.jobs.insert(feed.key, Parsed((pl.concat(history),), malformed=0), fleet.now, fleet.wall_ms)
+    agent.ingest.insert(feed.key, Parsed((pl.concat(history),), malformed=0), fleet.now, fleet.wall_ms)
     for second in range(20, 30):
         assert agent.work(fleet.now, fleet.wall_ms)
-        agent.jobs.insert(feed.key, events("c", at_ms=1000 * second), fleet.now, fleet.wall_ms)
-        agent.jobs.insert(feed.key, events("late", at_ms=0), fleet.now, fleet.wall_ms)
+        agent.ingest.insert(feed.key, events("c", at_ms=1000 * second), fleet.now, fleet.wall_ms)
+        agent.ingest.insert(feed.key, events("late", at_ms=0), fleet.now, fleet.wall_ms)
     fleet.work()
     fleet.catch_up()
     assert [r.events for r in fleet.results if r.events] == [2] * 20 + [1] * 10
@@ -229,12 +228,14 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
 
 def test_a_worker_waits_when_too_much_of_it_is_not_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other agent does not seal, so nothing is committed."""
-    monkeypatch.setattr(worker, "KEPT_BYTES_MAX", 10_000)
+    monkeypatch.setattr(pane_log, "UNCOMMITTED_BYTES_MAX", 10_000)
     fleet = live(size=2)
     hasty = fleet.agents[0]
-    (feed,) = hasty.jobs.feeds()
+    (feed,) = hasty.ingest.feeds()
     for second in range(1, 200):
-        hasty.jobs.insert(feed.key, events(*"abcdefgh", at_ms=WALL_MS + 1000 * second), fleet.now, WALL_MS + 1000 * second)
+        hasty.ingest.insert(
+            feed.key, events(*"abcdefgh", at_ms=WALL_MS + 1000 * second), fleet.now, WALL_MS + 1000 * second
+        )
         fleet.work()
     assert hasty.status().parts[0].memory_bytes < 200_000
     behind = hasty.status().parts[0].sealed_upto

@@ -87,7 +87,7 @@ def test_one_agent_reads_where_the_master_is() -> None:
                if part.app_id == TOP and "worker" in part.roles]  # fmt: skip
     assert len(workers) == 1
     assert workers[0].masters.state(TOP) is not None
-    assert all(feed.stream == "web" for agent in fleet.agents for feed in agent.jobs.feeds()), (
+    assert all(feed.stream == "web" for agent in fleet.agents for feed in agent.ingest.feeds()), (
         "there is no file to read"
     )
     (listing,) = [one for one in fleet.agents[0].directory.all() if one.name == "top"]
@@ -111,11 +111,11 @@ def test_who_lacked_something_there_makes_the_window_here_partial() -> None:
     read(fleet)
     write(fleet, 4)
     unsure = next(number for number, agent in enumerate(fleet.agents) if not agent.masters.state(SHOP))
-    for feed in fleet.agents[unsure].jobs.feeds():
-        fleet.agents[unsure].jobs.lacks(feed.key, True)
+    for feed in fleet.agents[unsure].ingest.feeds():
+        fleet.agents[unsure].ingest.lacks(feed.key, True)
     write(fleet, 3)
-    for feed in fleet.agents[unsure].jobs.feeds():
-        fleet.agents[unsure].jobs.lacks(feed.key, False)
+    for feed in fleet.agents[unsure].ingest.feeds():
+        fleet.agents[unsure].ingest.lacks(feed.key, False)
     write(fleet, 6)
     short = {start_of(one) // 2000 * 2000 for one in of(fleet, "shop") if one.partial}
     assert len(short) in (1, 2)

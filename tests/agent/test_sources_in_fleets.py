@@ -29,9 +29,9 @@ def block(feed: Feed, products: str) -> Parsed:
 def answer(fleet: Fleet, **products: str) -> list[dict[str, Any]]:
     """The rows of a job over what each agent has in its streams."""
     for agent in fleet.agents:
-        for feed in agent.jobs.feeds():
+        for feed in agent.ingest.feeds():
             text = products[feed.stream.replace("-", "_")]
-            agent.jobs.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
+            agent.ingest.insert(feed.key, block(feed, text), fleet.now, fleet.wall_ms)
     (result,) = fleet.finish()
     assert result.contributors == result.expected
     return list(result.rows)
@@ -67,7 +67,7 @@ def test_each_stream_of_a_union_is_read_in_its_own_way() -> None:
         "SELECT what, COUNT(*) AS n FROM (SELECT LOWER(page) AS what FROM \"web-*\" WHERE page <> 'Y' "
         "UNION ALL SELECT call FROM api) AS u GROUP BY what"
     )
-    wanted = {feed.stream: [column.field for column in feed.columns] for feed in fleet.agents[0].jobs.feeds()}
+    wanted = {feed.stream: [column.field for column in feed.columns] for feed in fleet.agents[0].ingest.feeds()}
     assert wanted == {"web-a": ["page"], "web-b": ["page"], "api": ["call"]}
     assert answer(fleet, web_a="XY", web_b="X", api="xz") == [{"what": "x", "n": 6}, {"what": "z", "n": 2}]
 

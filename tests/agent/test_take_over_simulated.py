@@ -105,7 +105,9 @@ def test_a_job_that_was_stopped_stays_stopped() -> None:
     fleet.run(fleet.now + 40.0)
     assert fleet.masters(JOB) == []
     assert all(
-        one.agent.directory.all() == [] and one.agent.jobs.feeds() == () for one in fleet.servers.values() if one.is_up
+        one.agent.directory.all() == [] and one.agent.ingest.feeds() == ()
+        for one in fleet.servers.values()
+        if one.is_up
     )
     assert all(one.agent.status().replicas == () for one in fleet.servers.values() if one.is_up)
 

@@ -118,7 +118,7 @@ def test_everyone_hears_of_a_new_version_at_once() -> None:
 def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet = live(1, "SELECT SUM(price) AS n FROM web WINDOWING 1 SECOND")
     update(fleet, "SELECT COUNT(*) AS n FROM web WHERE price = 'free' WINDOWING 1 SECOND")
-    (feed,) = fleet.agents[0].jobs.feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert [column.type for column in feed.columns] == ["number", "string"]
     settle_update(fleet)
     at = fleet.now + 1.5
@@ -127,7 +127,7 @@ def test_a_column_may_be_read_as_another_type_from_then_on() -> None:
     fleet.work()
     last = fleet.results[-1]
     assert (last.version, last.rows) == (2, [{"n": 2}])
-    (feed,) = fleet.agents[0].jobs.feeds()
+    (feed,) = fleet.agents[0].ingest.feeds()
     assert [column.type for column in feed.columns] == ["string"], "what nobody needs any more is not read"
 
 
@@ -220,7 +220,7 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
         update(fleet, FEW)
         assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {1}
-    assert all(part.intake is None or part.intake._proposed is None for agent in fleet.agents for part in agent.jobs)
+    assert all(part.pipeline is None or part.pipeline._proposed is None for agent in fleet.agents for part in agent.jobs)
     log(fleet, 1.2, "a")
     log(fleet, 5.2, "a")
     fleet.work()

@@ -108,7 +108,7 @@ paths = ["*.log"]
         (self.folder / "agent.toml").write_text(self.config)
         self.lines = []
         # On a life line: it ends with this process, whatever happens to that.
-        program = f"from elf.demo.agents.tether import hold_on; hold_on(); {self.program}"
+        program = f"from elf.demo.agents.__main__ import hold_on; hold_on(); {self.program}"
         command = [sys.executable, "-c", program, "agent", "--config", str(self.folder / "agent.toml")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

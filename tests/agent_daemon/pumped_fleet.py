@@ -7,7 +7,7 @@ import random
 import trio
 
 from agent.driver import CoreDriver
-from agent.programs.orders import Order
+from agent.programs.commands import ProgramCommand
 from overlay import ConnectError, Event, Node, Peer, UnknownHostError
 
 DELAY_S = 0.001
@@ -32,7 +32,7 @@ class IdleCore:
     def work(self, _now: float, _wall_ms: int) -> bool:
         return False
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         return []
 
     def next_timer(self) -> float | None:

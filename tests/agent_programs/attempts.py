@@ -6,11 +6,11 @@ import ctypes
 import os
 from collections.abc import Callable
 
-from agent.programs.wire import Wire
+from agent.programs.agent_pipe import AgentPipe
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 TRIED: dict[str, Callable[..., object]] = {}
-WIRES: list[Wire] = []
+WIRES: list[AgentPipe] = []
 
 
 def tried(attempt: Callable[..., object]) -> Callable[..., object]:
@@ -18,7 +18,7 @@ def tried(attempt: Callable[..., object]) -> Callable[..., object]:
     return attempt
 
 
-def make_runner(wire: Wire) -> Callable[[bytes], None]:
+def make_runner(wire: AgentPipe) -> Callable[[bytes], None]:
     WIRES.append(wire)
 
     def run(call: bytes) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from agent.programs.commands import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
 from agent.programs.confinement import refusal
-from agent.programs.orders import EndProgram, ProgramEnded, ProgramLimits, ProgramSaid, StartProgram, TellProgram
-from agent.programs.processes import ProgramSupervisor
+from agent.programs.program_supervisor import ProgramSupervisor
 
 DEADLINE_S = 30
 GOOD, TRIED = 1, 2

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from programs_run import needs_containment
 
+from agent.programs.commands import ProgramLimits
 from agent.programs.confinement import refusal
-from agent.programs.orders import ProgramLimits
-from agent.programs.reasons import WORDS_MAX, how_it_ended, last_words
+from agent.programs.exit_reason import WORDS_MAX, how_it_ended, last_words
 
 HERE = Path(__file__).parent
 LIMITS = ProgramLimits()
@@ -53,7 +53,7 @@ def test_kernels_without_landlock_are_refused() -> None:
 def test_a_confinement_that_does_not_hold_is_none() -> None:
     code = """
 from agent.programs.confinement import ConfinementError, confine
-from agent.programs.orders import ProgramLimits
+from agent.programs.commands import ProgramLimits
 try:
     confine(ProgramLimits(), ["/"])
 except ConfinementError as error:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.programs.agent_pipe import AgentPipe
+from agent.programs.commands import ProgramLimits
 from agent.programs.frames import Frames, FrameTooLargeError, framed, read_terms, terms
-from agent.programs.orders import ProgramLimits
-from agent.programs.wire import Wire
 
 
 @given(st.lists(st.binary(max_size=50)), st.lists(st.integers(1, 40), min_size=1))
@@ -51,8 +51,8 @@ def test_terms_are_the_same_on_both_sides() -> None:
 
 def test_a_wire_carries_frames_larger_than_a_pipe() -> None:
     to_agent, to_program = os.pipe(), os.pipe()
-    program = Wire(to_program[0], to_agent[1], 1 << 20)
-    agent = Wire(to_agent[0], to_program[1], 1 << 20)
+    program = AgentPipe(to_program[0], to_agent[1], 1 << 20)
+    agent = AgentPipe(to_agent[0], to_program[1], 1 << 20)
     data = os.urandom(1 << 20)
     writing = threading.Thread(target=program.write, args=(data,))
     writing.start()
@@ -71,6 +71,6 @@ def test_a_wire_carries_frames_larger_than_a_pipe() -> None:
 def test_a_wire_takes_no_frame_that_the_agent_would_not(data: bytes, fault: str) -> None:
     reading, writing = os.pipe()
     with pytest.raises(ValueError, match=fault):
-        Wire(reading, writing, 10).write(data)
+        AgentPipe(reading, writing, 10).write(data)
     os.close(reading)
     os.close(writing)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from programs_run import TRIED, beside_a_good_one, needs_containment
 
-from agent.programs.orders import MIB, ProgramLimits
+from agent.programs.commands import MIB, ProgramLimits
 
 pytestmark = [pytest.mark.trio, needs_containment]
 LIMITS = ProgramLimits(memory_bytes=128 * MIB)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from programs_run import GOOD, TRIED, beside_a_good_one, needs_containment, running
 
-from agent.programs.orders import ProgramSaid
+from agent.programs.commands import ProgramSaid
 
 pytestmark = [pytest.mark.trio, needs_containment]
 IDLE_RESIDENT_KIB_MAX = 20 << 10

@@ -21,7 +21,7 @@ from agent.driver import CoreDriver
 from agent.feeding.feeds import Feeds
 from agent.feeding.stream_schema import stream_schema
 from agent.runtime.messages.client_events import JobEvent
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 from overlay import Node, Peer, app_id
 
 pytestmark = [pytest.mark.trio, pytest.mark.live]
@@ -164,7 +164,7 @@ async def test_a_bounded_job_gives_what_elf_local_gives(tmp_path: Path) -> None:
         lonely.submit(text, bounded=True)
         await until(lambda: any(isinstance(notice, Ended) for notice in lonely.events))
         results = lonely.results()
-    local = list(LocalRun(text, [Source("web", paths)], LocalOptions(arrival_ms=0)).results())
+    local = list(LocalRun(text, [LocalSource("web", paths)], LocalOptions(arrival_ms=0)).results())
     assert [window["rows"] for window in results] == [list(window.rows) for window in local]
     assert len(results) == 6
     assert sum(window["malformed"] for window in results) == 1

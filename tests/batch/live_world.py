@@ -15,7 +15,7 @@ from agent import EmbeddedFleet, Submit
 from agent.parsing import Format, parser
 from agent.sources import Block, Origin
 from elf.batch.reconcile.live_results import LiveResult, VersionLine
-from elf.batch.reconcile.verdicts import Span
+from elf.batch.reconcile.verdicts import ArchivedSpan
 from overlay import app_id
 
 STREAM = "events"
@@ -23,7 +23,7 @@ COUNT = "SELECT product, COUNT(*) AS n, SUM(price) AS paid FROM events GROUP BY 
 FORMAT = Format("json", time_field="time")
 BORN_MS = 1_700_000_000_000
 Event = dict[str, Any]
-ALWAYS = Span(0, BORN_MS * 2)
+ALWAYS = ArchivedSpan(0, BORN_MS * 2)
 
 
 def version(text: str = COUNT, number: int = 1, **fields: Any) -> VersionLine:
@@ -55,10 +55,10 @@ class Logs:
     """The archive: events by agent, and the time that is archived of each."""
 
     events: dict[str, list[Event]]
-    span: Span = ALWAYS
+    span: ArchivedSpan = ALWAYS
     asked: list[frozenset[str]] = field(default_factory=list)
 
-    def spans(self, stream: str) -> Mapping[str, Span]:
+    def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
         assert stream == STREAM
         return dict.fromkeys(self.events, self.span)
 

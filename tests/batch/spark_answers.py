@@ -37,11 +37,11 @@ def answers_in_regions(runs):
     answers = []
     for first in range(0, len(runs), RUNS_PER_JOB):
         some = runs[first : first + RUNS_PER_JOB]
-        parts = [run.in_regions.pieces.withColumn("run", F.lit(number)) for number, run in enumerate(some)]
+        parts = [run.coprocessor_plan.pieces.withColumn("run", F.lit(number)) for number, run in enumerate(some)]
         pieces = reduce(lambda one, other: one.unionByName(other), parts).toArrow()
         for number, run in enumerate(some):
             own = pieces.filter(pc.equal(pieces["run"], number))
-            answers.append(list(run.finished(run.in_regions.gathered(own))))
+            answers.append(list(run.finished(run.coprocessor_plan.gathered(own))))
     return answers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.archive.format.log import commit, create_store
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, write_segment
 from agent.parsing import sniff
 from agent.sources import Block, Origin
@@ -24,7 +24,9 @@ def json_lines(count: int, first: int = 0, status: str = "200") -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def rows_of(data: bytes, *, stream: str = "web", agent: str = "web-1", offset: int = 0, file_id: int = 7) -> Rows:
+def rows_of(
+    data: bytes, *, stream: str = "web", agent: str = "web-1", offset: int = 0, file_id: int = 7
+) -> ArchiveRows:
     """The rows of these lines, as read from `offset` of a file."""
     origin = FileOrigin(stream, agent, "access.log", file_id, sniff(data, "access.log"))
     rows = RowReader(origin).read(Block(data, Origin("access.log", offset), 0), START_MS)

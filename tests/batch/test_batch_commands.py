@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from spark_cluster import SparkCluster
 from stores_made import add_pieces, json_lines
 
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 from elf.cli import cli
 from elf.commands.batch import VERBS
 from elf.errors import ElfError, UsageError
@@ -120,7 +120,7 @@ def test_a_cluster_loads_files_for_a_command(cluster: SparkCluster, spark: Spark
     assert (ran.returncode, ran.stderr) == (0, "")
     loaded = json.loads(ran.stdout)
     assert (loaded["files"], loaded["rows"], loaded["events"], loaded["malformed"]) == (4, 4004, 4000, 4)
-    table = Table.open(spark, [str(tmp_path / "archive" / "web-1")])
+    table = ArchiveTable.open(spark, [str(tmp_path / "archive" / "web-1")])
     assert sorted(row[0] for row in table.scan(columns=["parsed:n"]).dropna().collect()) == [*range(4000)]
 
 

@@ -16,7 +16,7 @@ from agent.programs.confinement import refusal
 from elf.batch.reconcile.recomputation import SparkArchive
 from elf.batch.reconcile.reconciliation import reconcile
 from elf.batch.reconcile.text import summary, why
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 
 @pytest.fixture
 def archive(spark: SparkSession, campaign: Campaign) -> SparkArchive:
-    return SparkArchive(Table.open(spark, campaign.archives))
+    return SparkArchive(ArchiveTable.open(spark, campaign.archives))
 
 
 @pytest.mark.parametrize("app", [ROLE.app, TOTALS])

@@ -20,7 +20,7 @@ from agent.archive.format.log import commit, read_state
 from agent.archive.format.segments import Segment
 from elf.batch.table import compaction
 from elf.batch.table.compaction import compact, split, sweep
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ spark_test = pytest.mark.spark
 HOUR_MS = 3_600_000
 
 
-def _table(spark: SparkSession, path: Path) -> Table:
-    return Table.open(spark, [str(path)])
+def _table(spark: SparkSession, path: Path) -> ArchiveTable:
+    return ArchiveTable.open(spark, [str(path)])
 
 
 def _segments(path: Path) -> list[Segment]:

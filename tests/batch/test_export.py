@@ -13,8 +13,8 @@ import pytest
 from stores_made import START_MS, add_pieces, json_lines
 
 from elf.batch.table.export import export
-from elf.batch.table.ingest import Load, ingest
-from elf.batch.table.table import Range, Table
+from elf.batch.table.ingest import BulkLoad, ingest
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.spark
 def test_logs_are_again_what_they_were(spark: SparkSession, tmp_path: Path, real_logs: Path) -> None:
     add_pieces(tmp_path / "archive" / "web-1", json_lines(30) + b"\xff broken\r\n\n" + json_lines(30), [10, 40, 12])
     log = real_logs / "apache" / "access.log.gz"
-    ingest(spark, Load(str(tmp_path / "archive"), "web/=1", [str(log)], "bulk"))
-    files = export(Table.open(spark, [str(tmp_path / "archive")]), Range(), str(tmp_path / "out"), "lines")
+    ingest(spark, BulkLoad(str(tmp_path / "archive"), "web/=1", [str(log)], "bulk"))
+    files = export(ArchiveTable.open(spark, [str(tmp_path / "archive")]), Range(), str(tmp_path / "out"), "lines")
     assert [file.rpartition(".")[0] for file in files] == ["bulk/web_=1/access.log.gz", "web-1/web/access.log"]
     assert (tmp_path / "out" / files[0]).read_bytes() == gzip.decompress(log.read_bytes())
     assert (tmp_path / "out" / files[1]).read_bytes() == json_lines(30) + b"\xff broken\r\n\n" + json_lines(30)
@@ -38,7 +38,7 @@ def test_tables_are_written_in_the_order_of_times(
     spark: SparkSession, tmp_path: Path, elsewhere: Callable[[Path], str]
 ) -> None:
     add_pieces(tmp_path / "archive", b"".join(reversed(json_lines(40).splitlines(keepends=True))), [20, 20])
-    table = Table.open(spark, [str(tmp_path / "archive")])
+    table = ArchiveTable.open(spark, [str(tmp_path / "archive")])
     wanted, columns = Range(None, START_MS + 5000, START_MS + 25_000), ["parsed:n", "raw:line", "raw:time"]
     read: dict[str, list[object]] = {}
     for form in ("parquet", "csv", "json"):
@@ -59,4 +59,4 @@ def test_tables_are_written_in_the_order_of_times(
 def test_nothing_is_written_over(spark: SparkSession, tmp_path: Path) -> None:
     add_pieces(tmp_path / "archive", json_lines(1), [1])
     with pytest.raises(UsageError, match=r"archive: is there already, and has something in it"):
-        export(Table.open(spark, [str(tmp_path / "archive")]), Range(), str(tmp_path / "archive"), "lines")
+        export(ArchiveTable.open(spark, [str(tmp_path / "archive")]), Range(), str(tmp_path / "archive"), "lines")

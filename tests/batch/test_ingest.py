@@ -14,9 +14,9 @@ from stores_made import START_MS, json_lines
 
 from agent.archive.format.rows import FileOrigin
 from agent.parsing import sniff
-from elf.batch.table.ingest import Load, Loaded, ingest
-from elf.batch.table.loading import Piece, read_piece
-from elf.batch.table.table import Range, Table
+from elf.batch.table.ingest import BulkLoad, BulkLoadReport, ingest
+from elf.batch.table.loading import FileSplit, read_split
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ spark_test = pytest.mark.spark
 CSV = b'time,note\n2026-01-01T00:00:00Z,"two\nlines"\n2026-01-01T00:00:01Z,one\n'
 
 
-def _load(spark: SparkSession, archive: Path, *files: Path | str) -> Loaded:
-    return ingest(spark, Load(str(archive), "web", [str(file) for file in files], "bulk"))
+def _load(spark: SparkSession, archive: Path, *files: Path | str) -> BulkLoadReport:
+    return ingest(spark, BulkLoad(str(archive), "web", [str(file) for file in files], "bulk"))
 
 
 def _content(spark: SparkSession, archive: Path) -> dict[str, bytes]:
     """The bytes of each file, as far as they are in the table."""
-    rows = Table.open(spark, [str(archive)]).scan(columns=["raw:file", "raw:offset", "raw:line"]).collect()
+    rows = ArchiveTable.open(spark, [str(archive)]).scan(columns=["raw:file", "raw:offset", "raw:line"]).collect()
     content: dict[str, bytes] = {}
     for path, offset, line in sorted(map(tuple, rows)):
         assert len(content.get(path, b"")) == offset
@@ -75,7 +75,7 @@ def test_of_a_file_that_has_grown_only_the_rest_is_loaded(spark: SparkSession, t
     loaded = _load(spark, archive, plain, packed)
     assert sum(one.rows for one in loaded.segments) == 42
     assert _content(spark, archive) == {str(plain): first + more, str(packed): first + more}
-    broken = Table.open(spark, [str(archive)]).scan(columns=["raw:time", "raw:events"]).where("`raw:events` = 0")
+    broken = ArchiveTable.open(spark, [str(archive)]).scan(columns=["raw:time", "raw:events"]).where("`raw:events` = 0")
     assert [row["raw:time"] for row in broken.collect()] == [START_MS + 49_000] * 2
 
 
@@ -96,7 +96,7 @@ def test_a_last_line_that_was_not_whole_is_replaced(spark: SparkSession, tmp_pat
     assert sum(one.malformed for one in _load(spark, archive, file).segments) == 1
     file.write_bytes(data)
     _load(spark, archive, file)
-    numbers = Table.open(spark, [str(archive)]).scan(Range(), ["parsed:n"]).collect()
+    numbers = ArchiveTable.open(spark, [str(archive)]).scan(Range(), ["parsed:n"]).collect()
     assert sorted(row[0] for row in numbers if row[0] is not None) == list(range(60))
 
 
@@ -125,7 +125,7 @@ def test_a_store_elsewhere_gets_its_segments_through_spark(
 ) -> None:
     file, archive = tmp_path / "a.json", tmp_path / "archive"
     file.write_bytes(json_lines(100))
-    loaded = ingest(spark, Load(elsewhere(archive), "web", [str(file)], "bulk"))
+    loaded = ingest(spark, BulkLoad(elsewhere(archive), "web", [str(file)], "bulk"))
     assert [one.rows for one in loaded.segments] == [100]
     assert _content(spark, archive) == {str(file): json_lines(100)}
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_loaded_is_said_and_nothing_is_there(spark: SparkSession,
     assert not (tmp_path / "archive").exists()
     _load(spark, tmp_path / "archive", tmp_path / "good.json")
     with pytest.raises(ElfError, match="is the archive of agent bulk, not of web-1: name it with --agent"):
-        ingest(spark, Load(str(tmp_path / "archive" / "bulk"), "web", [str(tmp_path / "good.json")], "web-1"))
+        ingest(spark, BulkLoad(str(tmp_path / "archive" / "bulk"), "web", [str(tmp_path / "good.json")], "web-1"))
 
 
 @pytest.mark.parametrize("step", [1, 17, 300, 5000])
@@ -150,15 +150,15 @@ def test_pieces_of_a_file_make_the_rows_of_the_whole(tmp_path: Path, step: int) 
     file.write_bytes(data)
     origin = FileOrigin("web", "bulk", str(file), 1, sniff(data, str(file)))
     cuts = [0, *range(200, len(data), step)]
-    whole = _rows([Piece(origin, 0, None, True, 77)])
-    pieces = [Piece(origin, begin, end, True, 77) for begin, end in zip(cuts, [*cuts[1:], None], strict=True)]
+    whole = _rows([FileSplit(origin, 0, None, True, 77)])
+    pieces = [FileSplit(origin, begin, end, True, 77) for begin, end in zip(cuts, [*cuts[1:], None], strict=True)]
     assert _rows(pieces).equals(whole)
-    packed = [Piece(origin, begin, None, False, 77) for begin in (0, data.index(b"\n", len(data) // 2) + 1)]
+    packed = [FileSplit(origin, begin, None, False, 77) for begin in (0, data.index(b"\n", len(data) // 2) + 1)]
     assert _rows(packed[:1]).equals(whole)
     assert _rows(packed[1:]).equals(whole.filter(pl.col("offset") >= packed[1].begin))
 
 
-def _rows(pieces: list[Piece]) -> pl.DataFrame:
-    lots = [rows for piece in pieces for rows in read_piece(piece)]
+def _rows(pieces: list[FileSplit]) -> pl.DataFrame:
+    lots = [rows for piece in pieces for rows in read_split(piece)]
     columns = [pl.DataFrame({"offset": one.offsets, "time": one.times, "line": one.lines}) for one in lots]
     return pl.concat(columns).sort("offset")

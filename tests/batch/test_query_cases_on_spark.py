@@ -12,7 +12,7 @@ from spark_answers import answers_in_regions, haste, rows_of
 
 from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def runs(spark, tmp_path_factory):
 
 def _run(spark, archives, case, folder):
     lookups = {name: looked_up(name, table, folder) for name, table in case.tables.items() if table.lookup}
-    return BatchRun(case.query, Table.open(spark, archives.uris(case.tables)), BatchOptions(tables=lookups))
+    return BatchRun(case.query, ArchiveTable.open(spark, archives.uris(case.tables)), BatchOptions(tables=lookups))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,9 @@ def in_regions(runs):
 @pytest.fixture(scope="module")
 def as_columns(runs):
     """What Spark itself answers, by case, where it does."""
-    natively = [(case, run) for case, run in zip(CASES, runs, strict=True) if isinstance(run.way, NativePlan)]
+    natively = [
+        (case, run) for case, run in zip(CASES, runs, strict=True) if isinstance(run.execution_plan, NativePlan)
+    ]
     return {case.id: list(run.results()) for case, run in natively}
 
 

@@ -19,7 +19,7 @@ from test_query_random_groups import DISTINCT, ROWS, queries
 
 from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
-from elf.batch.table.table import Table as Archive
+from elf.batch.table.table import ArchiveTable as Archive
 
 pytestmark = pytest.mark.spark
 
@@ -58,5 +58,5 @@ def _agree(spark, texts, tables):
         for text, run, results in zip(texts, runs, answers_in_regions(runs), strict=True):
             expected = comparable(local_rows(text, tables, 1, folder), ordered=True)
             assert json.dumps(comparable(rows_of(results), ordered=True)) == json.dumps(expected), text
-            if isinstance(run.way, NativePlan):
+            if isinstance(run.execution_plan, NativePlan):
                 assert [one.to_json() for one in run.results()] == [one.to_json() for one in results], text

@@ -16,7 +16,7 @@ from stores_made import add_segment
 from elf.batch.backfill.backfill import Backfill
 from elf.batch.reconcile.recomputation import SparkArchive
 from elf.batch.reconcile.reconciliation import reconcile
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 from elf.cli import cli
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def note_down(shop: Path, lines: Iterable[bytes]) -> None:
 
 
 def archive(spark: SparkSession, shop: Path) -> SparkArchive:
-    return SparkArchive(Table.open(spark, [str(shop)]))
+    return SparkArchive(ArchiveTable.open(spark, [str(shop)]))
 
 
 def test_windows_are_computed_again_of_those_who_were_there(spark: SparkSession, shop: Path) -> None:

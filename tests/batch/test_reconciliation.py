@@ -13,7 +13,7 @@ from live_world import BORN_MS, COUNT, Logs, published, shop_logs, version
 from elf.batch.reconcile.live_results import read_log, read_printed
 from elf.batch.reconcile.reconciliation import reconcile
 from elf.batch.reconcile.same_rows import difference
-from elf.batch.reconcile.verdicts import Span
+from elf.batch.reconcile.verdicts import ArchivedSpan
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -127,11 +127,11 @@ def test_what_the_archive_does_not_have_yet_is_no_fault() -> None:
         ("explained", "no archive of: agent-3")
     }
     short = {name: [event for event in log if event["time"] < BORN_MS + 7500] for name, log in logs.items()}
-    found = verdicts(lines, Logs(short, Span(0, BORN_MS + 7499)))
+    found = verdicts(lines, Logs(short, ArchivedSpan(0, BORN_MS + 7499)))
     assert {verdict for verdict, _ in found[:7]} == {"equal"}
     assert set(found[7:]) == {("explained", "not archived up to its end yet: agent-1, agent-2, agent-3")}
     later = {name: [event for event in log if event["time"] >= BORN_MS + 2500] for name, log in logs.items()}
-    found = verdicts(lines, Logs(later, Span(BORN_MS + 2500, BORN_MS * 2)))
+    found = verdicts(lines, Logs(later, ArchivedSpan(BORN_MS + 2500, BORN_MS * 2)))
     assert set(found[:3]) == {("explained", "not archived from its start on: agent-1, agent-2, agent-3")}
     assert {verdict for verdict, _ in found[3:]} == {"equal"}
 
@@ -141,7 +141,7 @@ def test_lines_that_were_deleted_too_early_are_named() -> None:
     lines = published(version(), logs)
     lost = sum(event["time"] < BORN_MS + 1000 for event in logs["agent-2"])
     logs["agent-2"] = [event for event in logs["agent-2"] if event["time"] >= BORN_MS + 1000]
-    whole = Span(0, BORN_MS * 2)
+    whole = ArchivedSpan(0, BORN_MS * 2)
     reason = "lines were deleted before they were archived: agent-1, agent-2, agent-3"
     assert verdicts(lines, Logs(logs, whole._replace(lost=lost)))[0] == ("explained", reason)
     assert verdicts(lines, Logs(logs, whole))[0][0] == "unexplained"

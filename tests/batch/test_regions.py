@@ -12,9 +12,9 @@ from spark_answers import haste
 
 from elf.batch.query import coprocessor as regions
 from elf.batch.query.run import BatchOptions, BatchRun
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 from elf.errors import ElfError
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def store(tmp_path_factory):
 @pytest.fixture
 def table(spark, store):
     with haste(spark):
-        yield Table.open(spark, [str(store)])
+        yield ArchiveTable.open(spark, [str(store)])
 
 
 def answered(table, options=None):
@@ -39,7 +39,7 @@ def answered(table, options=None):
 
 def answered_locally(folder, **limits):
     (folder / "web.log").write_text("".join(line + "\n" for line in LINES))
-    run = LocalRun(BY_USER, [Source("web", (str(folder / "web.log"),))], LocalOptions(0, **limits))
+    run = LocalRun(BY_USER, [LocalSource("web", (str(folder / "web.log"),))], LocalOptions(0, **limits))
     return [json.loads(result.to_json()) | {"app": "batch"} for result in run.results()]
 
 

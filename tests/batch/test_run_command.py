@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchOptions, BatchRun
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 from elf.cli import cli
 from elf.errors import ElfError
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +62,7 @@ def test_rows_of_each_window_as_csv(run):
 def test_results_are_those_of_elf_local(run, tmp_path, text):
     log = tmp_path / "web.log"
     log.write_text("".join(line + "\n" for line in LINES))
-    local = LocalRun(text, [Source("web", (str(log),))], LocalOptions(0, time_field="time")).results()
+    local = LocalRun(text, [LocalSource("web", (str(log),))], LocalOptions(0, time_field="time")).results()
     found = [json.loads(line) for line in run(text, "--output", "json").stdout.splitlines()]
     assert found == [json.loads(result.to_json()) | {"app": "batch"} for result in local]
 
@@ -107,9 +107,9 @@ def test_queries_that_cannot_be_run(run, text, complaint):
 )
 def test_sums_that_spark_cannot_have_exactly_are_exact_all_the_same(spark, tmp_path, column, values, total):
     lines = [json.dumps({column: value}) for value in values]
-    table = Table.open(spark, [str(archived_lines(tmp_path / "sums", "web", lines, 0))])
+    table = ArchiveTable.open(spark, [str(archived_lines(tmp_path / "sums", "web", lines, 0))])
     asked = BatchRun(f"SELECT SUM({column}) AS total FROM web", table, BatchOptions())
-    assert isinstance(asked.way, NativePlan)
+    assert isinstance(asked.execution_plan, NativePlan)
     (result,) = asked.results()
     assert result.rows[0]["total"] == total
 
@@ -118,7 +118,9 @@ def test_spark_itself_reads_columns_of_any_name(spark, tmp_path):
     lines = [json.dumps({"time": "2026-01-01T10:00:00Z", "a`b c": n % 2}) for n in range(5)]
     archive = archived_lines(tmp_path / "odd", "web", lines, 0, time_field="time")
     run = BatchRun(
-        'SELECT "a`b c" AS k, COUNT(*) AS n FROM web GROUP BY k', Table.open(spark, [str(archive)]), BatchOptions()
+        'SELECT "a`b c" AS k, COUNT(*) AS n FROM web GROUP BY k',
+        ArchiveTable.open(spark, [str(archive)]),
+        BatchOptions(),
     )
-    assert isinstance(run.way, NativePlan)
+    assert isinstance(run.execution_plan, NativePlan)
     assert [dict(row) for result in run.results() for row in result.rows] == [{"k": 0, "n": 3}, {"k": 1, "n": 2}]

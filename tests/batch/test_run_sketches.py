@@ -14,7 +14,7 @@ from cbt.algebra.items import lower_items, merge_items
 from cbt.sketches import hll_bytes, kll_bytes
 from elf.batch.query.native import layout_of
 from elf.batch.query.run import BatchOptions, BatchRun
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,7 @@ GROUP = ["pane"]
 def table(spark, tmp_path_factory):
     lines = [json.dumps({"user": f"user {number % USERS}", "ms": number % 1000 / 8}) for number in range(9_000)]
     store = archived_lines(tmp_path_factory.mktemp("sketches") / "store", "web", lines, 0, segments=3)
-    return Table.open(spark, [str(store)])
+    return ArchiveTable.open(spark, [str(store)])
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def stored(table):
 def sketch_of(table, query):
     """The only aggregate of a query, its rows in the state of a run, and what the run shows."""
     run = BatchRun(query, table, BatchOptions())
-    combined = run.in_regions.combined()
-    (pao,) = layout_of(run.in_regions.job.function()).paos
+    combined = run.coprocessor_plan.combined()
+    (pao,) = layout_of(run.coprocessor_plan.job.function()).paos
     state = combined.state()
     rows = state.filter(pl.col(PART) == 0).select("pane", *pao.items, *pao.state)
     (result,) = run.finished(combined)

@@ -14,7 +14,7 @@ from stores_made import START_MS, add_pieces, add_segment, json_lines, rows_of
 from agent.archive.format.log import create_store, read_state
 from agent.archive.format.row_key import RowKeyError, decode_key
 from elf.batch.table.stores import find_store, open_stores, put
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 spark_test = pytest.mark.spark
 
 
-def _scanned(table: Table, wanted: Range, *columns: str) -> list[tuple[object, ...]]:
+def _scanned(table: ArchiveTable, wanted: Range, *columns: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in table.scan(wanted, columns).collect())
 
 
@@ -32,7 +32,7 @@ def test_rows_are_scanned_by_time_from_the_segments_that_have_them(spark: SparkS
     add_pieces(tmp_path / "web-1", json_lines(100), [10] * 10)
     add_segment(tmp_path / "web-2", json_lines(100), agent="web-2")
     add_segment(tmp_path / "web-2", json_lines(5), agent="web-2", stream="other", file_id=8)
-    table = Table.open(spark, [str(tmp_path)])
+    table = ArchiveTable.open(spark, [str(tmp_path)])
     assert (table.streams(), table.agents(["web"])) == (["other", "web"], ["web-1", "web-2"])
     wanted = Range(frozenset(["web"]), START_MS + 25_000, START_MS + 30_000)
     assert len(table.segments(wanted)) == 2
@@ -45,7 +45,7 @@ def test_rows_are_scanned_by_time_from_the_segments_that_have_them(spark: SparkS
 def test_lines_are_as_they_were_and_every_row_has_its_key(spark: SparkSession, tmp_path: Path) -> None:
     data = json_lines(20) + b'{"time": broken \xff\n' + json_lines(1, first=20)
     add_segment(tmp_path, data)
-    table = Table.open(spark, [str(tmp_path)])
+    table = ArchiveTable.open(spark, [str(tmp_path)])
     rows = sorted(table.scan().collect(), key=lambda row: row["raw:offset"])
     assert b"".join(bytes(row["raw:line"]) + b"\n" for row in rows) == data
     key = bytes(rows[20]["key"])
@@ -61,7 +61,7 @@ def test_lines_are_as_they_were_and_every_row_has_its_key(spark: SparkSession, t
 def test_a_column_that_changes_its_kind_has_values_of_all(spark: SparkSession, tmp_path: Path) -> None:
     for number, status in enumerate(("200", '"20\\u001b"', "2.5", "true", '{"code": 1}')):
         add_segment(tmp_path, json_lines(1, first=number, status=status), offset=1000 * number)
-    table = Table.open(spark, [str(tmp_path)])
+    table = ArchiveTable.open(spark, [str(tmp_path)])
     assert table.columns(["web"])["status"] == "any"
     read = _scanned(table, Range(), "parsed:n", "parsed:status")
     assert [value for _, value in read] == ["200", '"20\\u001b"', "2.5", "true", None]
@@ -75,21 +75,21 @@ def test_a_column_that_changes_its_kind_has_values_of_all(spark: SparkSession, t
 def test_integers_and_numbers_are_numbers_together(spark: SparkSession, tmp_path: Path) -> None:
     add_segment(tmp_path, json_lines(1, status="200"))
     add_segment(tmp_path, json_lines(1, first=1, status="0.5"), offset=1000)
-    assert _scanned(Table.open(spark, [str(tmp_path)]), Range(), "parsed:status") == [(0.5,), (200.0,)]
+    assert _scanned(ArchiveTable.open(spark, [str(tmp_path)]), Range(), "parsed:status") == [(0.5,), (200.0,)]
 
 
 @spark_test
 def test_what_was_read_twice_counts_once_as_it_was_written_last(spark: SparkSession, tmp_path: Path) -> None:
     add_pieces(tmp_path, json_lines(30), [10, 10, 10])
     add_segment(tmp_path, json_lines(20), written_ms=START_MS + 1)
-    rows = Table.open(spark, [str(tmp_path)]).scan(columns=["parsed:n", "written"]).collect()
+    rows = ArchiveTable.open(spark, [str(tmp_path)]).scan(columns=["parsed:n", "written"]).collect()
     assert sorted((row["parsed:n"], row["written"] - START_MS) for row in rows) == [(n, n < 20) for n in range(30)]
 
 
 @spark_test
 def test_a_line_with_several_events_may_have_some_of_another_time(spark: SparkSession, tmp_path: Path) -> None:
     add_segment(tmp_path, json_lines(1).rstrip() + json_lines(1, first=60) + json_lines(1, first=2))
-    table = Table.open(spark, [str(tmp_path)])
+    table = ArchiveTable.open(spark, [str(tmp_path)])
     rows = table.rows(["web"], START_MS + 60_000, START_MS + 61_000, ["raw:events"]).collect()
     assert [row["raw:events"] for row in rows] == [2]
 
@@ -97,7 +97,7 @@ def test_a_line_with_several_events_may_have_some_of_another_time(spark: SparkSe
 @spark_test
 def test_a_column_that_nobody_has_is_named(spark: SparkSession, tmp_path: Path) -> None:
     add_segment(tmp_path, json_lines(1))
-    table = Table.open(spark, [str(tmp_path)])
+    table = ArchiveTable.open(spark, [str(tmp_path)])
     with pytest.raises(UsageError, match=r"^no segment has a column parsed:nope; there are key, written, .*parsed:n"):
         table.scan(columns=["parsed:nope"])
     assert table.scan(Range(frozenset(["nope"])), ["parsed:n"]).columns == ["parsed:n"]
@@ -110,8 +110,8 @@ def test_torn_segments_are_named_and_left_out_only_when_asked(spark: SparkSessio
     blank.write_bytes(bytes(blank.stat().st_size))
     gone.unlink()
     with pytest.raises(ElfError, match=r"\.parquet: is (torn|damaged|missing).*, and 2 more; .*--skip-torn$"):
-        Table.open(spark, [str(tmp_path)]).scan()
-    table = Table.open(spark, [str(tmp_path)], skip_torn=True)
+        ArchiveTable.open(spark, [str(tmp_path)]).scan()
+    table = ArchiveTable.open(spark, [str(tmp_path)], skip_torn=True)
     assert _scanned(table, Range(), "parsed:n") == [(n,) for n in range(30, 40)]
     assert sorted(table.skipped) == sorted([cut.stem, blank.stem, gone.stem])
 
@@ -155,7 +155,7 @@ def test_other_file_systems_are_read_through_hadoop(
     spark: SparkSession, tmp_path: Path, elsewhere: Callable[[Path], str]
 ) -> None:
     add_pieces(tmp_path, json_lines(20), [10, 10])
-    table = Table.open(spark, [elsewhere(tmp_path)])
+    table = ArchiveTable.open(spark, [elsewhere(tmp_path)])
     assert table.stores[0].state == read_state(tmp_path)
     assert len(_scanned(table, Range(), "parsed:n")) == 20
     directory = table.stores[0].directory
@@ -174,7 +174,7 @@ def test_a_file_system_that_is_not_there_is_said(spark: SparkSession) -> None:
         ("nope://host/x", "No FileSystem for scheme"),
     ):
         with pytest.raises(ElfError, match=rf"^{uri}.*: cannot be used: .*{why}"):
-            Table.open(spark, [uri])
+            ArchiveTable.open(spark, [uri])
 
 
 def _refused(uris: list[Path], said: str) -> None:

@@ -36,7 +36,7 @@ from cbt.algebra.items import ItemPao
 @pytest.fixture(scope="module", autouse=True)
 def compacted_early() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cbt.tree.trunk._COMPACT_ROWS", 8)
+        patched.setattr("cbt.tree.interior._COMPACT_ROWS", 8)
         yield
 
 

@@ -17,7 +17,7 @@ from cbt import CompressedBufferTree
 def test_all_functions_on_disk_and_in_a_snapshot(events: list[Event], limit_bytes: int, choose: Random) -> None:
     layout = layout_of(TOGETHER)
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("cbt.tree.trunk._COMPACT_ROWS", 8)
+        patched.setattr("cbt.tree.interior._COMPACT_ROWS", 8)
         tree = CompressedBufferTree(
             KEYS,
             TOGETHER,

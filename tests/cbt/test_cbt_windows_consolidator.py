@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbt import Aggregate, ColumnFunction, Key, Layout, UserFunctions
-from cbt.windows import Consolidator, Window, WindowSize, subtract_frames
+from cbt.windows import CompleteWindow, Consolidator, WindowSize, subtract_frames
 
 KEYS = [Key("k", "any")]
 INVERTIBLE = [
@@ -92,7 +92,7 @@ class Model:
         return results[: len(self.layout.aggregates)]
 
 
-def taken(layout: Layout, windows: Iterable[Window]) -> list[tuple[WindowSize, int, int, Lowered]]:
+def taken(layout: Layout, windows: Iterable[CompleteWindow]) -> list[tuple[WindowSize, int, int, Lowered]]:
     found = []
     for window in windows:
         assert window.frame.schema == layout.schema

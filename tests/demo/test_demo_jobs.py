@@ -8,7 +8,7 @@ from rich.console import Console
 
 from elf.client import Result
 from elf.demo.jobs.job_board import JobBoard
-from elf.demo.jobs.job_checks import Seen, check
+from elf.demo.jobs.job_checks import JobRecord, check
 from elf.demo.jobs.job_plays import PLAYS
 from elf.demo.load.load import LoadReport
 from elf.demo.story.truth import Event
@@ -28,7 +28,7 @@ def said(window: dict[str, object]) -> Result:
 
 def test_the_picture_of_figure_1_fits_a_small_terminal_and_says_who_asks_whom() -> None:
     roles = PLAYS["figure1"]
-    seen = {role.app: Seen(said=[f"{role.name} says this {'x' * 200}\x1b"]) for role in roles}
+    seen = {role.app: JobRecord(said=[f"{role.name} says this {'x' * 200}\x1b"]) for role in roles}
     seen["micro-promotion"].shown.append({"discounts": ["Angry Birds Season", "Pixel Farm Gold"]})
     seen["sale-prediction"].shown += [{}, {}]
     board = JobBoard(roles, 45, LoadReport(18.5, 45, requests=12_345), {"micro-promotion": "agent-4"}, seen)
@@ -57,15 +57,19 @@ def test_a_job_that_does_not_say_what_the_logs_hold_is_told_of() -> None:
     ]
     whole = {"window_start": None, "window_end": "1970-01-01T00:00:05Z", "contributors": 2, "expected": 2, "events": 3}
     rows = [{"product": "a", "clicks": 3}, {"product": "b", "clicks": 1}]
-    right = check("micro-promotion", {"micro-promotion": Seen([said({**whole, "rows": rows})])}, logs)
+    right = check("micro-promotion", {"micro-promotion": JobRecord([said({**whole, "rows": rows})])}, logs)
     assert (right.checked, right.wrong) == (2, ())
     assert "hold 4 clicks on 2 products, and 1 pages were shown with a discount" in right.words
-    wrong = check("micro-promotion", {"micro-promotion": Seen([said({**whole, "rows": rows[1:], "events": 2})])}, logs)
+    wrong = check(
+        "micro-promotion", {"micro-promotion": JobRecord([said({**whole, "rows": rows[1:], "events": 2})])}, logs
+    )
     assert wrong.wrong == (
         "micro-promotion: a: 0 counted, 3 in the logs",
         "micro-promotion: 2 events in all batches, 3 in the logs",
         "micro-promotion: a had a discount and never led",
     )
     lacking = {**whole, "rows": rows, "contributors": 1, "missing": ["agent-2"]}
-    assert check("micro-promotion", {"micro-promotion": Seen([said(lacking)])}, logs).checked == 0
-    assert check("micro-promotion", {"micro-promotion": Seen()}, logs).wrong == ("micro-promotion: no window came",)
+    assert check("micro-promotion", {"micro-promotion": JobRecord([said(lacking)])}, logs).checked == 0
+    assert check("micro-promotion", {"micro-promotion": JobRecord()}, logs).wrong == (
+        "micro-promotion: no window came",
+    )

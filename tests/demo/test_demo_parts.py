@@ -14,8 +14,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END, Kind, Shopper
-from elf.demo.shop.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
+from elf.demo.catalogue import FLASH_PRODUCT, PRODUCTS, STORES, USERS
+from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END, RequestKind, Shopper
 from elf.demo.shop.interruption import orderly_end, run_orderly
 from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, escape, event_line
 from elf.demo.shop.pages import Site
@@ -170,7 +170,7 @@ def test_products_follow_zipf_and_the_crowd_comes_and_goes() -> None:
 
     def slugs(fraction: float) -> Counter[bytes]:
         requests = [shopper.request(fraction) for _ in range(8_000)]
-        views = [request.data for request in requests if request.kind is Kind.VIEW]
+        views = [request.data for request in requests if request.kind is RequestKind.VIEW]
         return Counter(data[len(b"GET /product/") : data.index(b"?")] for data in views)
 
     before, during, after = slugs(0.1), slugs((FLASH_BEGIN + FLASH_END) / 2), slugs(FLASH_END)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from elf.demo import DemoError, LoadReport, Server, Shop, run_load
-from elf.demo.shop.catalogue import LOCATIONS, PRODUCTS, SPAMMERS, STORES, VISITORS
+from elf.demo.catalogue import LOCATIONS, PRODUCTS, SPAMMERS, STORES, VISITORS
 
 COMBINED = re.compile(
     r"(?P<address>[0-9a-f.:]+) - (?P<user>\S+)"

@@ -11,7 +11,16 @@ import pytest
 from rich.console import Console
 
 from elf.demo.load.load import LoadReport
-from elf.demo.story.acts import BOTH_NEED_S, FIRST_WINDOW_S, GRACE_S, KILL_NEEDS_S, WINDOW_S, Act, Acts, Seen
+from elf.demo.story.acts import (
+    BOTH_NEED_S,
+    FIRST_WINDOW_S,
+    GRACE_S,
+    KILL_NEEDS_S,
+    WINDOW_S,
+    Act,
+    ActSchedule,
+    WindowSighting,
+)
 from elf.demo.story.board import ROWS, Board, ShownWindow, happening_line, window_line
 from elf.demo.story.tally import judge
 
@@ -24,16 +33,16 @@ WINDOW = ShownWindow(
 LACKING = replace(WINDOW, contributors=7, missing=("agent-5",))
 
 
-def play(seconds: float, phase_s: float, *, start_s: float = 2.5) -> tuple[dict[Act, float], list[Seen]]:
+def play(seconds: float, phase_s: float, *, start_s: float = 2.5) -> tuple[dict[Act, float], list[WindowSighting]]:
     """A run in which everything goes as it should: windows close every 5 s, `phase_s` after the query began."""
-    acts, done, windows = Acts(seconds), {}, []
+    acts, done, windows = ActSchedule(seconds), {}, []
     for step in range(int(seconds / STEP_S)):
         now_s = step * STEP_S
         ends_s = now_s - GRACE_S - phase_s
         if ends_s >= WINDOW_S and ends_s % WINDOW_S == 0:
             back_s = done.get(Act.START, 1e9) + start_s
             lacks = done.get(Act.KILL, 1e9) < now_s and back_s > ends_s - WINDOW_S
-            windows.append(Seen(now_s, complete=not lacks, lacks_victim=lacks))
+            windows.append(WindowSighting(now_s, complete=not lacks, lacks_victim=lacks))
         if (act := acts.next_act(now_s, windows)) is not None:
             done[act] = now_s
     return done, windows
@@ -58,15 +67,15 @@ def test_a_short_demo_leaves_acts_out_and_says_so(phase_s: float) -> None:
     done, windows = play(KILL_NEEDS_S, phase_s)
     assert list(done) == [Act.KILL]
     assert any(window.lacks_victim for window in windows)
-    assert "return (it takes 43 seconds)" in (Acts(KILL_NEEDS_S).left_out or "")
+    assert "return (it takes 43 seconds)" in (ActSchedule(KILL_NEEDS_S).left_out or "")
     assert play(FIRST_WINDOW_S, phase_s)[0] == {}
-    assert "too short to kill an agent (it takes 23 seconds" in (Acts(FIRST_WINDOW_S).left_out or "")
-    assert Acts(45).left_out is None
+    assert "too short to kill an agent (it takes 23 seconds" in (ActSchedule(FIRST_WINDOW_S).left_out or "")
+    assert ActSchedule(45).left_out is None
 
 
 def test_the_acts_do_not_wait_for_ever() -> None:
-    acts = Acts(45)
-    never_complete = [Seen(12.0, complete=False, lacks_victim=False)]
+    acts = ActSchedule(45)
+    never_complete = [WindowSighting(12.0, complete=False, lacks_victim=False)]
     times = {act: step for step in range(45) if (act := acts.next_act(step, never_complete))}
     assert 12 < times[Act.KILL] < times[Act.START] < 45
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from elf.errors import UsageError
-from elf.local import LocalOptions, Source
-from elf.output.view import Limits, View
-from elf.statements.backend import answer
+from elf.local import LocalOptions, LocalSource
+from elf.output.view import View, ViewLimits
+from elf.statements.backend import run_statement
 from elf.statements.file_backend import FileBackend
 
 QUERY = (
@@ -22,11 +22,11 @@ QUERY = (
 def files(tmp_path: Path) -> FileBackend:
     path = tmp_path / "a.json"
     path.write_text("".join(json.dumps({"path": f"/B{n % 3}", "n": n}) + "\n" for n in range(10)) + "{\n")
-    return FileBackend([Source("logs", (str(path),))], LocalOptions(arrival_ms=0, agents=2))
+    return FileBackend([LocalSource("logs", (str(path),))], LocalOptions(arrival_ms=0, agents=2))
 
 
 def said(files: FileBackend, text: str, output: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert answer(text, files, View(output), Limits()) == 0
+    assert run_statement(text, files, View(output), ViewLimits()) == 0
     return capsys.readouterr().out
 
 
@@ -61,4 +61,4 @@ def test_analyze_runs_it_and_says_what_was_not_measured(files: FileBackend, caps
 @pytest.mark.parametrize("text", ["EXPLAIN ANALYZE", "EXPLAIN ANALYZE SELECT nope(", "EXPLAIN ANALYZE SELECT a FROM b"])
 def test_a_wrong_query_is_refused_as_always(files: FileBackend, text: str) -> None:
     with pytest.raises(UsageError, match="line 1, column"):
-        answer(text, files, View("table"), Limits())
+        run_statement(text, files, View("table"), ViewLimits())

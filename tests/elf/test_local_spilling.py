@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from elf import local
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 QUERY = "SELECT path, COUNT(*) AS hits FROM logs GROUP BY path"
 
 
 @pytest.fixture
-def visits(tmp_path: Path) -> Source:
+def visits(tmp_path: Path) -> LocalSource:
     path = tmp_path / "visits.json"
     path.write_text("".join(json.dumps({"ts": 5, "path": f"/{number % 300}"}) + "\n" for number in range(1000)))
-    return Source("logs", (str(path),))
+    return LocalSource("logs", (str(path),))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("agents", [1, 3])
-def test_the_answer_is_the_same_and_nothing_stays_behind(visits: Source, folder: Path, agents: int) -> None:
+def test_the_answer_is_the_same_and_nothing_stays_behind(visits: LocalSource, folder: Path, agents: int) -> None:
     run = LocalRun(QUERY, [visits], LocalOptions(arrival_ms=0, agents=agents))
     results = run.results()
     (result,) = results
@@ -41,7 +41,7 @@ def test_the_answer_is_the_same_and_nothing_stays_behind(visits: Source, folder:
     assert list(folder.iterdir()) == []
 
 
-def test_an_answer_that_is_not_awaited_leaves_nothing_either(visits: Source, folder: Path) -> None:
+def test_an_answer_that_is_not_awaited_leaves_nothing_either(visits: LocalSource, folder: Path) -> None:
     results = LocalRun(QUERY, [visits], LocalOptions(arrival_ms=0)).results()
     next(results)
     assert len(list(folder.iterdir())) == 1
@@ -50,7 +50,7 @@ def test_an_answer_that_is_not_awaited_leaves_nothing_either(visits: Source, fol
 
 
 def test_without_any_place_for_files_there_is_an_answer(
-    visits: Source, folder: Path, monkeypatch: pytest.MonkeyPatch
+    visits: LocalSource, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "nowhere"))
     (result,) = LocalRun(QUERY, [visits], LocalOptions(arrival_ms=0)).results()

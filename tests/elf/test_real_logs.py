@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 DAY, HOUR, WEEK = 86_400_000, 3_600_000, 7 * 86_400_000
 
@@ -106,7 +106,7 @@ CASES = [
 def run_elf(case: Case, files: list[str], agents: int) -> list[str]:
     """One line a window: its start and its rows, as printed."""
     options = LocalOptions(arrival_ms=0, agents=agents, time_field=case.time_field)
-    run = LocalRun(case.elf, [Source("logs", tuple(files))], options)
+    run = LocalRun(case.elf, [LocalSource("logs", tuple(files))], options)
     lines = []
     for result in run.results():
         assert (result.contributors, result.expected, result.missing) == (agents, agents, [])

@@ -15,11 +15,11 @@ from prompt_toolkit.document import Document
 
 import query
 from elf.errors import ElfError
-from elf.local import LocalOptions, Source
+from elf.local import LocalOptions, LocalSource
+from elf.output.listing import Listing
 from elf.shell.completion import ShellCompleter
 from elf.shell.knowledge import FRESH_S, Knowledge
 from elf.statements.file_backend import FileBackend
-from elf.terminal.listing import Listing
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def completer(tmp_path: Path) -> ShellCompleter:
     log.write_text('{"time":"2026-01-01T00:00:00Z","product":"a","clicks":1,"user":{"id":1}}\n')
     other = tmp_path / "other.csv"
     other.write_text("status,at\n200,1\n")
-    sources = [Source("web", (str(log),)), Source("with space", (str(other),))]
+    sources = [LocalSource("web", (str(log),)), LocalSource("with space", (str(other),))]
     knowledge = Knowledge(FileBackend(sources, LocalOptions(arrival_ms=0)))
-    return ShellCompleter(knowledge, lambda: (query.keywords(), query.functions()))
+    return ShellCompleter(knowledge, lambda: (query.keywords(), query.signatures()))
 
 
 def offered(completer: ShellCompleter, text: str) -> list[str]:

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 import query
 from elf.errors import UsageError
-from elf.statements.statements import Describe, Explain, Select, Show, is_ended, read_statement, statements, words
+from elf.statements.statements import (
+    DescribeStatement,
+    ExplainStatement,
+    SelectStatement,
+    ShowStatement,
+    is_ended,
+    read_statement,
+    statements,
+    tokens,
+)
 
 TEXTS = st.text(st.sampled_from("ab1 \n;'\"`-(.@é"), max_size=60)
 
@@ -45,14 +54,14 @@ def test_a_statement_ends_with_a_semicolon_outside_of_strings(text: str, ended: 
 
 
 def test_statements_are_told_apart_by_their_first_word() -> None:
-    assert read_statement(" show Jobs") == Show("JOBS")
-    assert read_statement("SHOW STREAMS -- all") == Show("STREAMS")
-    assert read_statement('describe "a ""b"""') == Describe('a "b"')
-    assert read_statement("DESCRIBE web") == Describe("web")
-    assert read_statement("-- why\nEXPLAIN SELECT 1") == Explain("-- why\n        SELECT 1")
-    assert read_statement("explain\nAnalyze SELECT 1") == Explain("       \n        SELECT 1", analyze=True)
-    assert read_statement("SELECT 1") == Select("SELECT 1")
-    assert read_statement("show_me") == Select("show_me")
+    assert read_statement(" show Jobs") == ShowStatement("JOBS")
+    assert read_statement("SHOW STREAMS -- all") == ShowStatement("STREAMS")
+    assert read_statement('describe "a ""b"""') == DescribeStatement('a "b"')
+    assert read_statement("DESCRIBE web") == DescribeStatement("web")
+    assert read_statement("-- why\nEXPLAIN SELECT 1") == ExplainStatement("-- why\n        SELECT 1")
+    assert read_statement("explain\nAnalyze SELECT 1") == ExplainStatement("       \n        SELECT 1", analyze=True)
+    assert read_statement("SELECT 1") == SelectStatement("SELECT 1")
+    assert read_statement("show_me") == SelectStatement("show_me")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +84,7 @@ def test_what_is_none_is_refused_with_its_place(text: str, place: str, words_: s
 
 @given(TEXTS)
 def test_words_are_all_of_the_text(text: str) -> None:
-    found = list(words(text))
+    found = list(tokens(text))
     assert "".join(word.text for word in found) == text
     assert all(word.text == text[word.start : word.end] for word in found)
 

@@ -22,15 +22,15 @@ from elf.client import (
     AnswerTimeoutError,
     ClientError,
     ConnectionLostError,
+    ControlProtocolError,
     Disconnected,
-    ProtocolError,
     QueryRefusedError,
     Reconnected,
     RefusedError,
     Result,
     UnknownJobError,
 )
-from elf.client.attachment import UNKNOWN_PATIENCE_S, Attachment, Backoff
+from elf.client.attachment import UNKNOWN_TIMEOUT_S, Backoff, JobAttachment
 
 QUERY = QueryRequest("SELECT 1 FROM web")
 
@@ -40,7 +40,7 @@ class Following:
 
     def __init__(self, after: int | None = None) -> None:
         self.now = 100.0
-        self.core = Attachment(FollowRequest("shop", after), "control.sock", 10, Backoff(lambda: 0.5))
+        self.core = JobAttachment(FollowRequest("shop", after), "control.sock", 10, Backoff(lambda: 0.5))
         self.connect(ACCEPTED)
 
     def connect(self, *received: Answer) -> dict[str, object]:
@@ -140,7 +140,7 @@ def test_a_restarted_agent_has_time_to_hear_of_the_job_again() -> None:
             following.wait()
             following.connect(Refused("unknown", "no such job"))
             following.updates()
-    assert UNKNOWN_PATIENCE_S <= following.now - began < 2 * UNKNOWN_PATIENCE_S
+    assert UNKNOWN_TIMEOUT_S <= following.now - began < 2 * UNKNOWN_TIMEOUT_S
 
 
 def test_an_agent_that_has_not_joined_yet_is_asked_again() -> None:
@@ -194,7 +194,7 @@ def test_the_first_answer_decides_also_for_a_follower() -> None:
         (Refused("usage", "no name"), QueryRefusedError),
     ]
     for refused, expected in refusals:
-        core = Attachment(FollowRequest("shop"), "control.sock", 10, Backoff(lambda: 0.5))
+        core = JobAttachment(FollowRequest("shop"), "control.sock", 10, Backoff(lambda: 0.5))
         core.connected(0.0)
         core.receive_data(lines(refused))
         with pytest.raises(expected):
@@ -202,7 +202,7 @@ def test_the_first_answer_decides_also_for_a_follower() -> None:
 
 
 def test_a_query_is_not_resumed() -> None:
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(0.0)
     core.receive_data(lines(ACCEPTED, window(1000)))
     core.receive_data(b"")
@@ -212,7 +212,7 @@ def test_a_query_is_not_resumed() -> None:
 
 
 def test_an_agent_that_does_not_answer_is_given_up() -> None:
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(100.0)
     core.handle_timer(109.9)
     with pytest.raises(AnswerTimeoutError, match="within 10 s"):
@@ -232,16 +232,16 @@ def test_an_agent_that_does_not_answer_is_given_up() -> None:
     ],
 )
 def test_a_window_that_is_none_is_an_error(result: bytes) -> None:
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(0.0)
     core.receive_data(lines(ACCEPTED) + b'{"type":"window","pane":1000,"result":' + result + b"}\n")
-    with pytest.raises(ProtocolError, match="window"):
+    with pytest.raises(ControlProtocolError, match="window"):
         core.next_update(0.0)
 
 
 def test_a_result_keeps_its_line_and_exact_numbers() -> None:
     rows = [{"product": "Zoë \x1b[31m", "clicks": 2**100}, {"product": None, "clicks": 0.1}]
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(0.0)
     core.receive_data(lines(ACCEPTED, window(1000, rows)))
     result = core.next_update(0.0)
@@ -253,7 +253,7 @@ def test_a_result_keeps_its_line_and_exact_numbers() -> None:
 
 
 def test_fields_of_later_versions_are_no_error() -> None:
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(0.0)
     later = msgspec.json.encode(ACCEPTED)[:-1] + b',"colour":"red"}\n'
     core.receive_data(later + lines(window(1000, colour="red")))

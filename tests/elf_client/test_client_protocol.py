@@ -24,10 +24,10 @@ from agent.control.messages import (
 from elf.client import (
     ClientError,
     ConnectionLostError,
-    ProtocolError,
+    ControlProtocolError,
     QueryRefusedError,
 )
-from elf.client.attachment import Attachment
+from elf.client.attachment import JobAttachment
 from elf.client.protocol import ControlConnection
 
 QUERY = QueryRequest("SELECT 1 FROM web")
@@ -99,7 +99,7 @@ def test_nothing_is_expected_after_the_last_answer() -> None:
 def test_an_answer_to_another_question_is_no_answer(request_: QueryRequest, answer: Answer) -> None:
     connection = asked(request_)
     connection.receive_data(lines(answer))
-    with pytest.raises(ProtocolError, match="out of turn"):
+    with pytest.raises(ControlProtocolError, match="out of turn"):
         connection.next_answer()
 
 
@@ -107,7 +107,7 @@ def test_a_job_is_accepted_once() -> None:
     connection = asked()
     connection.receive_data(lines(ACCEPTED, ACCEPTED))
     assert connection.next_answer() == ACCEPTED
-    with pytest.raises(ProtocolError, match="out of turn"):
+    with pytest.raises(ControlProtocolError, match="out of turn"):
         connection.next_answer()
 
 
@@ -127,7 +127,7 @@ def test_a_job_is_accepted_once() -> None:
 def test_garbage_is_told_in_one_harmless_line(garbage: bytes) -> None:
     connection = asked()
     connection.receive_data(garbage)
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ControlProtocolError) as caught:
         connection.next_answer()
     text = str(caught.value)
     assert text.isprintable()
@@ -142,7 +142,7 @@ def test_any_bytes_are_an_answer_or_an_error(data: bytes) -> None:
     connection = asked()
     connection.receive_data(data)
     connection.receive_data(b"")
-    with pytest.raises((ProtocolError, ConnectionLostError)):
+    with pytest.raises((ControlProtocolError, ConnectionLostError)):
         answers(connection)
 
 
@@ -152,7 +152,7 @@ def test_damaged_answers_are_answers_or_errors(data: st.DataObject) -> None:
     damaged = bytearray(lines(ACCEPTED, acknowledged(1, 2), window(1000), Ended("finished")))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    core = Attachment(QUERY, "control.sock", 10)
+    core = JobAttachment(QUERY, "control.sock", 10)
     core.connected(0.0)
     core.receive_data(bytes(damaged))
     core.receive_data(b"")
@@ -166,7 +166,7 @@ def test_a_line_without_end_is_not_gathered_for_ever() -> None:
     connection.receive_data(b"x" * 1000)
     assert connection.next_answer() is None
     connection.receive_data(b"x")
-    with pytest.raises(ProtocolError, match="more than 1,000 bytes"):
+    with pytest.raises(ControlProtocolError, match="more than 1,000 bytes"):
         connection.next_answer()
 
 

@@ -16,7 +16,7 @@ import elf
 from agent.control.messages import Ended
 from elf.client import Result
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 pytestmark = pytest.mark.live
 AGENTS = 8
@@ -87,7 +87,7 @@ def rows_of(line: dict[str, Any]) -> tuple[str | None, str | None, list[dict[str
 def locally(stage: Stage, text: str, stream: str) -> list[dict[str, Any]]:
     """What `elf local` says, one agent for a file."""
     options = LocalOptions(arrival_ms=0, agents=AGENTS, time_field="InvoiceDate" if stream == "retail" else None)
-    run = LocalRun(text, [Source(stream, tuple(map(str, stage.files[stream])))], options)
+    run = LocalRun(text, [LocalSource(stream, tuple(map(str, stage.files[stream])))], options)
     return [json.loads(result.to_json()) for result in run.results()]
 
 

@@ -12,12 +12,12 @@ import trio
 from agent.programs.confinement import refusal
 from elf.demo import Shop
 from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
+from elf.demo.catalogue import SPAMMERS
 from elf.demo.jobs.job_board import JobBoard
 from elf.demo.jobs.job_checks import check
 from elf.demo.jobs.job_live import JobPerformance
 from elf.demo.jobs.job_plays import ROLES
 from elf.demo.jobs.job_show import prepared
-from elf.demo.shop.catalogue import SPAMMERS
 
 pytestmark = [
     pytest.mark.live,

@@ -7,7 +7,7 @@ import json
 import duckdb
 from case_files import TYPES
 
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 ARRIVAL_MS = 1_700_000_000_000
 
@@ -15,7 +15,7 @@ ARRIVAL_MS = 1_700_000_000_000
 def local_rows(query, tables, agents, folder):
     """What a fleet of so many agents in this process answers; rows are dealt to as many files."""
     streams = {name: table for name, table in tables.items() if table.lookup is None}
-    sources = [Source(name, written(name, table, agents, folder)) for name, table in streams.items()]
+    sources = [LocalSource(name, written(name, table, agents, folder)) for name, table in streams.items()]
     lookups = {name: looked_up(name, table, folder) for name, table in tables.items() if table.lookup}
     time_field = next((table.time for table in tables.values() if table.time), None)
     options = LocalOptions(ARRIVAL_MS, agents=agents, source_format="json", time_field=time_field, tables=lookups)

@@ -87,7 +87,7 @@ def evaluate(node, row):
     match node:
         case ast.Literal(value=value):
             return value
-        case ast.Column(parts=parts):
+        case ast.ColumnRef(parts=parts):
             return row[parts[0]]
         case ast.Unary(operator="NOT", operand=operand):
             return negated(evaluate(operand, row))

@@ -236,17 +236,9 @@ def test_plans_come_back_as_they_were_sent(plan):
     assert Plan.from_wire(msgpack.unpackb(msgpack.packb(plan.to_wire()))) == plan
 
 
-def test_agents_that_know_no_joins_can_run_plans_without_any():
-    assert planned("SELECT a FROM shop").to_wire()["version"] == 2
-    assert not planned("SELECT a FROM shop").to_wire().keys() & {"app", "join"}
-    assert [plan.to_wire()["version"] for plan in PLANS] == [3, 3, 3]
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
-        {"version": 6},
         {"app": ""},
         {"app": "x" * 249},
         {"app": "other"},

@@ -56,7 +56,7 @@ def literal(values, type_):
 
 
 def named(*names):
-    return st.sampled_from([ast.Column((name,)) for name in names])
+    return st.sampled_from([ast.ColumnRef((name,)) for name in names])
 
 
 def binary(operators, operands):
@@ -104,7 +104,9 @@ CONDITIONS = st.recursive(
 
 
 def stage_for(*expressions, where=None):
-    items = tuple(SelectItem(ast.Call("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions))
+    items = tuple(
+        SelectItem(ast.AggregateCall("COUNT", (expression,)), f"e{n}") for n, expression in enumerate(expressions)
+    )
     written = analyze_with_rules(Query(items, ast.Stream("web"), where), CATALOG, rules=())
     return EventStage(written.plan)
 

@@ -22,15 +22,15 @@ FIGURE_4 = (
 
 
 def test_figure_4_parses_as_printed():
-    clicks = ast.Call("SUM", (ast.Column(("clicks_count",)),))
+    clicks = ast.AggregateCall("SUM", (ast.ColumnRef(("clicks_count",)),))
     assert parse(FIGURE_4) == ast.Query(
-        select=(ast.SelectItem(ast.Column(("product",))), ast.SelectItem(clicks)),
+        select=(ast.SelectItem(ast.ColumnRef(("product",))), ast.SelectItem(clicks)),
         source=ast.Stream("*"),
-        where=ast.Binary("=", ast.Column(("store",)), ast.Literal("video_games", "string")),
-        group_by=(ast.Column(("product",)),),
+        where=ast.Binary("=", ast.ColumnRef(("store",)), ast.Literal("video_games", "string")),
+        group_by=(ast.ColumnRef(("product",)),),
         order_by=(ast.OrderItem(clicks, descending=True),),
         limit=10,
-        window=ast_windows.Window((ast_windows.WindowSize(ast_windows.Duration(30, "SECONDS")),)),
+        window=ast_windows.WindowClause((ast_windows.SizeClause(ast_windows.Duration(30, "SECONDS")),)),
     )
 
 
@@ -104,7 +104,7 @@ def test_forms(text, printed):
 
 
 def test_and_and_or_chains_are_flat_but_parentheses_are_kept():
-    names = [ast.Column((name,)) for name in "abc"]
+    names = [ast.ColumnRef((name,)) for name in "abc"]
     assert parse("SELECT a AND b AND c").select[0].expression == ast.Logical("AND", tuple(names))
     nested = ast.Logical("AND", (ast.Logical("AND", tuple(names[:2])), names[2]))
     assert parse("SELECT (a AND b) AND c").select[0].expression == nested
@@ -151,7 +151,7 @@ LITERALS = st.one_of(
     st.booleans().map(lambda value: ast.Literal(value, "boolean")),
     st.just(ast.Literal(None, "null")),
 )
-COLUMNS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: ast.Column(tuple(parts)))
+COLUMNS = st.lists(NAMES, min_size=1, max_size=3).map(lambda parts: ast.ColumnRef(tuple(parts)))
 OPERATORS = ["||", "+", "-", "*", "/", "//", "%", "=", "<>", "<", "<=", ">", ">="]
 
 
@@ -176,12 +176,16 @@ def compound(inner):
         st.builds(ast.Between, inner, inner, inner, st.booleans()),
         st.builds(ast.Case, st.none() | inner, branches(inner), st.none() | inner),
         st.builds(ast.Cast, inner, st.sampled_from(["VARCHAR", "BIGINT", "TIMESTAMP"])),
-        st.builds(ast.Function, st.sampled_from(["LEFT", "REPLACE", "IF"]), several),
+        st.builds(ast.FunctionCall, st.sampled_from(["LEFT", "REPLACE", "IF"]), several),
         st.builds(ast.IsNull, inner, st.booleans()),
         st.builds(
-            ast.Call, st.sampled_from(["SUM", "COUNT", "F G"]), several, st.booleans(), st.one_of(st.none(), inner)
+            ast.AggregateCall,
+            st.sampled_from(["SUM", "COUNT", "F G"]),
+            several,
+            st.booleans(),
+            st.one_of(st.none(), inner),
         ),
-        st.just(ast.Call("COUNT", (ast.Star(),))),
+        st.just(ast.AggregateCall("COUNT", (ast.Star(),))),
     )
 
 
@@ -205,10 +209,10 @@ def queries(draw):
 
 DURATIONS = st.builds(ast_windows.Duration, st.integers(0, 999), st.sampled_from(["SECONDS", "DAYS"]))
 GRACES = st.one_of(st.none(), DURATIONS)
-SIZES = st.builds(ast_windows.WindowSize, DURATIONS, GRACES)
+SIZES = st.builds(ast_windows.SizeClause, DURATIONS, GRACES)
 WINDOWS = st.one_of(
-    st.builds(ast_windows.Window, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
-    st.builds(ast_windows.Window, st.just(()), DURATIONS, GRACES),
+    st.builds(ast_windows.WindowClause, st.lists(SIZES, min_size=1, max_size=3).map(tuple), st.none(), GRACES),
+    st.builds(ast_windows.WindowClause, st.just(()), DURATIONS, GRACES),
 )
 UNJOINED = st.builds(
     ast.Query,

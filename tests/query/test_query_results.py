@@ -205,14 +205,14 @@ VALUES = st.one_of(
     st.none(),
 )
 EVENTS = st.lists(st.fixed_dictionaries({"p": VALUES, "q": VALUES, "x": VALUES}), max_size=12)
-P, Q, X = (ast.Column((name,)) for name in "pqx")
+P, Q, X = (ast.ColumnRef((name,)) for name in "pqx")
 ONE = ast.Literal(1, "integer")
 PARITY = ast.Binary("%", X, ast.Literal(2, "integer"))
 KEYS = st.sampled_from([P, Q, X, PARITY, ast.IsNull(P), ast.Binary("=", P, Q)])
 AGGREGATES = st.sampled_from(
-    [ast.Call("COUNT", (ast.Star(),))]
-    + [ast.Call(function, (X,)) for function in ("COUNT", "SUM", "AVG", "MIN", "MAX")]
-    + [ast.Call(function, (P,)) for function in ("COUNT", "MIN", "MAX")]
+    [ast.AggregateCall("COUNT", (ast.Star(),))]
+    + [ast.AggregateCall(function, (X,)) for function in ("COUNT", "SUM", "AVG", "MIN", "MAX")]
+    + [ast.AggregateCall(function, (P,)) for function in ("COUNT", "MIN", "MAX")]
 )
 OPERATORS = st.sampled_from(["+", "*", "/", "//", "%"])
 
@@ -229,7 +229,7 @@ def grouped_queries(draw):
     where = draw(st.sampled_from([None, ast.Binary(">", X, ast.Literal(-2, "integer"))]))
     limit = draw(st.one_of(st.none(), st.integers(0, 4)))
     # The sum makes x a number wherever else it is used.
-    parts.append(ast.Call("SUM", (X,)))
+    parts.append(ast.AggregateCall("SUM", (X,)))
     select = tuple(ast.SelectItem(part, f"c{n}") for n, part in enumerate(parts))
     return ast.Query(select, ast.Stream("web"), where, tuple(keys), tuple(order), limit)
 
@@ -238,7 +238,9 @@ def is_number(part):
     return (
         part == X
         or (isinstance(part, ast.Binary) and part.operator == "%")
-        or (isinstance(part, ast.Call) and (part.function in ("COUNT", "SUM", "AVG") or part.arguments == (X,)))
+        or (
+            isinstance(part, ast.AggregateCall) and (part.function in ("COUNT", "SUM", "AVG") or part.arguments == (X,))
+        )
     )
 
 
@@ -265,7 +267,7 @@ def in_group(node, keys, rows):
     """The expression with keys and aggregates replaced by their values in a group."""
     if node in keys:
         return constant(keys[node])
-    if isinstance(node, ast.Call):
+    if isinstance(node, ast.AggregateCall):
         return constant(aggregated(node, rows))
     return ast.with_operands(node, [in_group(operand, keys, rows) for operand in ast.operands(node)])
 

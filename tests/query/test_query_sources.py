@@ -43,7 +43,6 @@ def test_a_projection_leaves_nothing_behind():
     nested = "SELECT x AS host, COUNT(*) AS n FROM (SELECT path AS x, host AS y FROM web WHERE y > 1) AS t GROUP BY x"
     flat = "SELECT path AS host, COUNT(*) AS n FROM web WHERE y > 1 GROUP BY path"
     assert analyze(parse(nested), OPEN) == analyze(parse(flat), OPEN)
-    assert analyze(parse(nested), OPEN).to_wire()["version"] == 2, "agents that know nothing newer run it"
 
 
 def test_explain_says_what_runs_over_the_rows_of_a_sub_query():
@@ -121,25 +120,23 @@ JOINED = analyze(parse(QUERIES[4]), OPEN, TABLES).to_wire()
 def deep(levels):
     plan = STAGED["outer"]
     for _ in range(levels):
-        plan = {**plan, "version": 5, "outer": plan}
+        plan = {**plan, "outer": plan}
     return {**STAGED, "outer": plan}
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        {**STAGED, "version": 4},
         {**STAGED, "outer": {**STAGED["outer"], "columns": [["m", ["m"], "any"]]}},
         {**STAGED, "outer": {**STAGED["outer"], "window_ms": 1000}},
         {**STAGED, "outer": {**STAGED["outer"], "app": "x", "stream": "app('x')"}},
         {**STAGED, "outer": 5},
         deep(SUBQUERIES_MAX + 1),
-        {**UNITED, "version": 4},
+        {**UNITED, "app": "x", "stream": "app('x')"},
         {**UNITED, "branches": [{**UNITED["branches"][0], "outputs": []}]},
         {**UNITED, "branches": [{**UNITED["branches"][0], "outputs": ["nothing"]}]},
         {**UNITED, "branches": [{**UNITED["branches"][0], "where": "b"}]},
         {**UNITED, "branches": UNITED["branches"] * BRANCHES_OF_UNION_MAX},
-        {**JOINED, "version": 4},
         {**JOINED, "join": {**JOINED["join"], "app": "x"}},
         {**JOINED, "join": {**JOINED["join"], "table": None}},
     ],

@@ -67,3 +67,20 @@ def test_explaining_says_how_many_trees_there_are():
     assert explain(planned(f"{GROUPED} TREES 4")).tree[-1] == "in 4 trees, each for a range of the keys' hashes"
     assert explain(planned(GROUPED, max_groups=2_000_000)).tree[-1].startswith("in 2 trees")
     assert not any("trees" in step for step in explain(planned(GROUPED)).tree)
+
+
+def test_stated_and_chosen_trees_stay_apart_when_a_plan_travels():
+    chosen, stated = planned(GROUPED, max_groups=2_000_000), planned(f"{GROUPED} TREES 2", max_groups=2_000_000)
+    assert chosen != stated
+    assert [(plan.trees, plan.stated_trees) for plan in (chosen, stated)] == [(2, None), (2, 2)]
+    assert [Plan.from_wire(plan.to_wire()) for plan in (chosen, stated)] == [chosen, stated]
+
+
+def test_plans_that_differ_after_the_merge_alone_share_an_operator():
+    plans = [
+        planned(f"{GROUPED} {rest}", max_groups=2_000_000)
+        for rest in ("", "TREES 3", "HAVING COUNT(*) > 2 ORDER BY n DESC LIMIT 3")
+    ]
+    assert len({plan.shared_part() for plan in plans}) == 1
+    other = planned("SELECT path, COUNT(*) AS n FROM web WHERE status = 200 GROUP BY path", max_groups=2_000_000)
+    assert other.shared_part() != plans[0].shared_part()

@@ -63,7 +63,7 @@ def test_a_function_of_columns_gives_the_same_as_of_constants(function):
         if not function.parameter(place).constant:
             value = argument.operand.value if isinstance(argument, ast.Cast) else argument.value
             event[f"c{place}"] = value
-            arguments[place] = ast.Column((f"c{place}",))
+            arguments[place] = ast.ColumnRef((f"c{place}",))
     text = format_expression(ast.with_operands(call, arguments))
     rows = run(f"SELECT {text} AS v, c0 IS NULL AS n FROM web ORDER BY n", [{}, event])
     assert rows[0]["v"] == json.loads(function.result)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from query import Schema, analyze_with_rules, parse
-from query.model.expression import Call
+from query.model.expression import Operation
 from query.optimizer import RULES, Rewriting, Rule, rewrite
 
 FOLDER = Path(__file__).parent / "rewrites"
@@ -18,7 +18,7 @@ CATALOG = {
          "at": "timestamp"}, open=False,
     )
 }  # fmt: skip
-TIDYING = tuple(rule for rule in RULES if rule.name in ("each_aggregate_once", "needed_columns"))
+TIDYING = tuple(rule for rule in RULES if rule.name in ("each_aggregate_once", "prune_columns"))
 
 
 def cases():
@@ -52,7 +52,7 @@ def test_what_the_other_rules_leave_without_use_is_not_read():
     assert [column.name for column in rewriting.plan.columns] == ["s"]
     assert rewriting.plan.aggregates == ()
     assert {rule.name for rule in rewriting.fired} == {
-        "fold_constants", "simplify", "each_aggregate_once", "needed_columns",
+        "fold_constants", "simplify", "each_aggregate_once", "prune_columns",
     }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_a_rule_does_nothing_beyond_the_limits_of_plans():
     def nest(plan):
         where = plan.where
         for _ in range(250):
-            where = Call("not", (where,), "boolean")
+            where = Operation("not", (where,), "boolean")
         return replace(plan, where=where)
 
     written = analyze_with_rules(parse("SELECT COUNT(*) FROM web WHERE b"), CATALOG).plan

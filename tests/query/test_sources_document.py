@@ -10,7 +10,7 @@ import pytest
 from case_engines import ARRIVAL_MS
 from case_files import comparable
 
-from elf.local import LocalOptions, LocalRun, Source
+from elf.local import LocalOptions, LocalRun, LocalSource
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "elf-ql-sources.md"
 
@@ -37,7 +37,7 @@ def world(tmp_path_factory):
     for name, rows, *_ in (row for row in cells() if len(row) == 2 and row[1].startswith('`{"')):
         files[name] = folder / f"{name}.json"
         files[name].write_text("".join(f"{row}\n" for row in re.findall("`(.+?)`", rows)), encoding="utf-8")
-    streams = [Source(name, (str(path),)) for name, path in files.items() if not name.startswith("table ")]
+    streams = [LocalSource(name, (str(path),)) for name, path in files.items() if not name.startswith("table ")]
     tables = {name.removeprefix("table "): str(path) for name, path in files.items() if name.startswith("table ")}
     assert (len(streams), len(tables)) == (3, 1)
     return streams, LocalOptions(ARRIVAL_MS, agents=2, tables=tables)

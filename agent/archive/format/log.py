@@ -43,7 +43,7 @@ class StoreInfo(msgspec.Struct, frozen=True):
     id: str
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One commit. `positions`: how far the rows of these streams go, by the agent that archives them."""
 
     version: int
@@ -55,13 +55,13 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoreState:
     """What a store holds. `removed`: names of segments that are gone, with the time of their removal."""
 
     segments: dict[str, Segment] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
     positions: dict[str, StreamPositions] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, LogEntry] = field(default_factory=dict)
 
 
 def create_store(path: Path, agent: str) -> StoreInfo:
@@ -97,7 +97,7 @@ def decode_info(data: bytes, store: str) -> StoreInfo:
     return info
 
 
-def read_state(path: Path) -> State:
+def read_state(path: Path) -> StoreState:
     """What the entries of a store say, while others may be writing and folding some."""
     for tries_left in reversed(range(_READ_TRIES)):
         try:
@@ -108,7 +108,7 @@ def read_state(path: Path) -> State:
     raise AssertionError
 
 
-def _read_state(log: Path) -> State:
+def _read_state(log: Path) -> StoreState:
     names = sorted(name for name in os.listdir(log) if is_entry_name(name))  # noqa: PTH208
     return state_of({name: decode_entry((log / name).read_bytes(), str(log / name)) for name in names})
 
@@ -118,10 +118,10 @@ def is_entry_name(name: str) -> bool:
     return _ENTRY_NAME.fullmatch(name) is not None
 
 
-def decode_entry(data: bytes, name: str) -> Entry:
+def decode_entry(data: bytes, name: str) -> LogEntry:
     """ArchiveError for what is no entry; `name` is what it is told under."""
     try:
-        entry = msgspec.json.decode(data, type=Entry)
+        entry = msgspec.json.decode(data, type=LogEntry)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ArchiveError(
             f"{name}: is damaged ({error}): the segments it names are unknown; restore it from another copy,"
@@ -132,10 +132,10 @@ def decode_entry(data: bytes, name: str) -> Entry:
     return entry
 
 
-def state_of(entries: Mapping[str, Entry]) -> State:
+def state_of(entries: Mapping[str, LogEntry]) -> StoreState:
     """What entries, by name, say together."""
     replaced = {name for entry in entries.values() for name in entry.replaces}
-    state = State(entries={name: entry for name, entry in entries.items() if name not in replaced})
+    state = StoreState(entries={name: entry for name, entry in entries.items() if name not in replaced})
     for entry in state.entries.values():
         state.segments.update({segment.name: segment for segment in entry.add})
         for name in entry.remove:
@@ -160,7 +160,7 @@ def commit(
 ) -> str:
     """Writes an entry, durably; its name. Before, nothing of it has happened, and after it all of it."""
     kept = None if positions is None else dict(positions)
-    entry = Entry(VERSION, written_ms, list(add), list(remove), list(replaces), kept)
+    entry = LogEntry(VERSION, written_ms, list(add), list(remove), list(replaces), kept)
     name = entry_name(written_ms)
     write_durably(path / LOG_DIRECTORY / name, msgspec.json.encode(entry))
     return name

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from agent.archive.format.fields import DTYPES, Field, null_field, united
-from agent.archive.format.known_fields import COLUMNS_MAX
 from agent.archive.format.row_key import encode_keys
-from agent.archive.format.rows import Rows
+from agent.archive.format.rows import ArchiveRows
 from agent.parsing import Format
+from agent.parsing.records.fields import DTYPES, Field, null_field, united
+from agent.parsing.records.known_fields import COLUMNS_MAX
 
 SEGMENTS_DIRECTORY = "segments"
 SUFFIX = ".parquet"
@@ -62,7 +62,7 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{SEGMENTS_DIRECTORY}/{self.name}{SUFFIX}"
 
 
-def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, Segment]:
+def segment_frame(lots: Sequence[ArchiveRows], written_ms: int) -> tuple[pl.DataFrame, Segment]:
     """The rows of one stream of one agent in the order of their keys, and the segment they make, but for its bytes.
 
     There is at least one row.
@@ -93,7 +93,7 @@ def segment_frame(lots: Sequence[Rows], written_ms: int) -> tuple[pl.DataFrame, 
     )
 
 
-def _frame(lots: Sequence[Rows], fields: Mapping[str, Field], written_ms: int) -> pl.DataFrame:
+def _frame(lots: Sequence[ArchiveRows], fields: Mapping[str, Field], written_ms: int) -> pl.DataFrame:
     times = pl.concat([rows.times for rows in lots])
     offsets = pl.concat([rows.offsets for rows in lots])
     file_ids = _constant(lots, "file_id", pl.UInt64())
@@ -117,7 +117,7 @@ def _frame(lots: Sequence[Rows], fields: Mapping[str, Field], written_ms: int) -
     return frame
 
 
-def write_segment(directory: Path, lots: Sequence[Rows], written_ms: int) -> Segment:
+def write_segment(directory: Path, lots: Sequence[ArchiveRows], written_ms: int) -> Segment:
     """Writes rows as a segment of the store in `directory`, durably. No reader sees it before an entry names it."""
     data, segment = encode_segment(lots, written_ms)
     path = directory / segment.file
@@ -134,7 +134,7 @@ def write_segment(directory: Path, lots: Sequence[Rows], written_ms: int) -> Seg
     return segment
 
 
-def encode_segment(lots: Sequence[Rows], written_ms: int) -> tuple[bytes, Segment]:
+def encode_segment(lots: Sequence[ArchiveRows], written_ms: int) -> tuple[bytes, Segment]:
     """The file of a segment, for any kind of store, and what an entry says of it."""
     frame, segment = segment_frame(lots, written_ms)
     file = io.BytesIO()
@@ -153,18 +153,18 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _constant(lots: Sequence[Rows], name: str, dtype: pl.DataType) -> pl.Series:
+def _constant(lots: Sequence[ArchiveRows], name: str, dtype: pl.DataType) -> pl.Series:
     return pl.concat([pl.repeat(getattr(rows.file, name), len(rows), dtype=dtype, eager=True) for rows in lots])
 
 
-def _formats(lots: Sequence[Rows]) -> pl.Series:
+def _formats(lots: Sequence[ArchiveRows]) -> pl.Series:
     encoded = (msgspec.json.encode(rows.file.format).decode() for rows in lots)
     return pl.concat(
         [pl.repeat(text, len(rows), dtype=pl.String, eager=True) for text, rows in zip(encoded, lots, strict=True)]
     )
 
 
-def _fields(lots: Sequence[Rows]) -> tuple[dict[str, Field], bool]:
+def _fields(lots: Sequence[ArchiveRows]) -> tuple[dict[str, Field], bool]:
     """All fields of all rows, at most so many as columns, and whether they are all that the events hold."""
     names = list(dict.fromkeys(name for rows in lots for name in rows.fields))
     fields: dict[str, Field] = {}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from agent import log
-from agent.archive.format.log import State, create_store, read_state
+from agent.archive.format.log import StoreState, create_store, read_state
 from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.archive.writer.stream_archiver import StreamArchiver
 from agent.archive.writer.upkeep import keep_up
@@ -107,7 +107,7 @@ class Archiver:
             archiver.dropped_bytes, stream.fault,
         )  # fmt: skip
 
-    def _count(self, state: State) -> None:
+    def _count(self, state: StoreState) -> None:
         rows, segments, size = Counter[str](), Counter[str](), Counter[str]()
         for segment in state.segments.values():
             rows[segment.stream] += segment.rows

@@ -55,11 +55,11 @@ def main(arguments: list[str]) -> int:
         return EXIT_USAGE
     log.start_logging(config.log_level)
     os.nice(NICE)
-    Archiving(config, config.archive).run()
+    ArchiveProcess(config, config.archive).run()
     return 0
 
 
-class Archiving:
+class ArchiveProcess:
     """Archives until it is told to end, and begins anew where the archive could not be used."""
 
     def __init__(self, config: Config, archive: ArchiveConfig) -> None:

@@ -11,13 +11,13 @@ import msgspec
 
 from agent.archive.format.log import commit, read_state
 from agent.archive.format.positions import FilePosition, StreamPositions
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, sniff
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import FileBlock
 from agent.sources.file.tail import TailReader
+from agent.sources.reader import FileBlock
 
 _EARLIEST = float("-inf")
 MISSED_MAX = 64
@@ -68,7 +68,7 @@ class StreamArchiver:
         self._readings: dict[FollowedFile[Format], _Reading] = {}
         self._committed = dict(self._known)
         self._noted = {file.file_id for file in self._known.values()}
-        self._lots: list[Rows] = []
+        self._lots: list[ArchiveRows] = []
         self._written: Segment | None = None  # of these rows; whether it was committed is not certain
         self._faults: list[str] = []
 

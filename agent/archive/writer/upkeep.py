@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.archive.format.log import LOG_DIRECTORY, Entry, State, commit, is_entry_name, read_state
+from agent.archive.format.log import LOG_DIRECTORY, LogEntry, StoreState, commit, is_entry_name, read_state
 from agent.archive.format.positions import StreamPositions
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
 
@@ -26,7 +26,7 @@ TOMBSTONES_MAX = 1024
 _DAY_MS = 86_400_000
 
 
-def keep_up(store: Path, wall_ms: int, keep_days: float) -> State:
+def keep_up(store: Path, wall_ms: int, keep_days: float) -> StoreState:
     """Does all of it, and says what the store holds then."""
     state = read_state(store)
     limit_ms = wall_ms - int(keep_days * _DAY_MS)
@@ -38,7 +38,7 @@ def keep_up(store: Path, wall_ms: int, keep_days: float) -> State:
     return read_state(store) if _fold(store, state, wall_ms) else state
 
 
-def _delete_segments(store: Path, state: State, wall_ms: int) -> None:
+def _delete_segments(store: Path, state: StoreState, wall_ms: int) -> None:
     directory = store / SEGMENTS_DIRECTORY
     for entry in os.scandir(directory):
         name = entry.name.removesuffix(SUFFIX)
@@ -50,7 +50,7 @@ def _delete_segments(store: Path, state: State, wall_ms: int) -> None:
             (directory / entry.name).unlink(missing_ok=True)
 
 
-def _delete_entries(log: Path, state: State, wall_ms: int) -> None:
+def _delete_entries(log: Path, state: StoreState, wall_ms: int) -> None:
     """Those that were folded a while ago, and what never became one."""
     replaced = {
         name
@@ -70,7 +70,7 @@ def _is_orphan(entry: os.DirEntry[str], wall_ms: int) -> bool:
         return False
 
 
-def _fold(store: Path, state: State, wall_ms: int) -> bool:
+def _fold(store: Path, state: StoreState, wall_ms: int) -> bool:
     """Makes one entry of many, if there are. Those that remove what may still be read, or is still there, wait."""
     files = {name.removesuffix(SUFFIX) for name in os.listdir(store / SEGMENTS_DIRECTORY)}  # noqa: PTH208
     settled = {name: entry for name, entry in state.entries.items() if files.isdisjoint(entry.remove)}
@@ -93,7 +93,7 @@ def _size_class(segments: int) -> int:
     return size
 
 
-def _fold_entries(store: Path, entries: Mapping[str, Entry], wall_ms: int) -> None:
+def _fold_entries(store: Path, entries: Mapping[str, LogEntry], wall_ms: int) -> None:
     added: dict[str, Segment] = {segment.name: segment for entry in entries.values() for segment in entry.add}
     removed = {name for entry in entries.values() for name in entry.remove}
     positions: dict[str, StreamPositions] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-import query
-from agent.runtime.messages.versions import Version
+if TYPE_CHECKING:
+    import query  # for types only: clients read results without the query engine
+    from agent.runtime.messages.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class WindowRows(NamedTuple):
     approximate ones may be off. `taken`: how many matching events, of a query without aggregates, are in the rows.
     """
 
-    rows: query.Rows
+    rows: query.ResultRows
     limited: dict[str, int]
     error: float | None
     taken: int
@@ -76,7 +77,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     app: str
     window_start: str | None
     window_end: str | None
-    rows: query.Rows | list[dict[str, Any]]
+    rows: query.ResultRows | list[dict[str, Any]]
     contributors: int
     expected: int
     missing: list[str]

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, SourceColumn, parse_time
-from agent.parsing.columns import Column, column_of_values, parsed, same_times
+from agent.parsing.columns import ParsedColumn, column_of_values, parsed, same_times
 from query import TABLE_BYTES_MAX
 
 RESULT_BYTES_MAX = TABLE_BYTES_MAX
@@ -58,7 +58,7 @@ class AppResult(msgspec.Struct, frozen=True):
         places = pl.Series(TIME, range(len(self.rows)), dtype=pl.Int64)
         return parsed(places, self._columns(columns), 0).frames
 
-    def _columns(self, columns: Iterable[SourceColumn]) -> list[Column]:
+    def _columns(self, columns: Iterable[SourceColumn]) -> list[ParsedColumn]:
         bounds = {"window_start": self.window_start, "window_end": self.window_end}
         found = []
         for column in columns:

@@ -30,7 +30,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One reading of a stream, while `Agent.feeds()` names it. `columns` may change from call to call.
+    """One reading of a stream, while `Agent.ingest.feeds()` names it. `columns` may change from call to call.
 
     `app_id`: the one job it is for; None: all live jobs that start at the stream's end. `bounded`: it ends where the
     stream's files ended when it was opened. `app`: what it brings are another job's results, by this name: nothing to

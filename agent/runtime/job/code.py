@@ -51,13 +51,13 @@ class CodeRegistry:
 
     def is_there(self, part: LocalJob, name: str, bundle: Bundle | None) -> bool:
         """Whether nothing more is needed to run this version; else its code is being loaded. Raises NotAbleError."""
-        if bundle is None or not bundle.source or not (part.works or part.master is not None):
+        if bundle is None or not bundle.source or not (part.works or part.root is not None):
             return True
         digest = bundle.contents.digest()
         program = part.programs.get(digest)
         if program is None:
             program = part.programs[digest] = self._programs.start(part.app_id, name, bundle.source, digest)
-            program.is_root = part.master is not None
+            program.is_root = part.root is not None
         if program.failure is not None:
             raise CannotRunError(program.failure)
         return program.is_ready

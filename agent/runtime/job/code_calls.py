@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent.programs.calls import Events, Heard, Received
+from agent.programs.calls import ChildPaosReceived, MapEvents, MulticastArrived
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
@@ -17,7 +17,9 @@ def mapper(part: LocalJob, programs: Programs) -> Send:
 
     def send(code: bytes, number: int, times: list[int], columns: dict[str, list[Any]]) -> bool:
         program = part.programs.get(code)
-        return program is not None and programs.call(program, Events(programs.place(program), number, times, columns))
+        return program is not None and programs.call(
+            program, MapEvents(programs.place(program), number, times, columns)
+        )
 
     return send
 
@@ -25,7 +27,7 @@ def mapper(part: LocalJob, programs: Programs) -> Send:
 def hear(part: LocalJob, message: ProgramMulticast, programs: Programs) -> None:
     """The master says something to the job's code."""
     if (program := part.program) is not None:
-        programs.call(program, Heard(programs.place(program), program.app, message.message))
+        programs.call(program, MulticastArrived(programs.place(program), program.app, message.message))
 
 
 def show_received(part: LocalJob, programs: Programs) -> None:
@@ -33,4 +35,4 @@ def show_received(part: LocalJob, programs: Programs) -> None:
     received = part.paos.received()
     if (program := part.program) is not None:
         for child, token in received:
-            programs.call(program, Received(programs.place(program), format_id(child), token))
+            programs.call(program, ChildPaosReceived(programs.place(program), format_id(child), token))

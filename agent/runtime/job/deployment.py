@@ -17,7 +17,6 @@ from agent.runtime.job.code import CannotRunError, CodeRegistry
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Program, Programs
-from agent.runtime.master.state import reads_app
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Enrolled
 from agent.runtime.messages.programs import CannotRun
@@ -74,7 +73,7 @@ class Deployments:
             is_there = all(self._code.is_there(part, message.job.name, one.bundle) for one in message.versions)
         except (NotAuthorizedError, CannotRunError) as error:
             return self._install_without_working(part, message, sender, str(error), now, wall_ms)
-        part.parked = None if is_there else (message, sender)
+        part.pending = None if is_there else (message, sender)
         if not is_there:
             return True
         self._code.keep(part, message.versions, part.versions.proposed_code if part.versions is not None else None)
@@ -86,7 +85,7 @@ class Deployments:
         """What children send is still combined: plans do no harm, and no other way may lead to the root."""
         self._tell_unable(part, message, reason, now, wall_ms)
         self._parts.work_no_more(part, now)
-        if not part.is_needed or part.master is not None:
+        if not part.is_needed or part.root is not None:
             return True
         return self._install(part, msgspec.structs.replace(message, number=None), sender, now, wall_ms)
 
@@ -102,7 +101,7 @@ class Deployments:
             self._begin(part, message.versions, now)
         if message.number is not None and part.works and part.number is None:
             # Where another job's results are read, not the clock, but that job says what it will be able to know.
-            begun_ms = FIRST_PANE if reads_app(part.master) else wall_ms
+            begun_ms = FIRST_PANE if part.reads_app else wall_ms
             self._post.send(sender, part.start_working(message, self._feeds_of(part, message), begun_ms), now)
             self._parts.await_feeds(part)
         if part.program is not None:
@@ -116,7 +115,7 @@ class Deployments:
         about = part.program.about if part.program is not None else None
         columns, app = partial(columns_read, part.versions, about), part.versions.newest.function.plan.app
         streams = self._parts.streams_of(message.job.stream)
-        return feeds_of_worker(message, app, columns, streams, self._parts.all_feeds())
+        return feeds_of_worker(message, app, columns, streams, self._parts.ingest.demand.all())
 
     def change(self, message: PrepareVersion | ActivateVersion | AbortVersion, now: float) -> bool:
         """A further version of a job's function: one to make ready for, that is in force, or that will not be."""
@@ -173,8 +172,8 @@ class Deployments:
 
     def code_loaded(self, part: LocalJob, now: float, wall_ms: int) -> None:
         """Code is there that was waited for."""
-        if part.parked is not None:
-            message, sender = part.parked
+        if part.pending is not None:
+            message, sender = part.pending
             self.install(message, sender, now, wall_ms)
         self._parts.tell_prepared(part, now)
 
@@ -187,15 +186,15 @@ class Deployments:
             message = VersionPrepared(part.app_id, part.epoch, part.number, proposed, FIRST_PANE, refusal)
             self._parts.tell_master(part, message, now)
             return True
-        if part.parked is not None and part.master is None:
-            enrolled, master = part.parked
+        if part.pending is not None and part.root is None:
+            enrolled, master = part.pending
             reason = program.failure or ""
             self._install_without_working(part, enrolled, master, reason, now, self._programs.wall_ms)
             return True
         return False
 
     def _tell_unable(self, part: LocalJob, message: Enrolled, reason: str, now: float, wall_ms: int) -> None:
-        part.parked = None
+        part.pending = None
         if message.number is None or part.epoch is None:
             return
         plan_ms = message.versions[-1].plan.get("window_ms")

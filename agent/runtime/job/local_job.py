@@ -7,17 +7,17 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Protocol
 
 import query
 from agent.runtime.function.versions import Versions
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.mapped import Send
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
-from agent.runtime.ingest.pipelines import AnyIntake, new_intake
-from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.ingest.pipelines import AnyPipeline, new_pipeline
 from agent.runtime.job.program_table import Program
-from agent.runtime.master.state import JobState
 from agent.runtime.messages.jobs import Enrolled, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
 from agent.runtime.model.epoch import JobEpoch
@@ -30,17 +30,36 @@ from overlay import Id, Peer
 LOOK_S = 1.0
 
 
+class RootSink(Protocol):
+    """Takes completed runs at the root of a job's tree: the job's master, where it is on this agent."""
+
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another job's results, which only the master's agent does."""
+        ...
+
+    def known(self) -> int:
+        """Bitmap of the agents on the roster."""
+        ...
+
+    def on_complete(self, now: float) -> None:
+        """Publishes the runs that every source has reached."""
+        ...
+
+
 class LocalJob:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, operators: OperatorPool, wanted: FeedDemand, pace: AckLatency) -> None:
+    def __init__(
+        self, app_id: Id, node_id: int, ingest: OperatorPool, pace: AckLatency, on_work: Callable[[LocalJob], None]
+    ) -> None:
         self.app_id = app_id
-        self.branches = TreeNodes(node_id, pace)
-        self._operators = operators
-        self._wanted = wanted
+        self._on_work = on_work
+        self.nodes = TreeNodes(node_id, pace)
+        self._ingest = ingest
         self.works = False
         self.forwards = False
-        self.master: JobState | None = None
+        self.root: RootSink | None = None
         """The job's master, if it is here."""
         self.master_peer: Peer | None = None
         self.epoch: JobEpoch | None = None
@@ -49,14 +68,14 @@ class LocalJob:
         self.number_before: int | None = None
         """The worker's number in this epoch, and in the one before."""
         self.refused = 0
-        self.intake: AnyIntake | None = None
+        self.pipeline: AnyPipeline | None = None
         """The worker and its feeds, once the agent is on the roster."""
         self.programs: dict[bytes, Program] = {}
         """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
         self.map_events: Send | None = None
         """Has that code map events."""
         self.paos = PaoHandles()
-        self.parked: tuple[Enrolled, Peer] | None = None
+        self.pending: tuple[Enrolled, Peer] | None = None
         """What the master has said, while the code it needs is being loaded."""
         self.committed = FIRST_PANE
         self.reads_rows = False
@@ -66,11 +85,18 @@ class LocalJob:
         self._looks_at = 0.0
         self._held = EarlySnapshots()
         self._is_prepared = False
+        self._takes_runs = False
+        """Whether runs are combined as they are sealed; before, the pipeline's logs keep them."""
 
     @property
     def is_needed(self) -> bool:
         """Whether this agent has to be in the job's tree."""
-        return self.works or self.forwards or self.master is not None
+        return self.works or self.forwards or self.root is not None
+
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another job's results, and this agent, which has its master, is to read them."""
+        return self.root is not None and self.root.reads_app
 
     @property
     def program(self) -> Program | None:
@@ -80,9 +106,9 @@ class LocalJob:
 
     def close(self) -> None:
         """This agent does not work on the job any more, or another job begins in its place."""
-        if self.intake is not None:
-            self.intake.close()
-            self.intake = None
+        if self.pipeline is not None:
+            self.pipeline.close()
+            self.pipeline = None
 
     # Epochs.
 
@@ -92,14 +118,15 @@ class LocalJob:
             self.close()
             self.versions = self.number = self.number_before = None
             self.committed = FIRST_PANE
-        self.epoch, self.master_peer, self.parked = epoch, master, None
+        self.epoch, self.master_peer, self.pending = epoch, master, None
+        self._takes_runs = False
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
-        self.branches.begin_epoch(trees)
+        self.nodes.begin_epoch(trees)
         self._withdraw()
 
     @property
     def is_installed(self) -> bool:
-        return self.branches.is_installed
+        return self.nodes.is_installed
 
     @property
     def version(self) -> int:
@@ -108,12 +135,12 @@ class LocalJob:
 
     def install(self, message: Enrolled) -> None:
         """Takes the function and starts to combine at the master's frontier. Raises `query.PlanError`."""
-        if query.Plan.from_wire(message.job.plan).trees != len(self.branches):
+        if query.Plan.from_wire(message.job.plan).trees != len(self.nodes):
             raise query.PlanError("the job has not as many trees as were announced")
         if self.versions is None:
             self.versions = Versions(message.versions, message.job.since_ms, message.job.until_ms)
         self._is_live = not message.job.bounded
-        self.branches.install(self.versions.combine, message.frontier, at_master=self.master is not None)
+        self.nodes.install(self.versions.combine, message.frontier, at_master=self.root is not None)
         self._change_to(message.versions)
 
     def start_working(self, message: Enrolled, feeds: Iterable[Feed], wall_ms: int) -> Ready:
@@ -121,20 +148,23 @@ class LocalJob:
         assert self.versions is not None
         assert message.number is not None
         self.number = message.number
-        if self.intake is None:
+        if self.pipeline is None:
             send = self.map_events if self.program is not None and self.program.maps else None
-            shared = (self._operators, self._wanted)
-            self.intake = new_intake(self.versions, message, feeds, wall_ms, *shared, send, self.paos)
-        self.branches.begin_worker()
-        self._add(self.intake.after(message.frontier, self.number))
+            self.pipeline = new_pipeline(
+                self.versions, message, feeds, wall_ms, self._ingest, self.on_sealed, send, self.paos
+            )
+        self.nodes.begin_worker()
+        for run in self.pipeline.after(message.frontier):
+            self._add(run)
+        self._takes_runs = True
         return self.ready_message()
 
     def ready_message(self, instead_of: int | None = None) -> Ready:
         """What the master has to know of this worker."""
-        assert self.intake is not None
+        assert self.pipeline is not None
         assert self.epoch is not None
         assert self.number is not None
-        return Ready(self.app_id, self.epoch, self.number, self.version, self.intake.first_pane, instead_of)
+        return Ready(self.app_id, self.epoch, self.number, self.version, self.pipeline.first_pane, instead_of)
 
     # Versions.
 
@@ -149,8 +179,8 @@ class LocalJob:
             return
         function = self.versions.propose(message.version, message.plan, message.bundle)
         self.reads_rows |= function.plan.reads_rows
-        if self.intake is not None:
-            self.intake.prepare(function)
+        if self.pipeline is not None:
+            self.pipeline.prepare(function)
 
     @property
     def _proposed(self) -> int | None:
@@ -161,14 +191,14 @@ class LocalJob:
         """What the master is to be told of the version that is prepared, once."""
         if self._proposed is None or self._is_prepared or self.epoch is None:
             return None
-        if self.intake is None or self.number is None or self.intake.prepared_after is None:
+        if self.pipeline is None or self.number is None or self.pipeline.prepared_after is None:
             return None
         assert self.versions is not None
         code = self.versions.proposed_code
         if code is not None and not (code in self.programs and self.programs[code].is_ready):
             return None
         self._is_prepared = True
-        return VersionPrepared(self.app_id, self.epoch, self.number, self._proposed, self.intake.prepared_after)
+        return VersionPrepared(self.app_id, self.epoch, self.number, self._proposed, self.pipeline.prepared_after)
 
     def withdraw(self, version: int) -> None:
         """A version that was to come will not."""
@@ -184,8 +214,8 @@ class LocalJob:
         self._is_prepared = False
         if self.versions is not None:
             self.versions.withdraw()
-        if self.intake is not None:
-            self.intake.withdraw()
+        if self.pipeline is not None:
+            self.pipeline.withdraw()
 
     def begin(self, versions: Sequence[Version]) -> bool:
         """The master in office puts versions in force; whether that is news. Raises `query.PlanError`."""
@@ -204,12 +234,11 @@ class LocalJob:
         assert self.versions is not None
         self.versions.change_to(versions)
         self.reads_rows = any(one.function.plan.reads_rows for one in self.versions)
-        if self.intake is not None:
-            self.intake.change_to(self.versions)
+        self.nodes.end_versions_at(self.versions.ends())
+        if self.pipeline is not None:
+            self.pipeline.change_to(self.versions)
         if self._proposed is not None and self._proposed <= self.version:
             self._withdraw()
-        self.branches.end_versions_at(self.versions.ends())
-        self.take_fresh()
         for child, snapshot in self._held.take():
             self.child_snapshot(child, snapshot)
 
@@ -217,50 +246,51 @@ class LocalJob:
 
     def opened(self, key: FeedKey, wall_ms: int) -> Ready | None:
         """A feed gives a sign of life. If that is late, the first pane is a later one: then the master has to know."""
-        assert self.intake is not None
-        before = self.intake.first_pane
-        if not self.intake.opened(key, wall_ms) or not self.is_installed:
+        assert self.pipeline is not None
+        before = self.pipeline.first_pane
+        if not self.pipeline.opened(key, wall_ms) or not self.is_installed:
             return None
-        self.take_fresh()
         return self.ready_message(instead_of=before)
 
-    def take_fresh(self) -> None:
-        """Combines what was sealed here."""
-        if self.intake is not None and self.number is not None and self.is_installed:
-            self._add(self.intake.fresh(self.number))
+    def on_sealed(self, run: Run) -> None:
+        """Takes a run that was sealed here."""
+        if self._takes_runs:
+            self._add(run)
+        self._on_work(self)
 
-    def _add(self, runs: Iterable[Run]) -> None:
-        for run in runs:
-            for late in self.branches.add(self._in_trees(run)):
-                self._take_loose(late)
+    def _add(self, run: Run) -> None:
+        assert self.number is not None
+        for late in self.nodes.add(self._in_trees(run.by(self.number))):
+            self._take_loose(late)
 
     def _in_trees(self, run: Run) -> list[Run]:
         assert self.versions is not None
-        return in_trees(run, self.versions, len(self.branches))
+        return in_trees(run, self.versions, len(self.nodes))
 
     def hand_in(self) -> bool:
         """Sends up all that was sealed and is not out, as it is; whether everything is sealed and this is a new epoch.
 
         Who comes after its children may not have reached those panes yet: they will bring theirs to another parent.
         """
-        intake, number = self.intake, self.number
+        intake, number = self.pipeline, self.number
         if intake is None or number is None or not self.is_installed or self._handed_in == self.epoch:
             return False
         if not intake.has_finished:
             return False
         self._handed_in = self.epoch
-        self.branches.end_worker()
-        for run in intake.after(self.committed, number):
-            for piece in self._in_trees(run) if run.contributors else ():
-                self.branches.keep(self._message(piece, again=True))
+        self._takes_runs = False
+        self.nodes.end_worker()
+        for run in intake.after(self.committed):
+            for piece in self._in_trees(run.by(number)) if run.contributors else ():
+                self.nodes.keep(self._message(piece, again=True))
         return True
 
     @property
     def has_handed_in(self) -> bool:
         """Whether nothing is lost if this agent ends now."""
-        if self.intake is None:
+        if self.pipeline is None:
             return True
-        return self._handed_in is not None and self._handed_in == self.epoch and self.branches.is_confirmed
+        return self._handed_in is not None and self._handed_in == self.epoch and self.nodes.is_confirmed
 
     # The trees.
 
@@ -278,7 +308,7 @@ class LocalJob:
         if not self.is_installed or self.versions is None or message.version > self.version:
             return self._hold(child, message)
         source: Hashable = RootOf(message.tree) if message.of_root else child
-        combiner = self.branches.combiner(0 if message.of_root else message.tree)
+        combiner = self.nodes.combiner(0 if message.of_root else message.tree)
         if message.again:
             combiner.move_on(source, message.upto)
             self._take_again(message)
@@ -312,8 +342,8 @@ class LocalJob:
 
     def _is_of_tree(self, message: Snapshot) -> bool:
         """Whether the job has such a tree, and what its root says has come to the master."""
-        to_master = self.master is not None and message.tree > 0
-        return message.tree < len(self.branches) and (to_master or not message.of_root)
+        to_master = self.root is not None and message.tree > 0
+        return message.tree < len(self.nodes) and (to_master or not message.of_root)
 
     def _hold(self, child: int, message: Snapshot) -> bool:
         is_held = self._held.hold(child, message)
@@ -322,8 +352,8 @@ class LocalJob:
 
     def take_again(self, message: Snapshot) -> bool:
         """At the master: a run that comes straight from where it was made."""
-        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.branches)
-        if self.master is None or not self.is_installed or not is_due:
+        is_due = message.epoch == self.epoch and message.again and message.tree < len(self.nodes)
+        if self.root is None or not self.is_installed or not is_due:
             self.refused += 1
             return False
         self._take_again(message)
@@ -331,9 +361,9 @@ class LocalJob:
 
     def _take_again(self, message: Snapshot) -> None:
         """Only the master looks into what is sent again; everyone else passes it on as it is."""
-        if self.master is None:
+        if self.root is None:
             if message.upto > self.committed:
-                self.branches.keep(message)
+                self.nodes.keep(message)
             return
         run = self._sound_run(message)
         self.refused += run is None
@@ -341,15 +371,15 @@ class LocalJob:
             self._take_loose(run)
 
     def _take_loose(self, run: Run) -> None:
-        if self.master is None:
-            self.branches.keep(self._message(run, again=True))
+        if self.root is None:
+            self.nodes.keep(self._message(run, again=True))
         else:
-            self.branches.combiner().add_loose(run)
+            self.nodes.combiner().add_loose(run)
 
     def _sound_run(self, message: Snapshot) -> Run | None:
         assert self.versions is not None
-        known = self.master.roster.known() if self.master is not None else None
-        return run_of(message, self.versions, len(self.branches), known)
+        known = self.root.known() if self.root is not None else None
+        return run_of(message, self.versions, len(self.nodes), known)
 
     def excuse_stragglers(self, now: float) -> bool:
         """Goes on without sources that stand still; of bounded input each takes its time to read. Whether that is news.
@@ -360,12 +390,14 @@ class LocalJob:
             return False
         self._looks_at = now + LOOK_S
         longest_ms = max(one.function.pane_ms or END for one in self.versions)
-        return self.branches.excuse_stragglers(2 * longest_ms, self.versions.newest.function.patience_s, now)
+        return self.nodes.excuse_stragglers(2 * longest_ms, self.versions.newest.function.patience_s, now)
 
     def pass_on(self) -> None:
         """Puts completed runs on the way up, but for those that the master here publishes."""
-        for run in self.branches.passing(0 if self.master is None else 1):
-            self.branches.keep(self._message(run))
+        if self.pipeline is not None:
+            self.pipeline.advance()
+        for run in self.nodes.passing(0 if self.root is None else 1):
+            self.nodes.keep(self._message(run))
 
     def _message(self, run: Run, *, again: bool = False) -> Snapshot:
         assert self.epoch is not None
@@ -376,8 +408,8 @@ class LocalJob:
         """Frees what the master has published."""
         if frontier > self.committed:
             self.committed = frontier
-        self.branches.commit(self.committed)
-        if self.intake is not None and self.versions is not None:
-            self.intake.commit(self.committed, self.versions.kept_after(self.committed))
+        self.nodes.commit(self.committed)
+        if self.pipeline is not None and self.versions is not None:
+            self.pipeline.commit(self.committed, self.versions.retention_pane(self.committed))
         if self.versions is not None:
             self.versions.forget(self.committed)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 
 import msgspec
 
 import query
-from agent.parsing import Parsed
 from agent.runtime.fleet.job_directory import JOBS_MAX, SILENCE_S, JobDirectory
-from agent.runtime.function.spill import SpillArea
-from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey, StreamOptions
-from agent.runtime.ingest.shared_operators import OperatorPool
+from agent.runtime.ingest.feed import FeedKey, StreamOptions
+from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.job import code_calls as part_code
 from agent.runtime.job.code import CodeRegistry
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
 from agent.runtime.job.topology import TreeTopology
-from agent.runtime.master.state import JobState, reads_app
 from agent.runtime.messages.handlers import Handler, Handlers, Via
 from agent.runtime.messages.jobs import Announce, Commit, Enrol, Snapshot, SnapshotAck
 from agent.runtime.messages.programs import ProgramMulticast
@@ -28,12 +26,12 @@ from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.resend import AckLatency
 from overlay import Id, Node, Peer
 
-PARTS_AT_ONCE = 4
-"""So many jobs pass on what is new, until others have their turn with the processor."""
+JOBS_AT_ONCE = 4
+"""Number of jobs that combine and send before the rest of the agent has its turn."""
 
 
 class LocalJobs:
-    """`at_root` is called where runs may be complete of a job whose master is here; workers count in the `room`."""
+    """All local jobs of one agent; the feeds of their streams come in by `ingest`."""
 
     name = "jobs"
 
@@ -44,7 +42,7 @@ class LocalJobs:
         post: MessageSender,
         streams: Mapping[str, StreamOptions],
         announcements: JobDirectory,
-        room: SpillArea | None,
+        ingest: OperatorPool,
         programs: Programs,
         code: CodeRegistry,
     ) -> None:
@@ -55,16 +53,17 @@ class LocalJobs:
         self._post = post
         self._streams = streams
         self._announcements = announcements
-        self.at_root: Callable[[Id, float], None] = _nobody_waits
         self._programs = programs
         self._code = code
-        self._operators = OperatorPool(room)
-        self._wanted = FeedDemand()
+        self.ingest = ingest
+        ingest.listener = self
         self._pace = AckLatency()
         self._trees = TreeTopology(node)
         self._parts: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
+        self._working: dict[Id, None] = {}
+        """Jobs with runs to combine and send, in the order in which they got them."""
         self._unannounced: dict[Id, float] = {}
         self._unable: dict[Id, JobEpoch] = {}
 
@@ -93,8 +92,8 @@ class LocalJobs:
     def hear(self, announce: Announce, now: float) -> None:
         """A job is announced by its present master: joins it, turns to a new master, mends what got lost."""
         part = self._parts.get(announce.app_id)
-        has_events = bool(self.streams_of(announce.stream)) or (part is not None and reads_app(part.master))
-        works = has_events and (self.takes_work or (part is not None and part.intake is not None))
+        has_events = bool(self.streams_of(announce.stream)) or (part is not None and part.reads_app)
+        works = has_events and (self.takes_work or (part is not None and part.pipeline is not None))
         works = works and self._unable.get(announce.app_id) != announce.epoch
         if part is None and not works and not self._trees.has_children(announce.app_id, announce.trees):
             return
@@ -109,7 +108,7 @@ class LocalJobs:
         part.works = works
         if not works:
             part.close()
-        part.forwards = part.branches.has_children
+        part.forwards = part.nodes.has_children
         if not part.is_needed:
             self.drop(part.app_id, now)
             return
@@ -119,17 +118,16 @@ class LocalJobs:
             self._post.send(announce.master, part.ready_message(), now)
 
     def _begin_epoch(self, part: LocalJob, epoch: JobEpoch, master: Peer, trees: int, now: float) -> None:
-        if trees != len(part.branches):
+        if trees != len(part.nodes):
             self._trees.leave(part, now)
         part.begin_epoch(epoch, master, trees)
         self._trees.watch(part)
 
-    def lead(self, master: JobState, now: float) -> LocalJob:
-        """The job's master is here from now on."""
-        part = self._parts.get(master.job.app_id) or self._make(master.job.app_id)
+    def lead(self, app_id: Id, epoch: JobEpoch, trees: int, now: float) -> LocalJob:
+        """Begins an epoch in which this agent is the job's master; the caller sets the job's `root`."""
+        part = self._parts.get(app_id) or self._make(app_id)
         assert part is not None, "a master is made only where there is room"
-        self._begin_epoch(part, master.epoch, self._node.peer, master.trees, now)
-        part.master = master
+        self._begin_epoch(part, epoch, self._node.peer, trees, now)
         for program in part.programs.values():
             program.is_root = True
         return part
@@ -147,7 +145,7 @@ class LocalJobs:
     def depose(self, app_id: Id) -> None:
         """The job's master is here no longer."""
         if (part := self._parts.get(app_id)) is not None:
-            part.master = None
+            part.root = None
             for program in part.programs.values():
                 program.is_root = False
 
@@ -166,8 +164,8 @@ class LocalJobs:
     def _make(self, app_id: Id) -> LocalJob | None:
         if not self.has_room:
             return None
-        shared = (self._operators, self._wanted, self._pace)
-        part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
+        shared = (self.ingest, self._pace)
+        part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self._has_work)
         part.map_events = part_code.mapper(part, self._programs)
         self._trees.watch(part)
         return part
@@ -197,11 +195,6 @@ class LocalJobs:
             return part is None
         part_code.hear(part, message, self._programs)
         return True
-
-    def sent(self, part: LocalJob, now: float) -> None:
-        """The job's code has sent PAOs."""
-        part.take_fresh()
-        self.pass_on(part, now)
 
     def await_feeds(self, part: LocalJob) -> None:
         """The part has something to do, or to say, as soon as its feeds give a sign of life."""
@@ -245,7 +238,7 @@ class LocalJobs:
                 self._ask(part, now, behind=True)
             part_code.show_received(part, self._programs)
             # Not at once: where many jobs' panes end together, peers would wait for a sign of life meanwhile.
-            self._operators.tell_of(part.app_id)
+            self._has_work(part)
         return taken
 
     def _forward(self, app_id: Id, now: float) -> LocalJob | None:
@@ -262,12 +255,12 @@ class LocalJobs:
         part = self._parts.get(message.app_id)
         if part is None or message.epoch != part.epoch:
             return part is None
-        if message.tree >= len(part.branches):
+        if message.tree >= len(part.nodes):
             return False
         parent = self._trees.uplink(part, message.tree, leaves=not self.takes_work)
         if parent is None or parent.node_id != sender.node_id:
             return False
-        part.branches.confirmed(message, now)
+        part.nodes.confirmed(message, now)
         return True
 
     def _place(self, group: Id) -> tuple[LocalJob, int] | None:
@@ -279,7 +272,7 @@ class LocalJobs:
         """Somebody has become a child of this node."""
         if (place := self._place(group)) is not None:
             part, tree = place
-            part.branches.add_child(child.node_id, tree)
+            part.nodes.add_child(child.node_id, tree)
             part.forwards = True
             self._ask(part, now)
 
@@ -288,8 +281,8 @@ class LocalJobs:
         if (place := self._place(group)) is None:
             return
         part, tree = place
-        part.branches.remove_child(child.node_id, tree)
-        part.forwards = part.branches.has_children
+        part.nodes.remove_child(child.node_id, tree)
+        part.forwards = part.nodes.has_children
         self.pass_on(part, now)
         if not part.is_needed:
             self.drop(part.app_id, now)
@@ -298,119 +291,88 @@ class LocalJobs:
         """The node has another parent in the tree, or none."""
         if (place := self._place(group)) is not None:
             part, tree = place
-            part.branches.parent_changed(tree)
+            part.nodes.parent_changed(tree)
             self.send_up(part, now)
 
     def pass_on(self, part: LocalJob, now: float) -> None:
         """Sends completed runs up; at the root, lets the master publish them."""
         part.pass_on()
         self.send_up(part, now)
-        if part.master is not None:
-            self.at_root(part.app_id, now)
+        if part.root is not None:
+            part.root.on_complete(now)
 
     def send_up(self, part: LocalJob, now: float) -> None:
         """Sends what parents have to get now, and from the root of a tree the master."""
-        for tree in range(len(part.branches)):
+        for tree in range(len(part.nodes)):
             uplink = self._trees.uplink(part, tree, leaves=not self.takes_work)
             if uplink is None:
                 continue
             of_root = tree > 0 and self._trees.is_root(part.app_id, tree)
-            for message in part.branches.unsent(tree, now):
+            for message in part.nodes.unsent(tree, now):
                 self._post.send(uplink, msgspec.structs.replace(message, of_root=of_root), now)
 
     # Events and sealing.
 
-    def feeds(self) -> tuple[Feed, ...]:
-        """What has to be read of files for all jobs together."""
+    def before_feeds(self) -> None:
+        """Jobs that have become ready want their feeds read."""
         for app_id in self._awaiting:
             part = self._parts.get(app_id)
-            if part is not None and part.intake is not None:
-                part.intake.get_ready()
-        return self._wanted.to_read()
+            if part is not None and part.pipeline is not None:
+                part.pipeline.get_ready()
 
-    def all_feeds(self) -> tuple[Feed, ...]:
-        """The same with what will have to be read, and with what comes from other jobs."""
-        return self._wanted.all()
-
-    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.insert(key, parsed, wall_ms)
-        self._shown(now)
-
-    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.caught_up(key, wall_ms)
-        self._shown(now)
-
-    def open_app(self, key: FeedKey, closed_ms: int, now: float) -> None:
-        """Another job's results come from now on: those of windows after this instant."""
-        self._opened(key, now, closed_ms)
-
-    def lacks(self, key: FeedKey, some: bool) -> None:
-        self._operators.lacks(key, some)
-
-    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        self._opened(key, now, wall_ms)
-        self._operators.end_of_feed(key)
-        self._shown(now)
-
-    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
-        """A feed has something to say, which means that it is open: some may have waited for that."""
+    def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed gives a sign of life: it is open, which some jobs may have waited for."""
         for app_id in list(self._awaiting):
             part = self._parts.get(app_id)
-            if part is not None and part.intake is not None and part.intake.get_ready():
+            if part is not None and part.pipeline is not None and part.pipeline.get_ready():
                 ready = part.opened(key, wall_ms)
                 if ready is not None:
                     self.tell_master(part, ready, now)
                     self.pass_on(part, now)
 
-    def _shown(self, now: float) -> None:
+    def feed_read(self, now: float) -> None:
         """A feed may have shown that it yields the columns of versions that are being prepared."""
         for app_id in list(self._awaiting):
             part = self._parts.get(app_id)
             if part is not None:
                 self.tell_prepared(part, now)
-            if part is None or part.intake is None or not part.intake.awaits_feeds:
+            if part is None or part.pipeline is None or not part.pipeline.awaits_feeds:
                 del self._awaiting[app_id]
 
     def sealed_upto(self) -> int | None:
         """How far the job has sealed whose turn it is; None when nothing can be sealed or passed on now."""
-        if (operator := self._operators.turn()) is not None:
+        if (operator := self.ingest.turn()) is not None:
             return operator.frontier
-        return FIRST_PANE if self._operators.has_news else None
+        return FIRST_PANE if self._working else None
 
     def seal_next(self, now: float) -> None:
         """Passes on what some jobs have new; where none has, seals one run of the operator whose turn it is first."""
-        if not self._operators.has_news:
-            self._operators.seal_next()
-        for _ in range(PARTS_AT_ONCE):
-            app_id = self._operators.next_news()
-            if app_id is None:
-                break
+        if not self._working:
+            self.ingest.seal_next()
+        for app_id in list(islice(self._working, JOBS_AT_ONCE)):
+            del self._working[app_id]
             if (part := self._parts.get(app_id)) is not None:
-                part.take_fresh()
                 self.pass_on(part, now)
+
+    def _has_work(self, part: LocalJob) -> None:
+        self._working[part.app_id] = None
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""
-        self._operators.start_sealing()
+        self.ingest.start_sealing()
         for part in self:
             if part.epoch is None:
                 self._doubt(part, now)
                 continue
             if part.excuse_stragglers(now):
                 self.pass_on(part, now)
-            elif not part.branches.is_confirmed:
+            elif not part.nodes.is_confirmed:
                 self.send_up(part, now)
 
     def _doubt(self, part: LocalJob, now: float) -> None:
         """A child speaks of a job that no master announces: for a while that may be news of a new one."""
         if now - self._unannounced.setdefault(part.app_id, now) > SILENCE_S:
             self.drop(part.app_id, now)
-
-
-def _nobody_waits(_app_id: Id, _now: float) -> None:
-    """No master is here yet."""
 
 
 def _receipt(message: Snapshot) -> SnapshotAck:

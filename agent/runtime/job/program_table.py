@@ -3,7 +3,7 @@
     LOADING ── Loaded ──▶ READY ── Failed, or its process has ended ──▶ OVER
        └── Failed, or its process has ended ──▶ OVER
 
-The core gives orders, which the shell carries out (`agent.programs.orders`), and is told what programs say. A program
+The core gives orders, which the shell carries out (`agent.programs.commands`), and is told what programs say. A program
 belongs to one part in a job, and is known by the digest of its code; what it may do there is in `acts`.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from agent.programs import calls
-from agent.programs.calls import About
-from agent.programs.orders import EndProgram, Order, StartProgram, TellProgram
+from agent.programs.calls import JobDescription
+from agent.programs.commands import EndProgram, ProgramCommand, StartProgram, TellProgram
 from agent.runtime.model.rate_limit import Allowance
 from overlay import Id, Node, format_id
 
@@ -42,7 +42,7 @@ class Program:
     app: str
     digest: bytes
     state: _State = _State.LOADING
-    about: About | None = None
+    about: JobDescription | None = None
     failure: str | None = None
     """Why it is over."""
     is_root: bool = False
@@ -85,7 +85,7 @@ class Programs:
         self._name = name
         self._node = node
         self._programs: dict[int, Program] = {}
-        self._orders: list[Order] = []
+        self._orders: list[ProgramCommand] = []
         self._keys = itertools.count(1)
 
     def __iter__(self) -> Iterator[Program]:
@@ -97,7 +97,7 @@ class Programs:
     def get(self, key: int) -> Program | None:
         return self._programs.get(key)
 
-    def orders(self) -> list[Order]:
+    def orders(self) -> list[ProgramCommand]:
         """What the shell is to do, drained."""
         orders, self._orders = self._orders, []
         return orders
@@ -107,11 +107,11 @@ class Programs:
         program = Program(next(self._keys), app_id, app, digest)
         self._programs[program.key] = program
         self._orders.append(StartProgram(program.key, app))
-        load = calls.Load(self.place(program), app, self._name, format_id(self._node.peer.node_id), source)
+        load = calls.LoadCode(self.place(program), app, self._name, format_id(self._node.peer.node_id), source)
         self._tell(program, load)
         return program
 
-    def loaded(self, program: Program, about: About, now: float) -> None:
+    def loaded(self, program: Program, about: JobDescription, now: float) -> None:
         """A program is ready for calls."""
         program.state, program.about = _State.READY, about
         program.tick_at = now + (about.timer_s or 0.0)
@@ -127,11 +127,11 @@ class Programs:
         program.failure = reason
         self.end(program)
 
-    def place(self, program: Program) -> calls.Place:
+    def place(self, program: Program) -> calls.TreePosition:
         """Where the program is in its job's tree."""
         node, app_id = self._node, program.app_id
         parent = None if program.is_root else node.parent(app_id)
-        return calls.Place(
+        return calls.TreePosition(
             program.is_root,
             format_id((parent or node.peer).node_id),
             [format_id(child.node_id) for child in node.children(app_id)],
@@ -139,19 +139,19 @@ class Programs:
             program.version,
         )
 
-    def call(self, program: Program | None, call: calls.Call) -> bool:
+    def call(self, program: Program | None, call: calls.ProgramCall) -> bool:
         """Calls back a program that is ready; whether there is one."""
         if program is None or not program.is_ready:
             return False
         self._tell(program, call)
         return True
 
-    def answer(self, key: int, answer: calls.Answered) -> None:
+    def answer(self, key: int, answer: calls.AnswerArrived) -> None:
         """Tells a program what it waits for."""
         if (program := self._programs.get(key)) is not None:
             self._orders.append(TellProgram(program.key, calls.encode(answer), is_call=False))
 
-    def _tell(self, program: Program, call: calls.Call) -> None:
+    def _tell(self, program: Program, call: calls.ProgramCall) -> None:
         self._orders.append(TellProgram(program.key, calls.encode(call)))
 
     def tick(self, now: float) -> None:
@@ -162,4 +162,4 @@ class Programs:
                 continue
             missed = (now - program.tick_at) // about.timer_s
             program.tick_at += (missed + 1) * about.timer_s
-            self._tell(program, calls.Tick(self.place(program)))
+            self._tell(program, calls.TimerTick(self.place(program)))

@@ -32,15 +32,15 @@ class TreeTopology:
 
     def watch(self, part: LocalJob) -> None:
         """From now on, what happens in a part's groups concerns it; who is below it already are its children."""
-        for tree, group in enumerate(groups_of(part.app_id, len(part.branches))):
+        for tree, group in enumerate(groups_of(part.app_id, len(part.nodes))):
             self._watched[group] = (part.app_id, tree)
             for child in self._node.children(group):
-                part.branches.add_child(child.node_id, tree)
+                part.nodes.add_child(child.node_id, tree)
 
     def join(self, part: LocalJob, now: float) -> None:
         """Becomes a member where this agent has something to say: elsewhere it would be waited for in vain."""
-        for tree, group in enumerate(groups_of(part.app_id, len(part.branches))):
-            hears_the_master = not tree and (part.master is not None or bool(self._node.children(group)))
+        for tree, group in enumerate(groups_of(part.app_id, len(part.nodes))):
+            hears_the_master = not tree and (part.root is not None or bool(self._node.children(group)))
             if part.works or hears_the_master:
                 self._node.subscribe(group, now)
             else:
@@ -48,7 +48,7 @@ class TreeTopology:
 
     def leave(self, part: LocalJob, now: float) -> None:
         """The part is over, or its trees are."""
-        for group in groups_of(part.app_id, len(part.branches)):
+        for group in groups_of(part.app_id, len(part.nodes)):
             self._watched.pop(group, None)
             self._node.unsubscribe(group, now)
 
@@ -72,6 +72,6 @@ class TreeTopology:
     def uplink(self, part: LocalJob, tree: int, *, leaves: bool) -> Peer | None:
         """Where runs go from here: to the parent; from a root that is not the master, or leaves, to the master."""
         parent = self._node.parent(_group(part.app_id, tree))
-        if parent is not None or (not tree and part.master is not None):
+        if parent is not None or (not tree and part.root is not None):
             return parent
         return part.master_peer if leaves or (tree and self.is_root(part.app_id, tree)) else None

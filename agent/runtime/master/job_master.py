@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.programs.calls import Published
+from agent.programs.calls import WindowPublished
 from agent.runtime.function.result import Result, WindowMembership
 from agent.runtime.job.local_job import LocalJob
 from agent.runtime.job.program_table import Programs
@@ -317,7 +317,7 @@ class JobMaster:
         if self.master.job.bounded and not len(self.master.roster) and now - self._began_at > NOBODY_S:
             self.stop(now, "nobody")
             return
-        self.advance(now)
+        self.on_complete(now)
         self.changes.tick(now)
         self._replication.refresh(now)
         if now >= self._hand_over_at and self._node.is_active:
@@ -352,12 +352,21 @@ class JobMaster:
             self.master.runs(agents, no_longer=True)
             self.followers.acknowledge(now)
 
-    def advance(self, now: float) -> None:
-        """Publishes what is complete, or has waited long enough to become so."""
+    @property
+    def reads_app(self) -> bool:
+        """Whether the job reads another job's results, which only the master's agent does."""
+        return self.master.app is not None
+
+    def known(self) -> int:
+        """Bitmap of the agents on the roster."""
+        return self.master.roster.known()
+
+    def on_complete(self, now: float) -> None:
+        """Publishes the runs that every source has reached, unless they are held back for missing agents."""
         if self.ended is None and self.master.failure is None:
-            spans, given_up = self.part.branches.due(), self._patience.given_up
+            spans, given_up = self.part.nodes.due(), self._patience.given_up
             if spans and not self._holds_back(spans, now):
-                self._publish(self.part.branches.completed(), now)
+                self._publish(self.part.nodes.completed(), now)
                 self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
                 self._patience.seen(spans[-1].whole)
                 if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
@@ -432,7 +441,7 @@ class JobMaster:
 
     def _call_back(self, json: bytes) -> None:
         if (program := self.part.program) is not None:
-            self._programs.call(program, Published(self._programs.place(program), program.app, json))
+            self._programs.call(program, WindowPublished(self._programs.place(program), program.app, json))
 
     def depose(self, now: float) -> None:
         """Another master is in office: it has taken over with what is waiting here as published."""

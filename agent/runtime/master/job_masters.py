@@ -82,7 +82,6 @@ class JobMasters:
         self._logs: dict[Id, tuple[str, JobLog]] = {}
         self._replicas = replicas
         self._offices: dict[Id, JobMaster] = {}
-        parts.at_root = self.advance
 
     def handlers(self) -> Handlers:
         anyhow = Via.ROUTED | Via.DIRECT
@@ -160,8 +159,8 @@ class JobMasters:
             self._begin(master, inheritance.log, now)
 
     def _begin(self, master: JobState, log: ResultLog, now: float) -> None:
-        part = self._parts.lead(master, now)
-        office = JobMaster(
+        part = self._parts.lead(master.job.app_id, master.epoch, master.trees, now)
+        part.root = office = JobMaster(
             master, part, log, self._post, self._node, self._name, self._programs, now, replicas=self._replicas
         )
         office.on_result = self.on_result
@@ -196,11 +195,6 @@ class JobMasters:
     def close(self, app_id: Id, _now: float) -> None:
         """The job of a master here is over for the tree; the master stays a little to answer followers."""
         self._parts.depose(app_id)
-
-    def advance(self, app_id: Id, now: float) -> None:
-        """Runs of a job may have become complete."""
-        if (office := self._offices.get(app_id)) is not None:
-            office.advance(now)
 
     def failed(self, peer: Peer, now: float) -> None:
         """An agent is dead: nobody waits for it."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from agent.programs.calls import Text, Typed
+from agent.programs.calls import Text, TypedMessage
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message, Name, Number, Time
 
@@ -28,7 +28,7 @@ class ProgramMulticast(Message, frozen=True, tag=True):
     """Master → all, multicast: a message of the job's own, for on_multicast."""
 
     epoch: JobEpoch
-    message: Typed
+    message: TypedMessage
 
 
 class LogLines(Message, frozen=True, tag=True):
@@ -61,13 +61,13 @@ class JobRequest(Message, frozen=True, tag=True):
     """Agent → master, as a request to the appId: a message of another job, for deliver."""
 
     sender: Name
-    message: Typed
+    message: TypedMessage
 
 
 class JobResponse(Message, frozen=True, tag=True):
     """Master → agent, in response to Letter: what deliver returned, or why there is nothing."""
 
-    message: Typed | None
+    message: TypedMessage | None
     refusal: Text | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent.programs import calls
 from agent.programs.calls import TEXT_CHARACTERS_MAX
-from agent.programs.orders import ProgramEnded, ProgramSaid
+from agent.programs.commands import ProgramEnded, ProgramSaid
 from agent.runtime.ingest.mapped import MappedPipeline
 from agent.runtime.ingest.self_paced import SelfPacedMappedPipeline, SelfPacedPipeline
 from agent.runtime.job.deployment import Deployments
@@ -94,27 +94,27 @@ class ProgramHost:
 
     def _carry_out(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         match act:
-            case calls.Loaded(about=about):
+            case calls.CodeLoaded(about=about):
                 self._programs.loaded(program, about, now)
                 self._deployments.code_loaded(part, now, wall_ms)
-            case calls.Failed(reason=reason, text=text):
+            case calls.CallbackFailed(reason=reason, text=text):
                 self._break(program, reason, text, now)
-            case calls.Said(text=text):
+            case calls.WriteLog(text=text):
                 self._log(program, part, text, now)
-            case calls.Route():
+            case calls.RouteCall():
                 self._rpc.send(program, act, now)
-            case calls.Ask():
+            case calls.AskCall():
                 self._rpc.ask(program, act, now)
-            case calls.Reply():
+            case calls.ReplyCall():
                 self._reply(program, act, now)
-            case calls.Show(json=json):
+            case calls.ShowCall(json=json):
                 if program.shown.take(now):
                     self._show(Shown(program.app, json))
-            case calls.Read(ticket=ticket, token=token):
+            case calls.ReadCall(ticket=ticket, token=token):
                 rows = part.paos.rows(token)
                 refusal = "these PAOs are not held any more" if rows is None else None
-                self._programs.answer(program.key, calls.Answered(ticket, refusal, rows=rows or []))
-            case calls.Multicast() | calls.Subscribe() | calls.Change():
+                self._programs.answer(program.key, calls.AnswerArrived(ticket, refusal, rows=rows or []))
+            case calls.MulticastCall() | calls.SubscribeCall() | calls.UpdateCall():
                 self._as_master(program, part, act, now, wall_ms)
             case _:
                 self._with_events(program, part, act, now, wall_ms)
@@ -123,52 +123,52 @@ class ProgramHost:
         self,
         program: Program,
         part: LocalJob,
-        act: calls.Multicast | calls.Subscribe | calls.Change,
+        act: calls.MulticastCall | calls.SubscribeCall | calls.UpdateCall,
         now: float,
         wall_ms: int,
     ) -> None:
         """What only the master may; one that has just been replaced does not know it yet."""
-        if part.master is None or part.epoch is None:
+        if part.root is None or part.epoch is None:
             return
         match act:
-            case calls.Multicast(message=message):
+            case calls.MulticastCall(message=message):
                 if program.multicasts.take(now):
                     self._sender.multicast(part.app_id, ProgramMulticast(part.app_id, part.epoch, message), now)
                     program.multicasts.refused = 0
                 elif program.multicasts.refused == 1:
                     self._log(program, part, TOO_MANY_MULTICASTS, now)
-            case calls.Subscribe(app=app):
+            case calls.SubscribeCall(app=app):
                 refusal = self._subscriptions.subscribe(program, app, now)
                 if refusal is not None:
                     self._log(program, part, refusal, now)
-            case calls.Change(query=query, reset=reset):
+            case calls.UpdateCall(query=query, reset=reset):
                 refusal = self._masters.change(part.app_id, query, now, wall_ms, reset=reset)
                 if refusal is not None:
                     self._log(program, part, refusal, now)
 
     def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
         """What concerns the events and PAOs of this agent; one without the job's stream has none."""
-        intake = part.intake
-        if intake is None:
+        pipeline = part.pipeline
+        if pipeline is None:
             return
         wrong: str | None = None
         match act:
-            case calls.Insert(columns=columns):
+            case calls.InsertCall(columns=columns):
                 if len(set(map(len, columns.values()))) == 1:
-                    intake.put(columns, wall_ms)
-            case calls.Mapped() if isinstance(intake, MappedPipeline | SelfPacedMappedPipeline):
-                fault = intake.mapped(program.digest, act.batch, act.origins, act.columns)
+                    pipeline.put(columns, wall_ms)
+            case calls.EventsMapped() if isinstance(pipeline, MappedPipeline | SelfPacedMappedPipeline):
+                fault = pipeline.mapped(program.digest, act.batch, act.origins, act.columns)
                 if fault is not None:
                     self._break(program, f"its process {fault}", "", now)
-            case calls.Flush(token=token) if isinstance(intake, SelfPacedPipeline):
-                intake.flush(token)
-            case calls.Empty() if isinstance(intake, SelfPacedPipeline):
-                intake.empty()
-            case calls.Returned() if isinstance(intake, SelfPacedPipeline):
-                intake.gather_waiting()
-            case calls.SendTo(token=token, pane=pane) if isinstance(intake, SelfPacedPipeline):
-                wrong = intake.send(token, pane, wall_ms)
-                self._jobs.sent(part, now)
+            case calls.FlushCall(token=token) if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.flush(token)
+            case calls.EmptyCall() if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.empty()
+            case calls.CallbackReturned() if isinstance(pipeline, SelfPacedPipeline):
+                pipeline.gather_waiting()
+            case calls.SendCall(token=token, pane=pane) if isinstance(pipeline, SelfPacedPipeline):
+                wrong = pipeline.send(token, pane, wall_ms)
+                self._jobs.pass_on(part, now)
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:
@@ -200,7 +200,7 @@ class ProgramHost:
     def _deliver(self, request: JobRequest, requested: Requested, now: float) -> None:
         """Delivers a message of another job to the code at the root; its answer goes back when there is one."""
         job = self._jobs.get(request.app_id)
-        if job is None or job.master is None:
+        if job is None or job.root is None:
             self._sender.respond(requested, NoJob(request.app_id), now)
             return
         program = job.program
@@ -219,9 +219,9 @@ class ProgramHost:
         self._tickets += 1
         self._delivered[program.key, self._tickets] = requested
         place = self._programs.place(program)
-        self._programs.call(program, calls.Delivered(place, self._tickets, request.sender, request.message))
+        self._programs.call(program, calls.RequestDelivered(place, self._tickets, request.sender, request.message))
 
-    def _reply(self, program: Program, reply: calls.Reply, now: float) -> None:
+    def _reply(self, program: Program, reply: calls.ReplyCall, now: float) -> None:
         requested = self._delivered.pop((program.key, reply.ticket), None)
         if requested is not None:
             self._sender.respond(requested, JobResponse(requested.key, reply.message, reply.refusal), now)

@@ -31,24 +31,24 @@ class JobRpc:
         self._programs = programs
         self._open = 0
 
-    def send(self, program: Program, route: calls.Route, now: float) -> None:
+    def send(self, program: Program, route: calls.RouteCall, now: float) -> None:
         """Sends a message to another job's master."""
         self._request(program, route, lambda app_id: JobRequest(app_id, program.app, route.message), now)
 
-    def ask(self, program: Program, ask: calls.Ask, now: float) -> None:
+    def ask(self, program: Program, ask: calls.AskCall, now: float) -> None:
         """Asks for another job's last windows."""
         self._request(program, ask, lambda app_id: Ask(app_id, ask.windows), now)
 
     def _request(
-        self, program: Program, asked: calls.Route | calls.Ask, message: Callable[[Id], Message], now: float
+        self, program: Program, asked: calls.RouteCall | calls.AskCall, message: Callable[[Id], Message], now: float
     ) -> None:
         try:
             app_id = self._app_of(program, asked.app)
         except AmbiguousNameError as error:
-            self._programs.answer(program.key, calls.Answered(asked.ticket, str(error)))
+            self._programs.answer(program.key, calls.AnswerArrived(asked.ticket, str(error)))
             return
         if self._open >= OPEN_MAX:
-            self._programs.answer(program.key, calls.Answered(asked.ticket, TOO_MANY))
+            self._programs.answer(program.key, calls.AnswerArrived(asked.ticket, TOO_MANY))
             return
         self._open += 1
         key, ticket, app = program.key, asked.ticket, asked.app
@@ -68,14 +68,14 @@ class JobRpc:
         match answer:
             case JobResponse(message=message, refusal=refusal):
                 refusal = None if refusal is None else f"{app} {refusal}"
-                self._programs.answer(key, calls.Answered(ticket, refusal, message))
+                self._programs.answer(key, calls.AnswerArrived(ticket, refusal, message))
             case Answer(results=results):
-                self._programs.answer(key, calls.Answered(ticket, windows=[json for _, json in results]))
+                self._programs.answer(key, calls.AnswerArrived(ticket, windows=[json for _, json in results]))
             case NoJob():
-                self._programs.answer(key, calls.Answered(ticket, no_job(app)))
+                self._programs.answer(key, calls.AnswerArrived(ticket, no_job(app)))
             case _:
                 self.refused += answer is not NoAnswer.TIMED_OUT
-                self._programs.answer(key, calls.Answered(ticket, NO_ANSWER.format(app=app)))
+                self._programs.answer(key, calls.AnswerArrived(ticket, NO_ANSWER.format(app=app)))
 
     def statistics(self) -> Mapping[str, int]:
         return {"refused": self.refused, "open": self._open}

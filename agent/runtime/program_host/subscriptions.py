@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from agent.programs.calls import Published as PublishedCall
+from agent.programs.calls import WindowPublished
 from agent.runtime.fleet.job_directory import JobDirectory
 from agent.runtime.fleet.job_names import AmbiguousNameError, app_of, stage_app
 from agent.runtime.job.local_jobs import LocalJobs
@@ -100,7 +100,7 @@ class ProgramSubscriptions:
             program = self._programs.get(key)
             if program is not None and self._may_get(program, stage):
                 place = self._programs.place(program)
-                self._programs.call(program, PublishedCall(place, subscription.app, json, stage))
+                self._programs.call(program, WindowPublished(place, subscription.app, json, stage))
 
     def _may_get(self, program: Program, stage: str) -> bool:
         """Whether it is at a root; a stage's windows go to the code of the newest version alone."""

@@ -47,24 +47,24 @@ class AgentStatus:
 
 def part_status(part: LocalJob, announce: Announce | None, node: Node) -> PartStatus:
     """What an agent has to do with one job."""
-    groups = groups_of(part.app_id, len(part.branches))
-    combines = part.branches.has_children
-    roles = {"master": part.master is not None, "worker": part.intake is not None, "combiner": combines}
+    groups = groups_of(part.app_id, len(part.nodes))
+    combines = part.nodes.has_children
+    roles = {"master": part.root is not None, "worker": part.pipeline is not None, "combiner": combines}
     return PartStatus(
         app_id=part.app_id,
         name=announce.name if announce else "",
         roles=tuple(role for role, plays in roles.items() if plays),
         parent=node.parent(part.app_id),
         children=node.children(part.app_id),
-        trees=len(part.branches),
+        trees=len(part.nodes),
         roots=tuple(tree for tree, group in enumerate(groups) if tree and node.is_root(group)),
         installed=part.is_installed,
         version=part.version,
         epoch=part.epoch.counter if part.epoch else 0,
         frontier=_pane(part.committed),
-        sealed_upto=_pane(part.intake.frontier if part.intake else FIRST_PANE),
-        late=part.intake.late if part.intake else 0,
-        memory_bytes=part.intake.memory_bytes if part.intake else 0,
+        sealed_upto=_pane(part.pipeline.frontier if part.pipeline else FIRST_PANE),
+        late=part.pipeline.late if part.pipeline else 0,
+        memory_bytes=part.pipeline.memory_bytes if part.pipeline else 0,
     )
 
 

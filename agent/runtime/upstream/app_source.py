@@ -34,7 +34,7 @@ class _UpstreamJob:
     """
 
     reader: Id
-    intake: Pipeline
+    pipeline: Pipeline
     key: FeedKey
     app: str
     begins_after: int | None
@@ -71,16 +71,16 @@ class UpstreamJobs:
     def tick(self, now: float) -> None:
         """Begins and ends to read, and looks for jobs that are not known."""
         jobs = [job for job in self._jobs if job.reads_rows]
-        intakes = {job.app_id: job.intake for job in jobs if isinstance(job.intake, Pipeline)}
-        wanted = {app_id: intake for app_id, intake in intakes.items() if intake.app_feed is not None}
+        pipelines = {job.app_id: job.pipeline for job in jobs if isinstance(job.pipeline, Pipeline)}
+        wanted = {app_id: pipeline for app_id, pipeline in pipelines.items() if pipeline.app_feed is not None}
         for reader, upstream in list(self._upstream.items()):
-            if wanted.get(reader) is not upstream.intake:
+            if wanted.get(reader) is not upstream.pipeline:
                 del self._upstream[reader]
                 if upstream.app_id is not None:
                     self._following.unfollow(upstream.app_id, upstream.hear, now, reader=reader)
-        for reader, intake in wanted.items():
-            if reader not in self._upstream and intake.get_ready():
-                self._upstream[reader] = _upstream_job(reader, intake, now)
+        for reader, pipeline in wanted.items():
+            if reader not in self._upstream and pipeline.get_ready():
+                self._upstream[reader] = _upstream_job(reader, pipeline, now)
         for upstream in self._upstream.values():
             if upstream.app_id is None and not upstream.is_over:
                 self._seek(upstream, now)
@@ -96,11 +96,11 @@ class UpstreamJobs:
     def take(self, now: float) -> None:
         """Gives the readers what has come."""
         for upstream in list(self._upstream.values()):
-            if upstream.app_id is None or upstream.key not in upstream.intake.feeds:
+            if upstream.app_id is None or upstream.key not in upstream.pipeline.feeds:
                 continue  # an agent that leaves reads no further
             if (gap := self._following.take_gap(upstream.app_id, upstream.reader)) is not None:
                 for instant in gap:
-                    upstream.intake.lacks_some_at(instant)
+                    upstream.pipeline.lacks_some_at(instant)
             closed_ms = self._following.closed_ms(upstream.app_id, upstream.reader)
             events, upstream.events = upstream.events, []
             for event in events:
@@ -117,7 +117,7 @@ class UpstreamJobs:
                 self._open(upstream, pane - 1, now)
                 parsed = self._events(upstream, pane, bytes(result))
                 upstream.closed_ms = max(upstream.closed_ms, (parsed.watermark_ms or 0) - 1)
-                self._jobs.insert(upstream.key, parsed, now, self._clock.ms)
+                self._jobs.ingest.insert(upstream.key, parsed, now, self._clock.ms)
             case Ended(reason="lost"):
                 upstream.app_id, upstream.sought_at = None, now
             case Ended(reason=reason):
@@ -128,49 +128,49 @@ class UpstreamJobs:
         if upstream.begins_after is not None:
             closed_ms = upstream.begins_after
         if closed_ms != FIRST_PANE or upstream.ends_with_app:
-            self._jobs.open_app(upstream.key, FIRST_PANE if upstream.ends_with_app else closed_ms, now)
+            self._jobs.feed_opened(upstream.key, now, FIRST_PANE if upstream.ends_with_app else closed_ms)
 
     def _events(self, upstream: _UpstreamJob, pane: int, json: bytes) -> Parsed:
-        columns = upstream.intake.feeds[upstream.key].columns
+        columns = upstream.pipeline.feeds[upstream.key].columns
         try:
             result = read_result(json)
         except ResultError:
             self.refused += 1
-            upstream.intake.lacks_some_at(pane)
+            upstream.pipeline.lacks_some_at(pane)
             return Parsed((), 0, pane)
         if not result.final:
             return Parsed((), 0, upstream.closed_ms + 1)  # it will come once more, as a whole
         if not result.is_whole:
-            upstream.intake.lacks_some_at(pane)
+            upstream.pipeline.lacks_some_at(pane)
         closed_ms = pane + 1 if result.more else result.closed_ms()
         return replace(result.events(pane, columns), watermark_ms=closed_ms)
 
     def _closed(self, upstream: _UpstreamJob, closed_ms: int, now: float) -> None:
         """The other job has published everything up to this instant, whether there were results or not."""
         self._open(upstream, closed_ms, now)
-        if upstream.intake.feeds[upstream.key].bounded and not upstream.ends_with_app:
+        if upstream.pipeline.feeds[upstream.key].bounded and not upstream.ends_with_app:
             self._is_over(upstream, now, is_whole=True)
         elif closed_ms > upstream.closed_ms:
             upstream.closed_ms = closed_ms
-            self._jobs.insert(upstream.key, Parsed((), 0, closed_ms + 1), now, self._clock.ms)
+            self._jobs.ingest.insert(upstream.key, Parsed((), 0, closed_ms + 1), now, self._clock.ms)
 
     def _is_over(self, upstream: _UpstreamJob, now: float, *, is_whole: bool) -> None:
         """Ends the reader's feed. The window under way is missing if the other job did not end by itself."""
         upstream.is_over = True
         if not is_whole:
-            upstream.intake.lacks_some_at(upstream.closed_ms + 1)
+            upstream.pipeline.lacks_some_at(upstream.closed_ms + 1)
         self._open(upstream, upstream.closed_ms, now)
-        self._jobs.end_of_feed(upstream.key, now, self._clock.ms)
+        self._jobs.ingest.end_of_feed(upstream.key, now, self._clock.ms)
 
     def statistics(self) -> Mapping[str, int]:
         return {"refused": self.refused, "read": len(self._upstream)}
 
 
-def _upstream_job(reader: Id, intake: Pipeline, now: float) -> _UpstreamJob:
-    feed = intake.app_feed
+def _upstream_job(reader: Id, pipeline: Pipeline, now: float) -> _UpstreamJob:
+    feed = pipeline.app_feed
     assert feed is not None
     assert feed.app is not None
-    after: int | None = intake.worker.closed_ms
+    after: int | None = pipeline.consumer.closed_ms
     if after == FIRST_PANE and not feed.bounded:
         after = None
-    return _UpstreamJob(reader, intake, feed.key, feed.app, after, after, now)
+    return _UpstreamJob(reader, pipeline, feed.key, feed.app, after, after, now)

@@ -85,8 +85,8 @@ class JoinCache:
 
     def tick(self, now: float) -> None:
         """Asks for what jobs join with, and gives them what has come."""
-        intakes = [job.intake for job in self._jobs if job.reads_rows and isinstance(job.intake, Pipeline)]
-        functions = [function for intake in intakes for function in intake.functions()]
+        pipelines = [job.pipeline for job in self._jobs if job.reads_rows and isinstance(job.pipeline, Pipeline)]
+        functions = [function for pipeline in pipelines for function in pipeline.functions()]
         every = [function.lookup for function in functions if function.lookup is not None]
         self._file_tables.give(every)
         self._joined = {table: table.app for table in every if table.app is not None}

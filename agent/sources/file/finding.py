@@ -36,19 +36,19 @@ class FoundFile:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """Files by identity, in the order of their names; and what else was found, by path: why it is no file to read."""
 
     files: dict[Identity, FoundFile] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def find_files(patterns: Sequence[str]) -> Found:
+def find_files(patterns: Sequence[str]) -> FoundFiles:
     """What glob patterns (`**` for any depth) match now. A file with several names is found once.
 
     Where a pattern matches nothing, folders that may not be looked into are told: they may be the reason.
     """
-    found = Found()
+    found = FoundFiles()
     names: set[str] = set()
     for pattern in patterns:
         matched = list(islice(_names(pattern), NAMES_MAX + 1))

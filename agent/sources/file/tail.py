@@ -17,10 +17,10 @@ from typing import Generic, Literal
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.faults import Faults
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
-from agent.sources.file.finding import FILES_MAX, Found, FoundFile, Identity, find_files, identity_of, words_of
+from agent.sources.file.finding import FILES_MAX, FoundFile, FoundFiles, Identity, find_files, identity_of, words_of
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import F, FileBlock, LogFile, ReaderStatistics, Recognise
 from agent.sources.file.renamed import renamed_files
+from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
 
 LOOK_S = 1.0
 """How often patterns are looked at."""
@@ -190,7 +190,7 @@ class TailReader(Generic[F]):
             standing[" ".join(self._patterns)] = "matches no file yet"
         self._faults.update(standing)
 
-    def _renamed(self, found: Found) -> list[FoundFile]:
+    def _renamed(self, found: FoundFiles) -> list[FoundFile]:
         """Known files that no pattern matches any more. Of others, which may come back, it is told that they miss."""
         elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
         renamed = renamed_files(elsewhere)

@@ -1,4 +1,4 @@
-"""One backfill on Spark: a job, the archives, the times; lines of results come out."""
+"""One backfill on Spark: takes a job, its archives and a time range, and gives lines of results."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import query
 from elf.batch.backfill.missing_windows import missed, versions_of
 from elf.batch.reconcile.recomputation import SparkArchive
-from elf.batch.table.table import Table
+from elf.batch.table.table import ArchiveTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from agent import Result
-    from elf.batch.backfill.handover import Seam
+    from elf.batch.backfill.handover import Handover
     from elf.batch.reconcile.live_results import VersionLine
 
 
 class Backfill:
-    """The windows of `app` from one time on and before another (epoch ms). Raises ElfError for what is no archive."""
+    """The windows of `app` from `since_ms` on and before `until_ms` (epoch ms). Raises ElfError where there is no
+    archive.
+    """
 
     def __init__(
         self, spark: SparkSession, uris: Sequence[str], app: str, since_ms: int | None, until_ms: int | None
@@ -33,50 +35,52 @@ class Backfill:
         self._versions: list[VersionLine] = versions_of(self._job, app) if self._job.versions else []
 
     def _open(self) -> SparkArchive:
-        return SparkArchive(Table.open(self._spark, self._uris))
+        return SparkArchive(ArchiveTable.open(self._spark, self._uris))
 
     @property
     def is_described(self) -> bool:
-        """Whether the archive knows what the job computes."""
+        """Whether the archive describes the job's query."""
         return bool(self._versions)
 
     def describe(self, text: str) -> None:
-        """What the job computes, as the fleet says it. Raises UsageError where the archive has not what that needs."""
+        """Sets the job's query to `text`, as the fleet knows it. Raises UsageError where the archive lacks what it
+        needs.
+        """
         self._versions = [self._archive.version_of(self.app, text)]
 
     def look(self, text: str) -> None:
-        """Looks at the archive again, which may know by now what the job computes; else `text` says it."""
+        """Reads the archive again; uses `text` as the job's query if the archive does not describe it."""
         self._archive = self._open()
         if not self.is_described and self._archive.has_streams(text):
             self.describe(text)
 
     @property
     def columns(self) -> list[str]:
-        """Those of the newest version's rows."""
+        """Columns of the newest version's rows."""
         return query.output_names(query.Plan.from_wire(self._versions[-1].plan))
 
     @property
     def agents(self) -> int:
-        """How many have events for it in the archive."""
+        """Number of agents with events for the job in the archive."""
         return len(self._archive.agents(self._versions[-1])) if self._versions else 0
 
     def missed(self) -> Iterator[bytes]:
-        """The lines of windows that are not published."""
+        """Lines of the windows that the job has not published."""
         published = {(one.window_start, one.window_end) for one in self._job.results}
         return map(_line, missed(self._versions, self._archive, published, self._since_ms, self._until_ms))
 
     def lacking(self, until_ms: int) -> Sequence[str]:
-        """The agents of whose stream the archive has nothing from that time on yet."""
+        """Agents whose events from `until_ms` on are not in the archive yet."""
         if not self._versions:
             return []
         spans = self._archive.spans(query.Plan.from_wire(self._versions[-1].plan).stream)
         return sorted(name for name, span in spans.items() if span.to_ms < until_ms)
 
-    def before(self, seam: Seam) -> Iterable[bytes]:
-        """The lines of the windows before a seam."""
-        return map(_line, seam.before(missed(self._versions, self._archive, (), self._since_ms, seam.until_ms)))
+    def before(self, handover: Handover) -> Iterable[bytes]:
+        """Lines of the windows before a handover."""
+        return map(_line, handover.before(missed(self._versions, self._archive, (), self._since_ms, handover.until_ms)))
 
 
 def _line(result: Result) -> bytes:
-    """A result that says where it comes from."""
+    """A result as a line that names the archive as its source."""
     return result.to_bytes()[:-1] + b',"source":"archive"}'

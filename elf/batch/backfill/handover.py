@@ -1,4 +1,4 @@
-"""Where windows from the archive end and a job's own begin: none is missing there, and none comes twice."""
+"""Finds where windows from the archive end and the live ones begin, so that none is missing and none comes twice."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ if TYPE_CHECKING:
     from elf.client import Result
 
 PATIENCE_WINDOWS = 16
-"""Should no window expect everyone by then, the fleet has fewer agents than the archive: the fullest one will do."""
+"""Number of live windows to wait for one that expects every agent. After that the fleet has fewer agents than the
+archive, and the window that expects most is taken.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Seam:
-    """Live windows from the first one on that has everybody; those before it are the archive's."""
+class Handover:
+    """Live windows from the first one on that expects every agent; earlier windows come from the archive."""
 
     live: Sequence[Result]
 
     @property
     def until_ms(self) -> int:
-        """When the first live window ends (epoch ms)."""
+        """End of the first live window (epoch ms)."""
         return moment_ms(self.live[0].window_end) or 0
 
     def before(self, computed: Iterable[Computed]) -> Iterator[Computed]:
-        """Those of the archive's windows that come before it."""
+        """Windows computed from the archive that come before the first live one."""
         live = {(one.window_start, one.window_end) for one in self.live}
         for result in computed:
             ends = moment_ms(result.window_end)
@@ -36,10 +38,11 @@ class Seam:
                 yield result
 
 
-def find_seam(live: Sequence[Result], agents: int, *, is_last: bool = False) -> Seam | None:
-    """The seam, if the live windows so far tell it. `agents`: how many there are; `is_last`: no other window comes.
+def find_handover(live: Sequence[Result], agents: int, *, is_last: bool = False) -> Handover | None:
+    """The handover, or None if the live windows so far do not determine it.
 
-    A job that has just begun expects an agent only after that has said that it takes part.
+    `agents`: number of agents in the archive; `is_last`: no other live window comes. A job that has just begun expects
+    an agent only once the agent has announced itself.
     """
     timed = [number for number, one in enumerate(live) if moment_ms(one.window_end) is not None]
     whole = [number for number in timed if live[number].expected >= agents]
@@ -47,6 +50,6 @@ def find_seam(live: Sequence[Result], agents: int, *, is_last: bool = False) -> 
         whole = [max(timed, key=lambda number: (live[number].expected, -number))]
     if not whole:
         return None
-    seam = Seam(live[whole[0] :])
+    handover = Handover(live[whole[0] :])
     # Windows that end together with the first one come right after it.
-    return seam if is_last or any(not one.more for one in seam.live) else None
+    return handover if is_last or any(not one.more for one in handover.live) else None

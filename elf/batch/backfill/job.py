@@ -1,4 +1,4 @@
-"""A job's windows from the past on: first those of the archive, then its own, as they come."""
+"""A job's windows from the past on: those from the archive, then the live ones as they come."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from typing import Protocol
 import msgspec
 
 from agent.control.messages import Ended, PublishedWindow
-from elf.batch.backfill.handover import Seam, find_seam
+from elf.batch.backfill.handover import Handover, find_handover
 from elf.client.attachment import Update
 from elf.client.result import Result, read_result
-from elf.output.view import SeenJob
+from elf.output.view import ViewedJob
 
 WAITING_MAX = 100_000
-"""Live windows that may wait for those of the archive."""
-LOOK_S = 2.0
-"""So often it is looked how far the archive is."""
-ARCHIVE_PATIENCE_S = 90.0
-"""So long after the first live window the archive is waited for: agents write what they have every half minute."""
+"""Upper bound on live windows that wait for those from the archive."""
+LOOK_INTERVAL_S = 2.0
+"""Interval between looks at the archive."""
+ARCHIVE_TIMEOUT_S = 90.0
+"""Upper bound on waiting for the archive after the first live window: agents write their archives every half minute."""
 
 
 class Past(Protocol):
-    """The archive, as far as it is written by now."""
+    """The archive, as far as agents have written it."""
 
     def look(self, text: str) -> None:
-        """Looks at it again; `text` is the job's query."""
+        """Reads the archive again; `text` is the job's query."""
 
     @property
     def agents(self) -> int:
-        """How many have events for the job in it."""
+        """Number of agents with events for the job in the archive."""
 
     def lacking(self, until_ms: int) -> Sequence[str]:
-        """The agents of whom it has nothing from that time on yet."""
+        """Agents whose events from `until_ms` on are not in the archive yet."""
 
-    def before(self, seam: Seam) -> Iterable[bytes]:
-        """The lines of the windows before a seam."""
+    def before(self, handover: Handover) -> Iterable[bytes]:
+        """Lines of the windows before a handover."""
 
 
 class BackfilledJob:
-    """Looks like the job itself; a thread takes what the fleet says meanwhile. `tell` gets what people should know."""
+    """Behaves like the live job, with earlier windows first. A thread receives the fleet's updates meanwhile; `tell`
+    gets messages for people.
+    """
 
-    def __init__(self, job: SeenJob, past: Past, tell: Callable[[str], None]) -> None:
+    def __init__(self, job: ViewedJob, past: Past, tell: Callable[[str], None]) -> None:
         self.app, self.query, self.columns, self.bounded = job.app, job.query, job.columns, False
         self._job = job
         self._past = past
@@ -59,13 +61,13 @@ class BackfilledJob:
 
     @property
     def failure(self) -> str:
-        """What a job that failed could not do."""
+        """Reason why the job failed, "" if it has not."""
         return self._job.failure
 
     def _take(self) -> None:
         try:
             while True:
-                update = self._job.wait(LOOK_S)
+                update = self._job.wait(LOOK_INTERVAL_S)
                 if update is not None:
                     self._came.put(update)
                 if isinstance(update, Ended):
@@ -74,10 +76,10 @@ class BackfilledJob:
             self._came.put(error)
 
     def wait(self, timeout_s: float) -> Update | None:
-        """The next window, or what else there is to tell; None if there is none within the time."""
+        """The next update; None if none comes within `timeout_s`."""
         if self._ready:
             return self._ready.popleft()
-        update = self._next(min(timeout_s, LOOK_S))
+        update = self._next(min(timeout_s, LOOK_INTERVAL_S))
         if self._is_joined:
             return update
         if isinstance(update, Result):
@@ -101,18 +103,18 @@ class BackfilledJob:
         return update
 
     def _join(self, *, is_last: bool) -> None:
-        """Puts both parts together, once the archive has come to the seam or has had the time to."""
+        """Joins both parts once the archive has reached the handover or its time is up."""
         now = time.monotonic()
-        if now - self._looked_at < LOOK_S and not is_last:
+        if now - self._looked_at < LOOK_INTERVAL_S and not is_last:
             return
         self._past.look(self.query)
         self._looked_at = time.monotonic()
-        agents, is_over = self._past.agents, is_last or now - self._first_at > ARCHIVE_PATIENCE_S
-        seam = find_seam(self._live, agents, is_last=is_over) if agents or is_over else None
-        if seam is None:
+        agents, is_over = self._past.agents, is_last or now - self._first_at > ARCHIVE_TIMEOUT_S
+        handover = find_handover(self._live, agents, is_last=is_over) if agents or is_over else None
+        if handover is None:
             self._is_joined = is_last
             return
-        lacking = self._past.lacking(seam.until_ms)
+        lacking = self._past.lacking(handover.until_ms)
         if lacking and not is_over:
             return
         if lacking:
@@ -120,7 +122,7 @@ class BackfilledJob:
         elif not agents:
             self._tell("the archive has nothing of its stream")
         self._ready += (
-            read_result(PublishedWindow(0, msgspec.Raw(line)), self.columns) for line in self._past.before(seam)
+            read_result(PublishedWindow(0, msgspec.Raw(line)), self.columns) for line in self._past.before(handover)
         )
-        self._ready += seam.live
+        self._ready += handover.live
         self._is_joined = True

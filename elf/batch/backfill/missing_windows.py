@@ -1,4 +1,4 @@
-"""Windows that a job has not published, from the archive (backfill), and the seam to those that it publishes now."""
+"""Windows that a job has not published, computed from the archive."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 Window: TypeAlias = tuple[str | None, str | None]
 
 
-class Archive(Protocol):
-    """What is computed of an archive."""
+class BackfillArchive(Protocol):
+    """What a backfill needs of an archive."""
 
     def agents(self, version: VersionLine) -> frozenset[str]:
-        """Whose events there are for it."""
+        """Agents with events for a version."""
 
     def results(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
     ) -> Iterator[Result]:
-        """What a version computes of the events of these agents, from one time on and before another."""
+        """The results of a version over the events of these agents, from `since_ms` on and before `until_ms`."""
 
 
 def versions_of(job: LiveJob, app: str) -> list[VersionLine]:
@@ -44,14 +44,14 @@ def versions_of(job: LiveJob, app: str) -> list[VersionLine]:
 
 def missed(
     versions: Sequence[VersionLine],
-    archive: Archive,
+    archive: BackfillArchive,
     published: Collection[Window],
     since_ms: int | None,
     until_ms: int | None,
 ) -> Iterator[Result]:
-    """The windows between two times that are not published, in order.
+    """The windows between two times that the job has not published, in order.
 
-    Each is of the version that was in force at its start; those from before the job are of its first one.
+    Each is computed by the version in force at its start; windows from before the job by its first version.
     """
     ends = [*(after.after for _, after in pairwise(versions)), None]
     starts = [None, *(one.starts for one in versions[1:])]

@@ -1,4 +1,4 @@
-"""Aggregates as Spark computes them, and what becomes of that as states of a job's groups."""
+"""Translates aggregates into Spark columns, and their values into states of a job's groups."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from dataclasses import dataclass
 
 import polars as pl
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import cbt
-from query.spark import NotExactError, Typed
+from query.spark import NotExactError, SparkColumn
 
 _PARTS = {"integer": "i", "number": "f", "double": "f", "string": "s", "boolean": "b"}
 _OF_PARTS = {"any": "bifs", "number": "if", "integer": "i", "string": "s", "boolean": "b"}
 _DTYPES: dict[str, pl.DataType] = {"b": pl.Boolean(), "i": pl.Int64(), "f": pl.Float64(), "s": pl.String()}
 _HI_BITS, _LO_BITS = 32, 128
-"""A sum of numbers counts units of 2**-32, and beside them units of 2**-128."""
+"""Units of a sum of numbers: 2**-32, and beside them 2**-128."""
 _LIMBS = 3
 _LIMB_BITS_MIN = 28
 _IDEMPOTENT = frozenset(("count_distinct", "approx_count_distinct"))
 
 
 class InexactError(Exception):
-    """A sum that Spark has computed is not exact: the plan has to be computed in another way."""
+    """Raised when a sum that Spark has computed is not exact, so that the plan must be computed another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnState:
-    """One aggregate: what Spark computes of each group, and the state columns that this makes.
+    """One aggregate: the columns Spark computes for each group, and the state columns made of them.
 
-    `is_exact`: whether what was computed is. `grouped_by`: the argument of one that is computed of that alone.
+    `is_exact`: whether the computed values are exact. `grouped_by`: the argument, for an aggregate that needs only its
+    distinct values.
     """
 
     computed: Sequence[Column]
@@ -39,8 +40,8 @@ class ColumnState:
     grouped_by: tuple[str, Column] | None = None
 
 
-def column_state(aggregate: cbt.Aggregate, argument: Typed | None, rows: int) -> ColumnState:
-    """That of an aggregate over so many rows at most. Raises NotExactError where Spark has none."""
+def column_state(aggregate: cbt.Aggregate, argument: SparkColumn | None, rows: int) -> ColumnState:
+    """The state of an aggregate over at most `rows` rows. Raises NotExactError where Spark has no exact equivalent."""
     name, function = aggregate.name, aggregate.function
     if argument is None:
         return ColumnState([F.count(F.lit(1)).alias(f"{name}.n")], [pl.col(f"{name}.n")])
@@ -51,13 +52,13 @@ def column_state(aggregate: cbt.Aggregate, argument: Typed | None, rows: int) ->
     return _FUNCTIONS[function](aggregate, argument, rows)
 
 
-def _count(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:  # noqa: ARG001
+def _count(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:  # noqa: ARG001
     name = f"{aggregate.name}.n"
     return ColumnState([F.count(argument.column).alias(name)], [pl.col(name)])
 
 
-def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, Typed, int], ColumnState]:
-    def state(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:  # noqa: ARG001
+def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, SparkColumn, int], ColumnState]:
+    def state(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:  # noqa: ARG001
         own = f"{aggregate.name}.{_PARTS[argument.kind]}"
         value = pl.col(own) + 0.0 if _PARTS[argument.kind] == "f" else pl.col(own)  # -0.0 is 0.0
         others = [f"{aggregate.name}.{part}" for part in _OF_PARTS[aggregate.type]]
@@ -67,7 +68,7 @@ def _extreme(function: Callable[[Column], Column]) -> Callable[[cbt.Aggregate, T
     return state
 
 
-def _sum(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
+def _sum(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:
     if argument.kind != "integer":
         return _sum_of_doubles(aggregate, argument, rows)
     name = aggregate.name
@@ -81,11 +82,11 @@ def _sum(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
     return ColumnState(computed, [hi, _zero(f"{name}.lo"), _no_outliers(name), pl.col(n)], is_exact)
 
 
-def _sum_of_doubles(aggregate: cbt.Aggregate, argument: Typed, rows: int) -> ColumnState:
-    """In fixed point: whole numbers, and their rest in further integers, of so many bits that no sum can overflow.
+def _sum_of_doubles(aggregate: cbt.Aggregate, argument: SparkColumn, rows: int) -> ColumnState:
+    """Sums doubles in fixed point: the whole part and the fraction as integers of as many bits as cannot overflow.
 
-    Scaling by a power of two and taking the fraction off are exact in doubles. What is too large, or has bits below the
-    last of these integers, is not exact.
+    Scaling by a power of two and taking off the fraction are exact in doubles. A value that is too large, or has bits
+    below the last integer, makes the sum inexact.
     """
     name, bits = aggregate.name, 62 - rows.bit_length()
     if bits < _LIMB_BITS_MIN:
@@ -122,7 +123,7 @@ def _i128(value: int) -> pl.Expr:
     return pl.lit(value, pl.Int128)
 
 
-_FUNCTIONS: Mapping[str, Callable[[cbt.Aggregate, Typed, int], ColumnState]] = {
+_FUNCTIONS: Mapping[str, Callable[[cbt.Aggregate, SparkColumn, int], ColumnState]] = {
     "count": _count,
     "sum": _sum,
     "avg": _sum,

@@ -1,7 +1,7 @@
-"""ELF QL where the rows are: what agents compute of events, on each region of the archive (a coprocessor).
+"""Runs ELF QL with agents' code on each region of the archive (a coprocessor).
 
-A Spark task runs the very code of agents over its rows: their parsers on the lines as they were, a job's function and
-its compressed buffer tree. What it yields are partial states, which are combined by ranges of the keys' hashes.
+A Spark task runs the same code as agents do over its rows: the parsers on the original lines, a job's function and its
+compressed buffer tree. It yields partial states, which are combined by ranges of the keys' hashes.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ import pyarrow as pa
 
 from agent import SpillArea
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
-from agent.runtime.function.job_function import JobFunction, TreeOrRows
-from agent.runtime.ingest.event_batch import EventBatches, count_batch
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.event_batch import batches_of
 from agent.runtime.ingest.operator import ROWS_PER_BATCH
-from agent.runtime.model.panes import END, Counted, Counts, count_in
+from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.model.panes import END, Counts, count_in
 from agent.runtime.upstream.tables import FileTable as LookupTable
-from elf.batch.query.partial_states import DDL, Combining, decode, encoded
+from elf.batch.query.partial_states import DDL, StateCombiner, decode, encoded
 from elf.batch.query.raw_events import COLUMNS, RawEvents
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BYTES_PER_TREE = 32 << 20
-"""Of less than this, shuffling states would take longer than combining them where they arrive."""
+"""Bytes of input per range of hashes; below this, shuffling states takes longer than combining them where they arrive.
+"""
 
 
 @dataclass(frozen=True)
 class RegionJob:
-    """A plan as it travels to the regions, with the times from and before which it takes events (epoch ms), the look-up
-    tables that it joins with, and by how many ranges of hashes its states are combined.
+    """A plan as sent to the regions, with its time range (epoch ms), the look-up tables it joins with, and the number
+    of hash ranges its states are combined by.
     """
 
     plan: dict[str, Any]
@@ -56,19 +58,36 @@ class RegionJob:
         return function
 
     def fold(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The partial state of a region's rows, in bounded memory."""
+        """Yields the partial state of a region's rows, in bounded memory."""
         function = self.function()
         with _new_store(function) as store:
-            fold = _Fold(function, store)
-            for batch in rows:
-                fold.take(batch)
-            fold.settle()
-            yield from encoded(function, store.flush(), fold.counted, self.trees)
+            for frames in self._frames(function, store, rows):
+                for batch in batches_of(frames, function):
+                    store.add(batch)
+            yield from encoded(function, _readable(store.flush()), store.counted, self.trees)
+
+    def _frames(
+        self, function: JobFunction, store: PaneStore, rows: Iterator[pa.RecordBatch]
+    ) -> Iterator[list[pl.DataFrame]]:
+        """The rows' events, many at a time: each call on columns has its price. The store counts malformed lines."""
+        raw = RawEvents(function.columns_of)
+        waiting: list[pl.DataFrame] = []
+        for some in rows:
+            for events in raw.read(some):
+                if events.parsed.malformed:
+                    count_in(store.counted, {END: Counts(malformed=events.parsed.malformed)})
+                for frame in events.parsed.frames:
+                    waiting += function.read(events.stream, frame)
+            if sum(frame.height for frame in waiting) >= ROWS_PER_BATCH:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
 
     def combine(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Partial states of many regions, in a range of hashes, as one."""
+        """Combines the partial states of many regions in a range of hashes into one."""
         function = self.function()
-        parts: dict[int, Combining] = {}
+        parts: dict[int, StateCombiner] = {}
         for batch in pieces:
             decode(function, batch, parts)
         for part in parts.values():
@@ -77,72 +96,54 @@ class RegionJob:
 
 @dataclass(frozen=True, slots=True)
 class CoprocessorPlan:
-    """A plan over the rows of a range, where these are."""
+    """A plan run where the rows of a range are stored."""
 
     job: RegionJob
-    table: Table
+    table: ArchiveTable
     wanted: Range
 
     @property
     def pieces(self) -> DataFrame:
-        """Partial states and what was counted, as rows of bytes."""
+        """Partial states and counts, as rows of bytes."""
         streams = self.wanted.streams or ()
         shares = sum(one.segment.bytes for one in self.table.segments(self.wanted)) // BYTES_PER_TREE
         job = replace(self.job, trees=max(1, min(self.table.spark.sparkContext.defaultParallelism, shares)))
         pieces = self.table.rows(streams, job.since_ms, job.until_ms, COLUMNS).mapInArrow(job.fold, DDL)
         return pieces.repartition(job.trees, "tree").mapInArrow(job.combine, DDL) if job.trees > 1 else pieces
 
-    def gathered(self, pieces: pa.Table) -> Combining:
-        """All pieces as one state."""
+    def gathered(self, pieces: pa.Table) -> StateCombiner:
+        """Combines all pieces into one state."""
         function = self.job.function()
-        parts: dict[int, Combining] = {}
+        parts: dict[int, StateCombiner] = {}
         decode(function, pieces, parts)
-        whole = Combining(function)
+        whole = StateCombiner(function)
         for part in parts.values():
             whole.add(part.state())
             whole.count(part.counted)
-        # Of lines that were too long to be kept only their number is left.
+        # The archive keeps only the number of overlong lines.
         overlong = sum(one.segment.overlong for one in self.table.segments(self.wanted))
         whole.count({END: Counts(malformed=overlong)} if overlong else {})
         return whole
 
-    def combined(self) -> Combining:
-        """What agents' code makes of the rows."""
+    def combined(self) -> StateCombiner:
+        """The combined state of the rows."""
         return self.gathered(self.pieces.toArrow())
 
 
-class _Fold:
-    """Events of one region into a store."""
-
-    def __init__(self, function: JobFunction, store: TreeOrRows) -> None:
-        self.counted: Counted = {}
-        self._function = function
-        self._store = store
-        self._events = RawEvents(function.columns_of)
-        self._batches = EventBatches()
-        self._waiting: list[pl.DataFrame] = []
-        self._waiting_rows = 0
-
-    def take(self, rows: pa.RecordBatch) -> None:
-        for events in self._events.read(rows):
-            if events.parsed.malformed:
-                count_in(self.counted, {END: Counts(malformed=events.parsed.malformed)})
-            for frame in events.parsed.frames:
-                for part in self._function.read(events.stream, frame):
-                    self._waiting.append(part)
-                    self._waiting_rows += part.height
-        if self._waiting_rows >= ROWS_PER_BATCH:
-            self.settle()
-
-    def settle(self) -> None:
-        """Counts what waits: each call on columns has its price."""
-        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
-        for batch in self._batches.of(waiting, self._function) if waiting else ():
-            count_batch(self._function, self._store, self.counted, batch)
-        self._batches.clear()
-
-
 @contextmanager
-def _new_store(function: JobFunction) -> Iterator[TreeOrRows]:
+def _new_store(function: JobFunction) -> Iterator[PaneStore]:
     with TemporaryDirectory(prefix="elf-batch-") as directory:
-        yield function.new_store(SpillArea(memory_bytes(JOB_MEMORY), Path(directory)))
+        yield PaneStore(function, SpillArea(memory_bytes(JOB_MEMORY), Path(directory), _fail))
+
+
+def _readable(frames: Iterator[pl.DataFrame | None]) -> Iterator[pl.DataFrame]:
+    """The frames; a task whose disk fails is tried again elsewhere."""
+    for frame in frames:
+        if frame is None:
+            _fail("what a task had counted cannot be read from disk", "see the frame before")
+        else:
+            yield frame
+
+
+def _fail(what: str, why: str) -> None:
+    raise OSError(f"{what}: {why}")

@@ -1,4 +1,4 @@
-"""How many events and malformed lines an archive has, by pane: as its log says, else as Spark counts them."""
+"""Counts an archive's events and malformed lines by pane: from its log where that suffices, else with Spark."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from agent.archive.format.segments import EVENTS, TIME, Segment
 from agent.runtime.model.panes import END, Counted, Counts, count_in
 from elf.batch.table.layout import column
-from elf.batch.table.overlaps import doubled
-from elf.batch.table.table import Range, Table
+from elf.batch.table.overlaps import sharing_rows
+from elf.batch.table.table import ArchiveTable, Range
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -23,25 +23,24 @@ PANE = "pane"
 
 
 def pane_column(pane_ms: int | None) -> Column:
-    """The pane that a row's time is in."""
+    """Spark column with the pane of a row's time."""
     time = column(TIME)
     return F.lit(0).cast("bigint") if pane_ms is None else time - F.pmod(time, F.lit(pane_ms).cast("bigint"))
 
 
 def events_by_pane(groups: pl.DataFrame, events: str) -> Counted:
-    """The sums of a column, where each group is in one pane."""
+    """Sums of a column by pane; each group lies in one pane."""
     by_pane = groups.group_by(PANE).agg(pl.col(events).sum())
     return {pane: Counts(events=count) for pane, count in by_pane.iter_rows() if count}
 
 
-def counted_of(table: Table, wanted: Range, pane_ms: int | None, seen: Counted | None) -> Counted:
-    """What is counted of the rows in a range, each of which is one event at most. `seen`: the events, where they have
-    been counted already.
+def counted_of(table: ArchiveTable, wanted: Range, pane_ms: int | None, seen: Counted | None) -> Counted:
+    """Counts of the rows in a range, each of which holds one event at most. `seen`: counts of the events, where known.
 
-    Rows are only read of segments that are in several panes, or partly in the range.
+    Only segments that lie in several panes, or partly in the range, are read.
     """
     segments = table.segments(wanted)
-    twice = doubled(segments)
+    twice = sharing_rows(segments)
     counted: Counted = {} if seen is None else dict(seen)
     untold = []
     for one in segments:
@@ -69,7 +68,7 @@ def _is_in_one_pane(segment: Segment, pane_ms: int | None) -> bool:
 
 
 def _read(
-    table: Table, segments: Sequence[StoredSegment], wanted: Range, pane_ms: int | None, *, counts_events: bool
+    table: ArchiveTable, segments: Sequence[StoredSegment], wanted: Range, pane_ms: int | None, *, counts_events: bool
 ) -> Counted:
     rows = table.scan_segments(segments, wanted, [TIME, EVENTS])
     events = column(EVENTS)

@@ -1,4 +1,4 @@
-"""What `elf batch run --explain` prints: which way a query is computed, what is read for it, and what runs where."""
+"""Explains a query over an archive: the way it is computed, the data read, and the steps of each place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from elf.batch.query.native import NativePlan
 from elf.batch.query.run import BatchRun
 from elf.batch.table.scanning import ScanPlan, explained
 
-AS_COLUMNS = "by Spark itself, over stored columns"
-IN_REGIONS = "in regions, by agents' code on the lines as they were"
+NATIVE = "by Spark itself, over stored columns"
+COPROCESSOR = "in regions, by agents' code on the lines as they were"
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """How a query would be computed: `computed` says which way, and `because` why not the other one, if so.
+    """The plan of a query: `computed` names the way, and `because` why the query cannot run natively.
 
-    `regions` and `driver` are what is done in each of these places; `read` says what is read.
+    `regions` and `driver` list the steps of each place; `read` describes the data read.
     """
 
     query: str
@@ -38,13 +38,13 @@ class RunPlan(msgspec.Struct, frozen=True):
 
 
 def explained_run(text: str, run: BatchRun) -> RunPlan:
-    """What would become of a query over its archive."""
-    steps, way = query.explain(run.plan), run.way
-    by_spark = isinstance(way, NativePlan)
-    frame = way.groups if isinstance(way, NativePlan) else way.pieces
+    """The plan of a query over its archive."""
+    steps, plan = query.explain(run.plan), run.execution_plan
+    by_spark = isinstance(plan, NativePlan)
+    frame = plan.groups if isinstance(plan, NativePlan) else plan.pieces
     return RunPlan(
         query=query.format_query(query.parse(text)),
-        computed=AS_COLUMNS if by_spark else IN_REGIONS,
+        computed=NATIVE if by_spark else COPROCESSOR,
         because=run.not_exact,
         regions=list(steps.agent),
         driver=[steps.tree[0], *steps.master[:-1]],

@@ -1,7 +1,7 @@
-"""A plan computed by Spark itself, over the columns that segments store, where that is exactly what agents compute.
+"""Plans computed by Spark itself over stored columns, where that gives exactly the agents' results.
 
-Spark filters, groups and aggregates; what it has of each group becomes the partial state that agents would have sent.
-So windows, HAVING, order and limits are those of the job's master.
+Spark filters, groups and aggregates; each group's values become the partial state that agents would have sent. The
+job's master code then applies windows, HAVING, order and limits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 import cbt
 import query
@@ -19,10 +19,10 @@ from agent.archive.format.segments import EVENTS, TIME
 from agent.runtime.function.job_function import JobFunction
 from elf.batch.query.column_states import ColumnState, InexactError, column_state
 from elf.batch.query.event_counts import PANE, counted_of, events_by_pane, pane_column
-from elf.batch.query.partial_states import Combining
+from elf.batch.query.partial_states import StateCombiner
 from elf.batch.query.stored_columns import stored_columns, stored_names
 from elf.batch.table.layout import column as stored_column
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from query.spark import NotExactError, SparkTranslator
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ _SLICE_ROWS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class NativePlan:
-    """`groups`: what Spark computes, by pane, `keys` and the arguments of sets and sketches. `counts_events`: that says
-    how many events there are, since all of them are grouped.
+    """A plan for Spark. `groups`: the frame computed by pane, `keys` and the arguments of sets and sketches.
+    `counts_events`: the groups hold all events, so that their counts are the counts of events.
     """
 
     function: JobFunction
-    table: Table
+    table: ArchiveTable
     wanted: Range
     groups: DataFrame
     keys: Sequence[str]
     states: Sequence[ColumnState]
     counts_events: bool
 
-    def combined(self) -> Combining:
-        """What Spark makes of the rows. Raises InexactError where a sum turns out not to be exact."""
+    def combined(self) -> StateCombiner:
+        """The combined state of all rows. Raises InexactError where a sum turns out not to be exact."""
         groups = pl.from_arrow(self.groups.toArrow())
         assert isinstance(groups, pl.DataFrame)
         checks = [one.is_exact for one in self.states if one.is_exact is not None]
@@ -56,7 +56,7 @@ class NativePlan:
         if PANE not in groups.columns:
             groups = groups.with_columns(pl.lit(0, pl.Int64).alias(PANE))
         layout = layout_of(self.function)
-        combining = Combining(self.function)
+        combining = StateCombiner(self.function)
         states = [state for one in self.states for state in one.states]
         for part in groups.iter_slices(_SLICE_ROWS):
             combining.add(layout.from_groups(part.select(PANE, *self.keys, *states)))
@@ -65,8 +65,8 @@ class NativePlan:
         return combining
 
 
-def as_columns(plan: query.Plan, table: Table, wanted: Range) -> NativePlan:
-    """Raises NotExactError for a plan that is not to be computed so, and says why."""
+def native_plan(plan: query.Plan, table: ArchiveTable, wanted: Range) -> NativePlan:
+    """The native plan of a query. Raises NotExactError, with the reason, where Spark would not compute it exactly."""
     _check_shape(plan)
     segments = [one.segment for one in table.segments(wanted)]
     columns = SparkTranslator(stored_columns(plan, segments))
@@ -93,7 +93,7 @@ def as_columns(plan: query.Plan, table: Table, wanted: Range) -> NativePlan:
 
 
 def layout_of(function: JobFunction) -> cbt.Layout:
-    """That of the states of a function with aggregates."""
+    """Layout of the states of a function with aggregates."""
     store = function.new_store()
     assert isinstance(store, cbt.CompressedBufferTree)
     return store.layout

@@ -1,4 +1,4 @@
-"""What regions send: partial states, cut by ranges of the keys' hashes, and what was counted, as rows of bytes."""
+"""Partial states as Spark rows: cut by ranges of the keys' hashes, with the counts beside them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.runtime.function.job_function import JobFunction
 from agent.runtime.model.panes import Counted, Counts, add_counted
 
 SCHEMA = pa.schema([("tree", pa.int32()), ("state", pa.binary()), ("counted", pa.binary())])
-"""The range of hashes; a part of a state, or what was counted, the other one NULL."""
+"""Range of hashes; then a part of a state or the counts, the other one NULL."""
 DDL = "tree int, state binary, counted binary"
 _FRAME_BYTES_MAX = 1 << 31
 _FOLD_ROWS = 1 << 17
@@ -22,10 +22,10 @@ _PIECES_PER_BATCH = 64
 
 
 @dataclass(slots=True)
-class Combining:
-    """States of disjoint rows, and what was counted of them, put together as they come.
+class StateCombiner:
+    """Combines states of disjoint rows and their counts as they come.
 
-    Holds at most about twice what is left of them, and some.
+    Holds at most about twice the size of the combined state.
     """
 
     function: JobFunction
@@ -46,14 +46,14 @@ class Combining:
         self.counted = add_counted([self.counted, counted])
 
     def state(self) -> pl.DataFrame:
-        """All of it. O(n log n)."""
+        """The combined state. O(n log n)."""
         return self.function.combine(self._held)
 
 
 def encoded(
     function: JobFunction, states: Iterable[pl.DataFrame], counted: Counted, trees: int
 ) -> Iterator[pa.RecordBatch]:
-    """States in order of panes, and what was counted, as rows."""
+    """States in order of panes, and their counts, as rows."""
     rows: list[tuple[int, bytes | None, bytes | None]] = [(0, None, _pack(counted))]
     for state in states:
         for tree, piece in enumerate(function.cut(state, trees)):
@@ -66,10 +66,10 @@ def encoded(
         yield _batch(rows)
 
 
-def decode(function: JobFunction, rows: pa.RecordBatch | pa.Table, parts: dict[int, Combining]) -> None:
-    """Adds rows to what there is of their range of hashes."""
+def decode(function: JobFunction, rows: pa.RecordBatch | pa.Table, parts: dict[int, StateCombiner]) -> None:
+    """Adds rows to the combiner of their range of hashes."""
     for tree, state, counted in zip(*(rows.column(name).to_pylist() for name in SCHEMA.names), strict=True):
-        part = parts.setdefault(tree, Combining(function))
+        part = parts.setdefault(tree, StateCombiner(function))
         if state is not None:
             part.add(cbt.decode_frame(state, function.state_schema, bytes_max=_FRAME_BYTES_MAX))
         if counted is not None:

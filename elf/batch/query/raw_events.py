@@ -1,4 +1,4 @@
-"""Rows of the archive back to events: the lines as they were, parsed by the parsers that agents use."""
+"""Turns rows of the archive back into events: parses the original lines with the agents' parsers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agent.parsing import Format, Parsed, Parser, SourceColumn, parser
 from agent.sources import Block, Origin
 
 COLUMNS = (STREAM, TIME, FORMAT, EVENTS, LINE)
-"""What has to be read of the archive."""
+"""Columns to read from the archive."""
 _IN_THE_MIDDLE = 1
-"""Lines of a block that begins anywhere but at 0: there the first may be a header."""
+"""Offset of a block that does not begin its file, so that its first line is no header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class StreamEvents:
 
 
 class RawEvents:
-    """Parses rows; `columns` says what is needed of the events of a stream."""
+    """Parses rows; `columns` gives the columns needed of a stream's events."""
 
     def __init__(self, columns: Callable[[str], Sequence[SourceColumn]]) -> None:
         self._columns = columns
         self._parsers: dict[tuple[str, str], tuple[Format, Parser]] = {}
 
     def read(self, rows: pa.RecordBatch) -> Iterator[StreamEvents]:
-        """The events of some rows, those parsed together that can be. O(bytes)."""
+        """The events of rows; rows with the same stream and format are parsed together. O(bytes)."""
         frame = pl.from_arrow(rows)
         assert isinstance(frame, pl.DataFrame)
         for alike in _alike(frame, [STREAM, FORMAT]):
@@ -45,12 +45,14 @@ class RawEvents:
 
     def _parse(self, stream: str, encoded: str, rows: pl.DataFrame) -> Iterator[Parsed]:
         form, reader = self._parser(stream, encoded)
-        # Lines that were no event alone are not to become one together with others. Of blank ones nothing is known.
+        # A malformed line must not become an event together with others. Blank lines have no count.
         events = rows.filter(rows[EVENTS] > 0) if rows[EVENTS].null_count() or rows[EVENTS].min() == 0 else rows
         if malformed := int((rows[EVENTS] == 0).sum()):
             yield Parsed((), malformed)
-        # Without a time of its own an event has that of its arrival, which its row has kept.
-        together = [EVENTS] if form.time_field is not None or form.kind == "combined" else [EVENTS, TIME]
+        # An event without a time of its own has the time of its arrival, which its row holds.
+        together = (
+            [EVENTS] if form.time_field is not None or form.traits.fixed_time_field is not None else [EVENTS, TIME]
+        )
         for alike in _alike(events, together):
             yield reader.parse(_block(alike[LINE]), alike[TIME][0])
 
@@ -63,7 +65,7 @@ class RawEvents:
 
 
 def _alike(rows: pl.DataFrame, columns: list[str]) -> list[pl.DataFrame]:
-    """The rows, those together that are equal in these columns. O(n)."""
+    """Partitions rows by equal values in these columns. O(n)."""
     different = [name for name in columns if rows[name].n_unique() > 1]
     if rows.is_empty() or not different:
         return [rows] if rows.height else []

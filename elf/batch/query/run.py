@@ -1,35 +1,38 @@
-"""A query over an archive: analysed as agents do it, computed by Spark, finished by a job's own master."""
+"""Runs a query over an archive: analysed as agents do it, computed by Spark, completed by the job master's code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import query
 from agent import Result, Submit
+from agent.feeding.stream_schema import schema_of
 from agent.feeding.table_files import table_schema
+from agent.parsing import Format
 from agent.runtime.master.state import JobState
 from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.panes import END, FIRST_PANE, Run
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.column_states import InexactError
 from elf.batch.query.coprocessor import CoprocessorPlan, RegionJob
-from elf.batch.query.native import NativePlan, as_columns
-from elf.batch.query.partial_states import Combining
-from elf.batch.table.catalog import OWN_STREAMS, catalog_of
-from elf.batch.table.table import Range, Table
+from elf.batch.query.native import NativePlan, native_plan
+from elf.batch.query.partial_states import StateCombiner
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError
 from elf.local import read_tables
 from overlay import app_id, group_id
 from query.spark import NotExactError
 
 APP = "batch"
+OWN_STREAMS = "@"
+"""Prefix of the streams that ELF itself writes, which no pattern selects."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """Which events are taken: from `since_ms` on, before `until_ms` (epoch ms).
+    """Options of a run: events from `since_ms` on, before `until_ms` (epoch ms).
 
     `tables`: the files of look-up tables, by name.
     """
@@ -48,12 +51,12 @@ class BatchRun:
     UsageError for look-up tables that are not there. `columns` are the names of the result's columns.
     """
 
-    def __init__(self, wanted: str | query.Plan, table: Table, options: BatchOptions) -> None:
+    def __init__(self, wanted: str | query.Plan, table: ArchiveTable, options: BatchOptions) -> None:
         self.table = table
         self._options = options
         self._lookups: Mapping[str, LookupTable] = {}
         self.not_exact = ""
-        """Why Spark itself would not compute the same, where that is so."""
+        """Reason why Spark cannot compute the plan exactly, "" where it can."""
         self.plan, streams = (
             (wanted, _streams_of_agents(table)) if isinstance(wanted, query.Plan) else self._analysed(wanted)
         )
@@ -61,13 +64,13 @@ class BatchRun:
         self.streams = sorted(stream for stream in streams if query.selects(self.plan.stream, stream))
 
     def _analysed(self, text: str) -> tuple[query.Plan, Iterable[str]]:
-        """The plan, and the streams that it may read."""
+        """The plan, and the streams it may read."""
         parsed, table, options = query.parse(text), self.table, self._options
         if others := query.apps(parsed):
             hint = 'ask the fleet for them: elf query "..."'
             raise query.QueryError("an archive has no results of other jobs", text, others[0].span, hint=hint)
         self._lookups = read_tables(parsed, options.tables)
-        catalog = catalog_of(table, query.streams_read(parsed))
+        catalog = _catalog(table, query.streams_read(parsed))
         lookups = {name: table_schema(rows) for name, rows in self._lookups.items()}
         plan = query.analyze(
             parsed, catalog, lookups, max_groups=options.max_groups, beyond_groups=options.beyond_groups
@@ -79,16 +82,16 @@ class BatchRun:
 
         Raises ElfError after the last window before one with too many groups, where that is an error.
         """
-        way = self.way
-        if isinstance(way, NativePlan):
+        plan = self.execution_plan
+        if isinstance(plan, NativePlan):
             try:
-                return self.finished(way.combined())
+                return self.finished(plan.combined())
             except InexactError:
-                way = self.in_regions
-        return self.finished(way.combined())
+                plan = self.coprocessor_plan
+        return self.finished(plan.combined())
 
-    def finished(self, combined: Combining) -> Iterator[Result]:
-        """The windows of a state of all rows, as `results`."""
+    def finished(self, combined: StateCombiner) -> Iterator[Result]:
+        """Yields the windows of the combined state of all rows, as `results` does."""
         master = self._master()
         contributors = _enrol(master, self.table.agents(self.streams))
         run = Run(FIRST_PANE, END, contributors, combined.state(), combined.counted)
@@ -97,17 +100,17 @@ class BatchRun:
             raise ElfError(master.failure)
 
     @cached_property
-    def way(self) -> NativePlan | CoprocessorPlan:
-        """How it is computed: by Spark over stored columns where that is exact, else by agents' code in the regions."""
+    def execution_plan(self) -> NativePlan | CoprocessorPlan:
+        """The native plan where Spark computes exactly, else the coprocessor plan."""
         try:
-            return as_columns(self.plan, self.table, self.wanted)
+            return native_plan(self.plan, self.table, self.wanted)
         except NotExactError as error:
             self.not_exact = str(error)
-            return self.in_regions
+            return self.coprocessor_plan
 
     @property
-    def in_regions(self) -> CoprocessorPlan:
-        """By agents' code, whatever Spark could do."""
+    def coprocessor_plan(self) -> CoprocessorPlan:
+        """The plan computed by agents' code in the regions, even where Spark could compute it natively."""
         options = self._options
         job = RegionJob(self.plan.to_wire(), options.since_ms, options.until_ms, self._lookups)
         return CoprocessorPlan(job, self.table, self.wanted)
@@ -126,17 +129,31 @@ class BatchRun:
 
     @property
     def wanted(self) -> Range:
-        """Which rows it reads."""
+        """Range of the rows that the query reads."""
         return Range(frozenset(self.streams), self._options.since_ms, self._options.until_ms)
 
 
-def _streams_of_agents(table: Table) -> list[str]:
-    """Those that jobs read: nothing that ELF itself writes."""
+def _catalog(table: ArchiveTable, wanted: Collection[str]) -> dict[str, query.Schema]:
+    """The schema of each stream of a table, as its segments describe it; of ELF's own streams only the wanted ones."""
+    formats: dict[str, dict[Format, None]] = {}
+    for one in table.segments():
+        segment = one.segment
+        if segment.stream.startswith(OWN_STREAMS) and segment.stream not in wanted:
+            continue
+        # The header of JSON is the fields that were seen.
+        fields = tuple(segment.columns)
+        seen = (replace(form, header=fields) if form.traits.has_open_columns else form for form in segment.formats)
+        formats.setdefault(segment.stream, {}).update(dict.fromkeys(seen))
+    return {stream: schema_of(list(forms)) for stream, forms in formats.items()}
+
+
+def _streams_of_agents(table: ArchiveTable) -> list[str]:
+    """Streams written by agents; ELF's own streams are left out."""
     return [stream for stream in table.streams() if not stream.startswith(OWN_STREAMS)]
 
 
 def _enrol(master: JobState, agents: Sequence[str]) -> int:
-    """Puts the agents on the roster; their numbers, as a bitmap."""
+    """Puts the agents on the roster; returns their numbers as a bitmap."""
     numbers = 0
     for name in agents:
         enrolled = master.enrol(group_id(f"archive {name}"), name, works=True)

@@ -1,4 +1,4 @@
-"""Live against offline over time as a picture: events of each window, and what was found of it."""
+"""Draws live and offline results over time as SVG: events of each window, and its verdict."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from query import format_timestamp
 WIDTH, HEIGHT = 1000, 300
 LEFT, RIGHT, TOP, BOTTOM = 70, 990, 20, 230
 STRIP = 248
-"""Where the row of verdicts begins."""
+"""Top of the row of verdicts."""
 COLUMNS = RIGHT - LEFT
 _LEGEND = (("live", "live"), ("offline", "offline"), ("unexplained", "not explained"))
 
 
 def picture(judged: Sequence[Judged]) -> str:
-    """SVG; empty where no window has a time. Of windows that share a column of it, the worst colours it."""
+    """SVG; "" where no window has a time. Each window marks its verdict; rare verdicts are drawn on top."""
     starts = [(moment_ms(one.window[0] or None), one) for one in judged]
     timed = [(start, one) for start, one in starts if start is not None]
     if not timed:
@@ -53,7 +53,7 @@ def _line(name: str, points: Sequence[tuple[float, int]], most: int, width: floa
 
 
 def _strip(points: Sequence[tuple[float, Judged]]) -> str:
-    """A mark for each window in the colour of its verdict; the rare ones lie above."""
+    """A mark for each window in the colour of its verdict; differences are drawn last, on top."""
     rarest_last = sorted(points, key=lambda point: point[1].verdict not in ("equal", "explained"))
     return "".join(
         f'<rect x="{x - 1.5:.1f}" y="{STRIP}" width="3" height="12" fill="var(--{one.verdict})"/>'

@@ -1,4 +1,4 @@
-"""What a job has published live, as its results' log or a client's output holds it: JSON lines."""
+"""Reads a job's published results from the archive's log of results or a client's output: JSON lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 from agent.parsing import parse_time
 from agent.runtime.function.result import NAMES_MAX
 
-Life: TypeAlias = tuple[str, int]
-"""Of a job: its app id, and when it was born (epoch ms). A job that was stopped and submitted again is another one."""
+JobLife: TypeAlias = tuple[str, int]
+"""App id of a job and its birth (epoch ms). A job that was stopped and submitted again has another life."""
 
 
 @lru_cache(4096)
@@ -23,8 +23,8 @@ def moment_ms(text: str | None) -> int | None:
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="version"):
-    """A function of a job. `maps`: its code makes other events, which not every master knows; `drives`: it cuts its
-    batches itself.
+    """A version of a job's function. `maps`: its code makes other events, which not every master knows; `drives`: the
+    job cuts its batches itself.
     """
 
     app: str
@@ -42,19 +42,19 @@ class VersionLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     maps: bool = False
 
     @property
-    def life(self) -> Life:
+    def life(self) -> JobLife:
         return self.app_id, self.born_ms
 
 
 class RosterLine(msgspec.Struct, frozen=True, tag_field="kind", tag="roster"):
-    """The agents that were expected, under a name of their own."""
+    """The agents that were expected, under the roster's name."""
 
     roster: str
     agents: list[str]
 
 
 class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="result"):
-    """A published result. A line that a client has printed says nothing of `app_id`, `born_ms` and `roster`."""
+    """A published result. In a line that a client has printed, `app_id`, `born_ms` and `roster` are empty."""
 
     app: str
     window_start: str | None
@@ -85,37 +85,37 @@ class LiveResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
     rows_cut: int = 0
 
     @property
-    def life(self) -> Life:
+    def life(self) -> JobLife:
         return self.app_id, self.born_ms
 
     @property
     def window(self) -> tuple[str, str]:
-        """What is compared with what."""
+        """Start and end, by which windows are compared."""
         return self.window_start or "", self.window_end or ""
 
     @property
     def start_ms(self) -> int | None:
-        """When its window begins (epoch ms); None where the job has no windows, or the year is beyond all calendars."""
+        """Start of the window (epoch ms); None where the job has no windows, or the year is beyond all calendars."""
         return moment_ms(self.window_start)
 
     @property
     def end_ms(self) -> int | None:
-        """When its window ends (epoch ms)."""
+        """End of the window (epoch ms); None as for `start_ms`."""
         return moment_ms(self.window_end)
 
     @property
     def absent(self) -> frozenset[str]:
-        """Who was expected and is not in it."""
+        """Agents that were expected and are missing."""
         return frozenset(self.all_missing or self.missing)
 
     @property
     def incomplete(self) -> frozenset[str]:
-        """Who is in it with a part of its events."""
+        """Agents that contributed only a part of their events."""
         return frozenset(self.all_partial or self.partial)
 
     @property
     def names_are_cut(self) -> bool:
-        """Whether more agents are missing than it names."""
+        """Whether more agents are missing than the result names."""
         return len(self.absent) < self.expected - self.contributors or len(self.incomplete) == NAMES_MAX
 
 
@@ -125,32 +125,34 @@ _PRINTED = msgspec.json.Decoder(LiveResult)
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """What is known of the lives of one job. `torn`: lines that were none, or broke off."""
+    """The published results of one job, with its versions and rosters. `torn`: number of lines that were no results or
+    broke off.
+    """
 
     results: tuple[LiveResult, ...]
-    versions: dict[tuple[Life, int], VersionLine] = field(default_factory=dict)
+    versions: dict[tuple[JobLife, int], VersionLine] = field(default_factory=dict)
     rosters: dict[str, frozenset[str]] = field(default_factory=dict)
     torn: int = 0
 
     def agents(self, result: LiveResult) -> frozenset[str] | None:
-        """Who is in a result; None where that is not known."""
+        """Agents that contributed to a result; None where unknown."""
         roster = self.rosters.get(result.roster or "")
         return None if roster is None or result.names_are_cut else roster - result.absent
 
     def version(self, result: LiveResult) -> VersionLine | None:
-        """The function that made it, if it is described."""
+        """The version that computed a result, if it is described."""
         return self.versions.get((result.life, result.version))
 
     def between(self, since_ms: int | None, until_ms: int | None) -> LiveJob:
-        """The same with the windows alone that lie wholly between two times."""
+        """The job with only the windows that lie wholly between two times."""
         inside = [one for one in self.results if _is_inside(one, since_ms, until_ms)]
         return replace(self, results=tuple(inside))
 
 
 def read_log(lines: Iterable[bytes], app: str) -> LiveJob:
-    """A job's part of the log of results. `app`: its name, or NAME@CREATOR."""
+    """Reads a job's part of the log of results. `app`: its name, or NAME@CREATOR."""
     name, at, creator = app.rpartition("@")
-    versions: dict[tuple[Life, int], VersionLine] = {}
+    versions: dict[tuple[JobLife, int], VersionLine] = {}
     rosters: dict[str, frozenset[str]] = {}
     results, torn = [], 0
     for one in _decoded(lines, _LOG):
@@ -172,7 +174,7 @@ def read_log(lines: Iterable[bytes], app: str) -> LiveJob:
 
 
 def read_printed(lines: Iterable[bytes], version: VersionLine) -> LiveJob:
-    """What `elf follow` or `elf query` has printed of a job; `version` is its query."""
+    """Reads the output of `elf follow` or `elf query`; `version` is the job's query."""
     decoded = list(_decoded(lines, _PRINTED))
     results = [one for one in decoded if one is not None]
     versions = {(one.life, one.version): version for one in results if one.version == version.version}
@@ -189,7 +191,7 @@ def _decoded(lines: Iterable[bytes], decoder: msgspec.json.Decoder[Any]) -> Iter
 
 
 def _windows(results: Iterable[LiveResult]) -> tuple[LiveResult, ...]:
-    """Final results in order; what several masters have noted down alike is there once, if possible with its roster."""
+    """Final results in order. A result that several masters have logged is kept once, if possible with its roster."""
     known: dict[bytes, LiveResult] = {}
     for one in results:
         key = msgspec.json.encode(msgspec.structs.replace(one, roster=None, all_missing=[], all_partial=[]))

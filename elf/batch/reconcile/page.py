@@ -1,4 +1,4 @@
-"""What reconcile has found as one page for a browser, with everything in it: nothing is fetched from anywhere."""
+"""Renders verdicts as one HTML page with everything in it: a browser fetches nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elf.batch.reconcile.verdicts import Judged
 from elf.terminal.terminal import printable
 
 ROWS_MAX = 5000
-"""So many windows have a row; those with a difference first come, should there be more."""
+"""Upper bound on rows of the table; windows with a difference come first where there are more."""
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2530; --paper: #fff; --line: #ccd3db; --live: #1668c7; --offline: #d98200;
   --equal: #3a9a5b; --explained: #d9a400; --unchecked: #8a94a0; --unexplained: #cf2a2a }
@@ -31,7 +31,7 @@ td:last-child { white-space: normal; overflow-wrap: anywhere }
 
 
 def page(app: str, queries: Sequence[tuple[int, str]], judged: Sequence[Judged]) -> str:
-    """HTML. `queries`: the job's versions, by number; they and what is in results may hold anything."""
+    """The page. `queries`: the job's versions, by number; they and the results may contain any text."""
     title = f"{_safe(app)}: live and offline"
     versions = "".join(f"<h2>Version {number}</h2><pre>{_safe(text)}</pre>" for number, text in queries)
     shown = _shown(judged)
@@ -65,5 +65,5 @@ def _rows(judged: Sequence[Judged]) -> Iterator[str]:
 
 
 def _safe(text: str) -> str:
-    """Text of anybody's as text, and nothing else."""
+    """Escapes text from queries and logs."""
     return escape(printable(text))

@@ -1,7 +1,8 @@
-"""The live answer against the offline one (reconcile): each published window is computed again from the archive.
+"""Compares live results with offline ones (reconcile): each published window is computed again from the archive.
 
-A window says which agents are in it, so it is computed of the events of just these: what is missing is no difference.
-Late events are not in the window they belong to, but counted in a later one: what is more offline has to be there.
+A window names the agents that contributed, so it is computed from the events of just these agents: a missing agent is
+no difference. A late event is missing in its own window and counted as late in a later one: an excess of offline events
+must be matched by such counts.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 import query
-from elf.batch.reconcile.live_results import Life, LiveJob, LiveResult, VersionLine
-from elf.batch.reconcile.verdicts import Circumstances, Judged, Span, approximate_columns, judge
+from elf.batch.reconcile.live_results import JobLife, LiveJob, LiveResult, VersionLine
+from elf.batch.reconcile.verdicts import ArchivedSpan, Circumstances, Judged, approximate_columns, judge
 
 Windows: TypeAlias = Mapping[tuple[str, str], LiveResult]
-"""By start and end."""
-_Group: TypeAlias = tuple[Life, int, frozenset[str]]
-"""Windows of one version with the same agents."""
+"""Window (start and end) → its result."""
+_Group: TypeAlias = tuple[JobLife, int, frozenset[str]]
+"""Key of windows of one version with the same agents."""
 
 
-class Archive(Protocol):
-    """What has to be known of an archive, and what is computed of it."""
+class ReconcileArchive(Protocol):
+    """An archive, as reconciliation needs it."""
 
-    def spans(self, stream: str) -> Mapping[str, Span]:
-        """The agents that archive such a stream, and of which time there are events."""
+    def spans(self, stream: str) -> Mapping[str, ArchivedSpan]:
+        """The agents that archive a stream, and the time range of their archived events."""
 
     def windows(
         self, version: VersionLine, agents: frozenset[str], since_ms: int | None, until_ms: int | None
     ) -> Windows:
-        """What a version computes of the events of these agents, from one time on and before another."""
+        """The final windows of a version over the events of these agents, from `since_ms` on and before `until_ms`."""
 
 
-def reconcile(job: LiveJob, archive: Archive) -> list[Judged]:
-    """Every window of a job in order, and windows that it should have published."""
+def reconcile(job: LiveJob, archive: ReconcileArchive) -> list[Judged]:
+    """Verdicts of all windows of a job in order, and of windows it should have published."""
     return _Reconciliation(job, archive).judged()
 
 
 def why_not(version: VersionLine | None) -> str | None:
-    """Why a version cannot be computed from an archive, if it cannot."""
+    """Reason why a version cannot be computed from an archive, None if it can."""
     if version is None:
         return "what computed it is not described in the archive"
     if version.maps:
@@ -54,11 +55,11 @@ def why_not(version: VersionLine | None) -> str | None:
 
 
 class _Reconciliation:
-    def __init__(self, job: LiveJob, archive: Archive) -> None:
+    def __init__(self, job: LiveJob, archive: ReconcileArchive) -> None:
         self._job = job
         self._archive = archive
         self._computed: dict[_Group, Windows] = {}
-        self._spans: dict[str, Mapping[str, Span]] = {}
+        self._spans: dict[str, Mapping[str, ArchivedSpan]] = {}
         self._why_not = {key: why_not(version) for key, version in job.versions.items()}
 
     def judged(self) -> list[Judged]:
@@ -80,18 +81,18 @@ class _Reconciliation:
         return self._why_not.get((result.life, result.version), why_not(None))
 
     def _agents(self, result: LiveResult) -> frozenset[str]:
-        """Who is in it; of a result that does not say so, all that it does not call missing."""
+        """Agents that contributed; for a result that does not tell, all archived agents it does not call missing."""
         known = self._job.agents(result)
         return frozenset(self._archived(result)) - result.absent if known is None else known
 
-    def _archived(self, result: LiveResult) -> Mapping[str, Span]:
+    def _archived(self, result: LiveResult) -> Mapping[str, ArchivedSpan]:
         version = self._version(result.life, result.version)
         plan = query.Plan.from_wire(version.plan)
         if plan.stream not in self._spans:
             self._spans[plan.stream] = self._archive.spans(plan.stream)
         return self._spans[plan.stream]
 
-    def _version(self, life: Life, number: int) -> VersionLine:
+    def _version(self, life: JobLife, number: int) -> VersionLine:
         return self._job.versions[life, number]
 
     def _judge(self, group: _Group, windows: Sequence[LiveResult]) -> Iterator[Judged]:
@@ -114,13 +115,13 @@ class _Reconciliation:
         since_ms, until_ms = min(starts, default=None), max(ends, default=None)
         windowing = query.Plan.from_wire(version.plan).windowing
         if windowing is not None and windowing.session is not None and since_ms is not None:
-            # A session is shown when it is over: it may have begun long before.
+            # A session is published when it ends: it may have begun long before.
             since_ms = max(version.starts, since_ms - windowing.session.max_ms - windowing.session.gap_ms)
         return self._archive.windows(version, agents, since_ms, until_ms)
 
     def _unpublished(self, groups: Mapping[_Group, list[LiveResult]]) -> Iterator[Judged]:
-        """Windows that were computed beside those that had been published, and have events."""
-        found: dict[tuple[Life, tuple[str, str]], Judged] = {}
+        """Windows with events that were computed between published ones but not published."""
+        found: dict[tuple[JobLife, tuple[str, str]], Judged] = {}
         for group in groups:
             life, number, agents = group
             around = _Around([one for one in self._job.results if one.life == life and one.version == number])
@@ -148,18 +149,18 @@ class _Around:
         self._starts = [one.start_ms or 0 for one in self._windows]
 
     def holds(self, window: LiveResult) -> bool:
-        """Whether windows were published before and after it."""
+        """Whether windows were published both before and after a window."""
         return self._starts[0] < (window.start_ms or 0) < self._starts[-1]
 
     def beside(self, window: LiveResult) -> Sequence[LiveResult]:
-        """The nearest before and after it."""
+        """The nearest published windows before and after a window."""
         index = bisect_left(self._starts, window.start_ms or 0)
         return self._windows[index - 1 : index + 1]
 
 
 def _explained_by_lateness(judged: Sequence[Judged]) -> list[Judged]:
-    """What is more offline is explained as far as it was counted late, in the same window or a later one."""
-    left: dict[Life, int] = defaultdict(int)
+    """Explains an excess of offline events by events counted as late in the same window or a later one."""
+    left: dict[JobLife, int] = defaultdict(int)
     explained = []
     for one in reversed(judged):
         if one.live is not None:

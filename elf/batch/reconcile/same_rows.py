@@ -1,4 +1,4 @@
-"""Whether two results have the same rows: floats may differ by what the order of additions does to them."""
+"""Compares the rows of two results: floats may differ by what the order of additions does to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Row = dict[str, Any]
 
 
 def difference(live: Sequence[Row], offline: Sequence[Row], tolerance: float = RELATIVE) -> str | None:
-    """The first difference in words; None where there is none. Rows that differ by such floats may change places."""
+    """The first difference in words; None where there is none. Rows that differ only in such floats may change
+    places.
+    """
     first = _first(live, offline, tolerance)
     if first is None or len(live) != len(offline) or not any(map(_has_floats, (*live, *offline))):
         return first

@@ -1,4 +1,4 @@
-"""What reconcile has found, for people on a terminal and for programs."""
+"""Prints verdicts for people on a terminal and for programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from elf.batch.reconcile.verdicts import Judged, Verdict
-from elf.terminal.listing import Listing, print_listing
+from elf.output.listing import Listing, print_listing
 
 VERDICTS: tuple[Verdict, ...] = ("equal", "explained", "unchecked", "unexplained")
 
 
 def print_judged(app: str, judged: Sequence[Judged], output: str) -> None:
-    """A line for each window: a table, or JSON."""
+    """Prints a line for each window: a table, or JSON."""
     if output == "json":
         for one in judged:
             sys.stdout.write(msgspec.json.encode(as_json(app, one)).decode() + "\n")
@@ -38,7 +38,7 @@ def print_judged(app: str, judged: Sequence[Judged], output: str) -> None:
 
 
 def as_json(app: str, one: Judged) -> dict[str, Any]:
-    """A window's verdict with what it rests on."""
+    """A window's verdict with the numbers behind it."""
     live, offline = one.live, one.offline
     return {
         "app": app,
@@ -57,17 +57,17 @@ def as_json(app: str, one: Judged) -> dict[str, Any]:
 
 
 def why(one: Judged) -> str:
-    """What explains it, and the first difference."""
+    """The explanations, and the first difference."""
     return "; ".join([*one.reasons, *([one.difference] if one.difference is not None else [])])
 
 
 def window_text(one: Judged) -> str:
-    """When it begins and ends."""
+    """Start and end of the window."""
     return f"{one.window[0] or '…'} … {one.window[1] or '…'}"
 
 
 def summary(judged: Sequence[Judged]) -> str:
-    """How many windows there are of each kind."""
+    """Number of windows by verdict, in words."""
     counts = Counter(one.verdict for one in judged)
     total = f"{len(judged):,} {'window' if len(judged) == 1 else 'windows'}"
     return f"{total}: " + ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS if counts[verdict])

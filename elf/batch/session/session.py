@@ -1,4 +1,4 @@
-"""Spark as the verbs of `elf batch` run it: in this process unless a cluster is named, and quietly."""
+"""Starts Spark for the verbs of `elf batch`: in this process unless a cluster is named, and without its log output."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # What does not fit is NULL, as in ELF QL; sums that must not wrap are guarded where they are made.
+    # A value that does not fit is NULL, as in ELF QL; sums check for overflow themselves.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Ten thousand lines are a batch, whose lines may be long.
+    # A batch has ten thousand lines, which may be long.
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
     "spark.sql.caseSensitive": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
-    # The log of an archive names its files: there is nothing to find out about directories.
+    # The log of an archive names its files, so Spark need not list directories.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-    # A file system that is not there is told within seconds, not after a quarter of an hour.
+    # A missing file system is reported within seconds, not after a quarter of an hour.
     "spark.hadoop.ipc.client.connect.timeout": "5000",
     "spark.hadoop.ipc.client.connect.max.retries": "2",
     "spark.hadoop.ipc.client.connect.max.retries.on.timeouts": "2",
@@ -52,7 +52,7 @@ _SETTINGS = {
 
 
 _TOLD_AS_ERRORS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers of pyspark that write to stderr what it also raises."""
+"""Loggers of pyspark that write to stderr the errors it also raises."""
 
 
 _ON_WORKERS = "; workers need elf-stream too: install it there, or name a Python that has it in PYSPARK_PYTHON"
@@ -60,11 +60,11 @@ _ON_WORKERS = "; workers need elf-stream too: install it there, or name a Python
 
 @contextmanager
 def spark_session(master: str = LOCAL, name: str = "elf batch") -> Iterator[SparkSession]:
-    """A session on that master, ended with the block; errors of Spark become ElfError.
+    """A session on a master, stopped at the end of the block; errors of Spark become ElfError.
 
-    Raises ElfError for a master that is not there, and where pyspark or a Java for it is missing.
+    Raises ElfError for a master that does not answer, and where pyspark or a Java for it is missing.
     """
-    # What py4j logs of a broken conversation, without a handler, goes to stderr.
+    # Without a handler, py4j's log of a broken connection goes to stderr.
     logging.getLogger().addHandler(logging.NullHandler())
     session = start_session(master, name)
     try:
@@ -75,7 +75,7 @@ def spark_session(master: str = LOCAL, name: str = "elf batch") -> Iterator[Spar
 
 
 def start_session(master: str = LOCAL, name: str = "elf batch") -> SparkSession:
-    """A session on that master, which its caller stops."""
+    """A session on a master; the caller stops it."""
     try:
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
@@ -99,7 +99,7 @@ def start_session(master: str = LOCAL, name: str = "elf batch") -> SparkSession:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Ctrl-C stays what it was: pyspark would answer it in the middle of its talk with Java, and get muddled."""
+    """Restores the handler of Ctrl-C that pyspark replaces: pyspark would interrupt its own connection to Java."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -110,7 +110,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turns what pyspark raises into ElfError of one line: the innermost cause, which is what went wrong."""
+    """Turns errors of pyspark into ElfError of one line with the innermost cause."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -125,7 +125,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """The last line that a Python worker or a Java exception has of its error, without the stack."""
+    """The line with the innermost error of a Python worker or a Java exception, without the stack."""
     lines = [line.strip() for line in text.splitlines()]
     stack = ("at ", "...", "File ", "Traceback", "^", "~")
     told = [line for line in lines if line and not line.startswith(stack)]
@@ -135,7 +135,7 @@ def _cause(text: str) -> str:
 def masters_of(master: str) -> Sequence[tuple[str, int]]:
     """Hosts and ports of a standalone cluster's masters; empty for any other kind of master.
 
-    Raises UsageError for what is no address.
+    Raises UsageError for a malformed address.
     """
     if not master.startswith("spark://"):
         return ()
@@ -150,7 +150,7 @@ def masters_of(master: str) -> Sequence[tuple[str, int]]:
 
 
 def _check_master(master: str) -> None:
-    """Spark itself would try for minutes to reach a master that is not there."""
+    """Raises an error for a master that does not answer: Spark itself would try for minutes."""
     kinds = ("local", "spark://", "yarn", "k8s://")
     if not master.startswith(kinds):
         raise UsageError(f"--master {master}: is none of local[*], spark://HOST:PORT, yarn and k8s://HOST:PORT")

@@ -1,4 +1,6 @@
-"""Segments put together and cut anew: fewer and larger ones, sorted, each row once, whatever dies meanwhile."""
+"""Merges segments and cuts them anew: fewer and larger ones, sorted, each row once. Safe against crashes at any
+point.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +12,32 @@ from pathlib import PurePosixPath
 
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, SUFFIX, Segment
 from agent.archive.writer.upkeep import ORPHAN_KEPT_MS, REMOVED_KEPT_MS
-from elf.batch.table.overlaps import doubled
-from elf.batch.table.stores import Store, StoredSegment, commit
-from elf.batch.table.table import Table
+from elf.batch.table.overlaps import sharing_rows
+from elf.batch.table.stores import ArchiveStore, StoredSegment, commit
+from elf.batch.table.table import ArchiveTable
 from elf.batch.table.writing import UNFINISHED, write
 from elf.errors import ElfError
 
 SEGMENT_BYTES = 192 << 20
-"""About how large segments become."""
+"""Approximate size of a new segment."""
 SMALL_BYTES = 32 << 20
-"""Smaller ones are put together with their neighbours by a minor compaction."""
+"""Size below which a minor compaction merges a segment with its neighbours."""
 
 
 @dataclass(slots=True)
 class Compacted:
-    """What a compaction has done: segments before and after, of those it has touched, and files deleted."""
+    """Result of a compaction: the segments it replaced, those it wrote, and the number of files deleted."""
 
     removed: list[Segment] = field(default_factory=list)
     added: list[Segment] = field(default_factory=list)
     deleted: int = 0
 
 
-def compact(table: Table, *, major: bool = False) -> Compacted:
-    """Minor: small segments of a stream that follow each other become one. Major: all segments of a stream become
-    sorted ranges of keys, and rows that are there twice are there once. Every step is one commit.
+def compact(table: ArchiveTable, *, major: bool = False) -> Compacted:
+    """Compacts a table. Minor: small neighbouring segments of a stream become one. Major: all segments of a stream
+    become sorted ranges of keys, and duplicate rows are dropped. Every step is one commit.
 
-    Then deletes files that nobody needs. Raises ElfError for torn segments, which are left as they are.
+    Then deletes files that are no longer needed. Raises ElfError for torn segments, which are left as they are.
     """
     done = Compacted()
     for store in table.stores:
@@ -47,8 +49,8 @@ def compact(table: Table, *, major: bool = False) -> Compacted:
     return done
 
 
-def split(table: Table, regions: int) -> Compacted:
-    """Cuts each stream of each store at new keys, into so many ranges of about as many rows."""
+def split(table: ArchiveTable, regions: int) -> Compacted:
+    """Cuts each stream of each store at new keys, into `regions` ranges with about equally many rows."""
     done = Compacted()
     for store in table.stores:
         for stream in sorted({one.stream for one in store.state.segments.values()}):
@@ -56,8 +58,8 @@ def split(table: Table, regions: int) -> Compacted:
     return done
 
 
-def sweep(store: Store) -> int:
-    """Deletes the files of segments that were removed a while ago, and what crashes have left; how many."""
+def sweep(store: ArchiveStore) -> int:
+    """Deletes the files of segments that were removed a while ago, and files left by crashes; returns their number."""
     now_ms = _now_ms()
     state = store.reread().state
     deleted = 0
@@ -75,13 +77,13 @@ def sweep(store: Store) -> int:
     return deleted
 
 
-def _of_stream(store: Store, stream: str) -> list[StoredSegment]:
+def _of_stream(store: ArchiveStore, stream: str) -> list[StoredSegment]:
     found = [StoredSegment(store, one) for one in store.state.segments.values() if one.stream == stream]
     return sorted(found, key=lambda one: (one.segment.first_key, one.segment.name))
 
 
 def _minor(segments: Sequence[StoredSegment]) -> Iterator[tuple[list[StoredSegment], int]]:
-    """Runs of small segments that make one of a good size."""
+    """Yields runs of small segments that make one of a good size."""
     group: list[StoredSegment] = []
     for one in segments:
         size = sum(other.segment.bytes for other in group)
@@ -94,15 +96,17 @@ def _minor(segments: Sequence[StoredSegment]) -> Iterator[tuple[list[StoredSegme
 
 
 def _major(segments: Sequence[StoredSegment]) -> Iterator[tuple[list[StoredSegment], int]]:
-    """All of them, unless they are in order already, and not much smaller than they could be."""
+    """All segments of a stream, unless they are sorted already and nearly as large as they can be."""
     regions = -(-sum(one.segment.bytes for one in segments) // SEGMENT_BYTES)
     in_order = all(one.segment.last_key < other.segment.first_key for one, other in pairwise(segments))
-    if len(segments) > max(1, 2 * regions) or not in_order or doubled(segments):
+    if len(segments) > max(1, 2 * regions) or not in_order or sharing_rows(segments):
         yield list(segments), regions
 
 
-def _rewrite(table: Table, store: Store, group: Sequence[StoredSegment], regions: int, done: Compacted) -> None:
-    """Writes the rows of some segments as others, and commits that these take their place."""
+def _rewrite(
+    table: ArchiveTable, store: ArchiveStore, group: Sequence[StoredSegment], regions: int, done: Compacted
+) -> None:
+    """Writes the rows of a group of segments as new ones, and commits the replacement."""
     before = [one.segment for one in group]
     after = write(table, store, group, regions)
     if fault := _fault(store, group, after):
@@ -114,10 +118,10 @@ def _rewrite(table: Table, store: Store, group: Sequence[StoredSegment], regions
     done.added += after
 
 
-def _fault(store: Store, group: Sequence[StoredSegment], after: Sequence[Segment]) -> str | None:
-    """Why new segments must not take the place of others."""
+def _fault(store: ArchiveStore, group: Sequence[StoredSegment], after: Sequence[Segment]) -> str | None:
+    """Reason why new segments must not replace a group, None if they may."""
     before = [one.segment for one in group]
-    if sum(one.rows for one in after) != sum(one.rows for one in before) and not doubled(group):
+    if sum(one.rows for one in after) != sum(one.rows for one in before) and not sharing_rows(group):
         return "rows were lost on the way"
     if {one.name for one in before} - store.reread().state.segments.keys():
         return "somebody else has changed it meanwhile"

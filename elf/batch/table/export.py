@@ -1,4 +1,4 @@
-"""Rows of the table as files for others: tables of Parquet, CSV and JSON lines, or the logs they were, line by line."""
+"""Exports rows as files: tables of Parquet, CSV and JSON lines, or the original logs line by line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.archive.format.segments import AGENT, FILE, KEY, LINE, OFFSET, STREAM
 from elf.batch.table.files import Directory, open_directory
 from elf.batch.table.layout import column, file_ids
 from elf.batch.table.scanning import ordered
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.batch.table.writing import UNFINISHED
 from elf.errors import UsageError
 
@@ -24,12 +24,12 @@ _PARTITIONS = ("agent", "stream", "file")
 
 
 def export(
-    table: Table, wanted: Range, target: str, form: ExportFormat, columns: Sequence[str] | None = None
+    table: ArchiveTable, wanted: Range, target: str, form: ExportFormat, columns: Sequence[str] | None = None
 ) -> list[str]:
-    """Writes the rows of a range to a new directory, and says which files there are then.
+    """Writes the rows of a range to a new directory; returns the names of the files.
 
-    `lines`: AGENT/STREAM/FILE.ID with the lines of a log file as they were, in their order. Else files in the order of
-    times, with these columns (None: all). Raises UsageError for a directory that has something in it.
+    `lines`: AGENT/STREAM/FILE.ID with the original lines of a log file in order. Other formats: files in order of time,
+    with these columns (None: all). Raises UsageError for a directory that is not empty.
     """
     directory = open_directory(target, table.spark)
     if directory.list():
@@ -56,7 +56,7 @@ def export(
 
 
 def _as_texts(frame: DataFrame) -> DataFrame:
-    """Columns that CSV and JSON can hold: keys in hex, lines as text, times as dates."""
+    """Converts columns to types that CSV and JSON have: keys to hex, lines to text, times to dates."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import TimestampType
 
@@ -73,8 +73,8 @@ def _as_texts(frame: DataFrame) -> DataFrame:
     return frame.select(*(text(name).alias(name) for name in frame.columns))
 
 
-def _write_lines(table: Table, wanted: Range, uri: str) -> None:
-    """Writes each file's lines in their order, in a folder of its own."""
+def _write_lines(table: ArchiveTable, wanted: Range, uri: str) -> None:
+    """Writes each log file's lines in order, in a folder of its own."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = table.scan(wanted, [KEY, AGENT, STREAM, FILE, OFFSET, LINE])
@@ -89,7 +89,7 @@ def _write_lines(table: Table, wanted: Range, uri: str) -> None:
 
 
 def _logs(directory: Directory, folder: str) -> Iterator[tuple[str, str]]:
-    """The files written, and what they are to be called."""
+    """Yields the written files and their final names."""
     for agent in _folders(directory, folder):
         for stream in _folders(directory, f"{folder}/{agent}"):
             for file in _folders(directory, f"{folder}/{agent}/{stream}"):
@@ -103,6 +103,6 @@ def _folders(directory: Directory, path: str) -> list[str]:
 
 
 def _value(folder: str) -> str:
-    """The value in the name of a folder, as a name that stays where it is put."""
+    """The value in a folder's name, made safe as a file name."""
     value = unquote(folder.partition("=")[2]).replace("/", "_")
     return f"_{value}" if value.startswith(".") else value

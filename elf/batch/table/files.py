@@ -1,4 +1,4 @@
-"""Files of an archive by URI: on this machine directly, elsewhere through the file systems that Hadoop knows."""
+"""Accesses an archive's files by URI: directly on this machine, elsewhere through Hadoop's file systems."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class FileError(ElfError):
-    """A file or directory of an archive cannot be used: it says which, and why."""
+    """A file or directory of an archive cannot be used; the message says which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a directory holds."""
+class DirectoryEntry:
+    """One entry of a directory."""
 
     name: str
     bytes: int
@@ -34,12 +34,12 @@ class Found:
 
 
 class Directory(Protocol):
-    """A directory, and what is below it by relative paths with `/`. All raise FileError."""
+    """A directory and the files below it, by relative paths with `/`. All methods raise FileError."""
 
     uri: str
 
-    def list(self, path: str = "") -> list[Found]:
-        """What is there, by name; nothing where there is no directory."""
+    def list(self, path: str = "") -> list[DirectoryEntry]:
+        """Entries sorted by name; empty where there is no directory."""
 
     def read(self, path: str) -> bytes: ...
 
@@ -47,27 +47,27 @@ class Directory(Protocol):
         """The first and the last bytes of a file, up to `count` of each."""
 
     def write(self, path: str, data: bytes) -> None:
-        """A file under a name that nobody else takes, there as a whole or not at all."""
+        """Writes a file under an unused name; it appears whole or not at all."""
 
     def move(self, path: str, to: str) -> None:
-        """A file gets a name that nobody else takes, durably."""
+        """Renames a file to an unused name, durably."""
 
     def delete(self, path: str) -> None:
-        """A file, or a directory with all in it; it may be gone already."""
+        """Deletes a file, or a directory with its content; a missing one is no error."""
 
     def make(self, path: str) -> None:
-        """A directory, which may be there already."""
+        """Makes a directory, which may exist already."""
 
     def uri_of(self, path: str) -> str:
-        """What Spark calls it."""
+        """The URI under which Spark opens a path."""
 
     def child(self, name: str) -> Directory: ...
 
 
 def open_directory(uri: str, spark: SparkSession | None) -> Directory:
-    """The directory of that URI, or of that path on this machine; it need not exist.
+    """The directory at a URI or at a path of this machine; it need not exist.
 
-    `spark` is needed for what is elsewhere. FileError for a URI that cannot be used.
+    `spark` is needed for URIs elsewhere. Raises FileError for a URI that cannot be used.
     """
     path = local_path(uri)
     if path is not None:
@@ -78,7 +78,7 @@ def open_directory(uri: str, spark: SparkSession | None) -> Directory:
 
 
 def local_path(uri: str) -> Path | None:
-    """The path that a URI or path names on this machine; None for what is elsewhere."""
+    """The path that a URI or path names on this machine; None for one elsewhere."""
     if "://" not in uri and not uri.startswith("file:"):
         return Path(uri).absolute()
     parts = urlsplit(uri)
@@ -86,14 +86,14 @@ def local_path(uri: str) -> Path | None:
 
 
 class LocalDirectory(Directory):
-    """A directory of this machine, or mounted on it."""
+    """A directory of this machine, mounted file systems included."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.uri = str(path)
 
-    def list(self, path: str = "") -> list[Found]:
-        with _told(self.path / path):
+    def list(self, path: str = "") -> list[DirectoryEntry]:
+        with _os_errors(self.path / path):
             try:
                 entries = sorted((self.path / path).iterdir())
             except FileNotFoundError:
@@ -101,11 +101,11 @@ class LocalDirectory(Directory):
         return [found for entry in entries if (found := _found(entry)) is not None]
 
     def read(self, path: str) -> bytes:
-        with _told(self.path / path):
+        with _os_errors(self.path / path):
             return (self.path / path).read_bytes()
 
     def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
-        with _told(self.path / path), (self.path / path).open("rb") as file:
+        with _os_errors(self.path / path), (self.path / path).open("rb") as file:
             first = file.read(count)
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - count))
@@ -113,13 +113,13 @@ class LocalDirectory(Directory):
 
     def write(self, path: str, data: bytes) -> None:
         target = self.path / path
-        with _told(target):
+        with _os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             write_durably(target, data)
 
     def move(self, path: str, to: str) -> None:
         source, target = self.path / path, self.path / to
-        with _told(target):
+        with _os_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with source.open("rb") as file:
                 os.fsync(file.fileno())
@@ -128,7 +128,7 @@ class LocalDirectory(Directory):
 
     def delete(self, path: str) -> None:
         target = self.path / path
-        with _told(target):
+        with _os_errors(target):
             if target.is_dir() and not target.is_symlink():
                 for entry in list(target.iterdir()):
                     self.delete(str(entry.relative_to(self.path)))
@@ -137,7 +137,7 @@ class LocalDirectory(Directory):
                 target.unlink(missing_ok=True)
 
     def make(self, path: str) -> None:
-        with _told(self.path / path):
+        with _os_errors(self.path / path):
             (self.path / path).mkdir(mode=0o750, parents=True, exist_ok=True)
 
     def uri_of(self, path: str) -> str:
@@ -148,43 +148,43 @@ class LocalDirectory(Directory):
 
 
 class HadoopDirectory(Directory):
-    """A directory of any file system that Hadoop has a driver for: HDFS, object stores."""
+    """A directory of a file system that Hadoop has a driver for: HDFS, object stores."""
 
     def __init__(self, uri: str, spark: SparkSession) -> None:
         self.uri = uri
         self._spark = spark
         context: Any = spark.sparkContext
         self._java = context._jvm
-        with _told_by_java(uri):
+        with _java_errors(uri):
             self._files = self._java.org.apache.hadoop.fs.FileSystem.get(
                 self._java.java.net.URI.create(uri), context._jsc.hadoopConfiguration()
             )
 
-    def list(self, path: str = "") -> list[Found]:
-        with _told_by_java(self.uri_of(path)):
+    def list(self, path: str = "") -> list[DirectoryEntry]:
+        with _java_errors(self.uri_of(path)):
             if not self._files.exists(self._path(path)):
                 return []
             return sorted(
                 (
-                    Found(one.getPath().getName(), one.getLen(), one.isDirectory(), one.getModificationTime())
+                    DirectoryEntry(one.getPath().getName(), one.getLen(), one.isDirectory(), one.getModificationTime())
                     for one in self._files.listStatus(self._path(path))
                 ),
                 key=lambda found: found.name,
             )
 
     def read(self, path: str) -> bytes:
-        with _told_by_java(self.uri_of(path)):
+        with _java_errors(self.uri_of(path)):
             return self._bytes(path, 0, self._files.getFileStatus(self._path(path)).getLen())
 
     def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
-        with _told_by_java(self.uri_of(path)):
+        with _java_errors(self.uri_of(path)):
             size = self._files.getFileStatus(self._path(path)).getLen()
             count = min(size, count)
             return self._bytes(path, 0, count), self._bytes(path, size - count, count)
 
     def write(self, path: str, data: bytes) -> None:
         temporary = f"{_parent(path)}/.{uuid.uuid4().hex}.new"
-        with _told_by_java(self.uri_of(path)):
+        with _java_errors(self.uri_of(path)):
             stream = self._files.create(self._path(temporary), False)
             try:
                 stream.write(data)
@@ -194,17 +194,17 @@ class HadoopDirectory(Directory):
         self.move(temporary, path)
 
     def move(self, path: str, to: str) -> None:
-        with _told_by_java(self.uri_of(to)):
+        with _java_errors(self.uri_of(to)):
             self._files.mkdirs(self._path(_parent(to)))
             if self._files.exists(self._path(to)) or not self._files.rename(self._path(path), self._path(to)):
                 raise FileError(f"{self.uri_of(to)}: is already there, or cannot be written")
 
     def delete(self, path: str) -> None:
-        with _told_by_java(self.uri_of(path)):
+        with _java_errors(self.uri_of(path)):
             self._files.delete(self._path(path), True)
 
     def make(self, path: str) -> None:
-        with _told_by_java(self.uri_of(path)):
+        with _java_errors(self.uri_of(path)):
             self._files.mkdirs(self._path(path))
 
     def uri_of(self, path: str) -> str:
@@ -225,16 +225,16 @@ class HadoopDirectory(Directory):
             stream.close()
 
 
-def _found(entry: Path) -> Found | None:
+def _found(entry: Path) -> DirectoryEntry | None:
     try:
         status = entry.stat()
     except FileNotFoundError:  # somebody has deleted it since
         return None
-    return Found(entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000)
+    return DirectoryEntry(entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -242,7 +242,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _told_by_java(uri: str) -> Iterator[None]:
+def _java_errors(uri: str) -> Iterator[None]:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""Rows of the table as people and programs read them: times as dates, keys in hex, lines as text."""
+"""Formats rows of the table for people and programs: times as dates, keys in hex, lines as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _TIMES = (TIME, WRITTEN)
 
 
-def shown_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows in the order they have, each by the names of its columns; a part of them is here at any time."""
+def formatted_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
+    """Yields the rows in order, as dicts by column name, one partition in memory at a time."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import TimestampType
 
@@ -24,10 +24,10 @@ def shown_rows(frame: DataFrame) -> Iterator[dict[str, Any]]:
     plain = [F.unix_millis(column(name)).alias(name) if name in stamps else column(name) for name in frame.columns]
     times = stamps.union(_TIMES)
     for row in frame.select(*plain).toLocalIterator(prefetchPartitions=True):
-        yield {name: _shown(name, value, times) for name, value in zip(frame.columns, row, strict=True)}
+        yield {name: _formatted(name, value, times) for name, value in zip(frame.columns, row, strict=True)}
 
 
-def _shown(name: str, value: Any, times: set[str]) -> Any:
+def _formatted(name: str, value: Any, times: set[str]) -> Any:
     if isinstance(value, bytes | bytearray):
         return value.hex() if name == KEY else value.decode("utf-8", "backslashreplace")
     return format_timestamp(value) if name in times and value is not None else value

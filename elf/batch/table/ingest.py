@@ -1,4 +1,4 @@
-"""Bulk loads: existing logs as rows of the table, computed by Spark's tasks and committed at once."""
+"""Loads existing logs in bulk: Spark's tasks make segments of them, which are committed at once."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from agent.parsing import Format, sniff
 from agent.sources import SourceError, SourceFile
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC, ZSTD_SKIPPABLE_MAGICS
 from elf.batch.table.files import local_path
-from elf.batch.table.loading import LOADED_COLUMNS, Loading, Piece
-from elf.batch.table.stores import Store, commit, find_store
+from elf.batch.table.loading import LOADED_COLUMNS, FileSplit, SegmentLoader
+from elf.batch.table.stores import ArchiveStore, commit, find_store
 from elf.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PIECE_BYTES = 64 << 20
+SPLIT_BYTES = 64 << 20
 TASK_BYTES_MIN = 4 << 20
 COMPRESSION = 8
-"""About how many times as large as a compressed file its content is."""
+"""Assumed ratio of a compressed file's content to its size."""
 _HEAD_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """Which files are loaded, as what."""
+class BulkLoad:
+    """Files to load, and the stream and agent to load them as."""
 
     uri: str
     stream: str
@@ -45,9 +45,9 @@ class Load:
 
 
 @dataclass(slots=True)
-class Loaded:
-    """What has come of it. `present`: files without a line that was not there already; `faults`: files that could be
-    read only in part, and why.
+class BulkLoadReport:
+    """Result of a load. `present`: number of files all of whose lines were there already; `faults`: the files that
+    could be read only in part, and why.
     """
 
     files: int = 0
@@ -67,19 +67,19 @@ class _LogFile:
     is_compressed: bool
 
 
-def ingest(spark: SparkSession, load: Load) -> Loaded:
-    """Loads files, with one commit at the end: before, nothing of it is there. What is there already stays as it is.
+def ingest(spark: SparkSession, load: BulkLoad) -> BulkLoadReport:
+    """Loads files with one commit at the end; lines that are in the archive already are not loaded again.
 
     Raises UsageError for files that cannot be loaded, and ElfError for an archive that cannot be written.
     """
     files = [_described(path, load) for path in paths(load.files)]
     store = find_store(load.uri, load.agent, spark)
     files = [_as_it_was_loaded(file, store, load.stream) for file in files]
-    loaded = Loaded(len(files))
-    pieces = [piece for file in files for piece in _pieces(file, store, load)]
-    if pieces:
+    loaded = BulkLoadReport(len(files))
+    splits = [split for file in files for split in _splits(file, store, load)]
+    if splits:
         written_ms = time.time_ns() // 1_000_000
-        _run(spark, store, _tasks(pieces, spark.sparkContext.defaultParallelism), written_ms, loaded)
+        _run(spark, store, _tasks(splits, spark.sparkContext.defaultParallelism), written_ms, loaded)
         if loaded.segments:
             commit(store, written_ms, add=loaded.segments)
     new = {number for segment in loaded.segments for number, _, _ in segment.origins}
@@ -88,7 +88,7 @@ def ingest(spark: SparkSession, load: Load) -> Loaded:
 
 
 def paths(patterns: Sequence[str]) -> list[str]:
-    """The files that paths and patterns name, each once. Raises UsageError for one that names none."""
+    """The files that paths and patterns name, each once. Raises UsageError for a pattern that matches none."""
     found: dict[str, None] = {}
     for pattern in patterns:
         path = local_path(pattern)
@@ -102,13 +102,13 @@ def paths(patterns: Sequence[str]) -> list[str]:
 
 
 def file_id(path: str, head: bytes) -> int:
-    """A number for a file that grows: of its path and its first KiB."""
+    """Id of a file that may grow: a hash of its path and its first KiB."""
     digest = hashlib.blake2b(path.encode("utf-8", "surrogateescape") + b"\0" + head[:_HEAD_BYTES], digest_size=8)
     return int.from_bytes(digest.digest(), "big")
 
 
-def covered_to(store: Store, stream: str, number: int) -> int:
-    """Up to which offset, from the beginning on, a file's lines are in the store."""
+def covered_to(store: ArchiveStore, stream: str, number: int) -> int:
+    """Offset up to which a file's lines are in the store without gaps."""
     ranges = sorted(
         (first, end)
         for segment in store.state.segments.values()
@@ -124,7 +124,7 @@ def covered_to(store: Store, stream: str, number: int) -> int:
     return covered
 
 
-def _described(path: str, load: Load) -> _LogFile:
+def _described(path: str, load: BulkLoad) -> _LogFile:
     try:
         file = SourceFile(path)
         head = file.head()
@@ -139,8 +139,8 @@ def _described(path: str, load: Load) -> _LogFile:
     return _LogFile(path, status.st_size, status.st_mtime_ns // 1_000_000, form, head, number, is_compressed)
 
 
-def _as_it_was_loaded(file: _LogFile, store: Store, stream: str) -> _LogFile:
-    """The file under the number it had when it was loaded while all of it was less than what that is made of."""
+def _as_it_was_loaded(file: _LogFile, store: ArchiveStore, stream: str) -> _LogFile:
+    """The file, with the id under which it was loaded while it was shorter than the bytes that make up the id."""
     for segment in store.state.segments.values():
         for number, first, end in segment.origins if segment.stream == stream else ():
             is_whole = first == 0 and end < min(_HEAD_BYTES, len(file.head))
@@ -149,23 +149,23 @@ def _as_it_was_loaded(file: _LogFile, store: Store, stream: str) -> _LogFile:
     return file
 
 
-def _pieces(file: _LogFile, store: Store, load: Load) -> Iterator[Piece]:
-    """What of a file is not in the store, in parts that tasks can read side by side."""
+def _splits(file: _LogFile, store: ArchiveStore, load: BulkLoad) -> Iterator[FileSplit]:
+    """Yields splits of the part of a file that is not in the store yet, for tasks to read in parallel."""
     if file.format.header is None:  # there is nothing in it
         return
     origin = FileOrigin(load.stream, load.agent, file.path, file.file_id, file.format)
     covered = covered_to(store, load.stream, file.file_id)
-    is_plain = not file.is_compressed and file.format.kind != "csv"
+    is_plain = not file.is_compressed and not file.format.quotes_span_lines
     if not file.is_compressed and covered:
         if covered == file.size_bytes:
             return
         covered = covered if covered < file.size_bytes and _ends_line(file.path, covered) else 0
     if not is_plain:
-        yield Piece(origin, covered, None, False, file.modified_ms)
+        yield FileSplit(origin, covered, None, False, file.modified_ms)
         return
-    cuts = [covered, *range((covered // PIECE_BYTES + 1) * PIECE_BYTES, file.size_bytes, PIECE_BYTES)]
+    cuts = [covered, *range((covered // SPLIT_BYTES + 1) * SPLIT_BYTES, file.size_bytes, SPLIT_BYTES)]
     for begin, end in zip(cuts, [*cuts[1:], None], strict=True):
-        yield Piece(origin, begin, end, True, file.modified_ms)
+        yield FileSplit(origin, begin, end, True, file.modified_ms)
 
 
 def _ends_line(path: str, offset: int) -> bool:
@@ -174,34 +174,36 @@ def _ends_line(path: str, offset: int) -> bool:
         return file.read(1) == b"\n"
 
 
-def _tasks(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
-    """Pieces together that make one task: small files share one."""
-    sizes = [_bytes_of(piece) for piece in pieces]
-    room = min(PIECE_BYTES, max(TASK_BYTES_MIN, sum(sizes) // parallelism))
-    tasks: list[list[Piece]] = []
+def _tasks(splits: Sequence[FileSplit], parallelism: int) -> list[list[FileSplit]]:
+    """Groups splits into tasks: small files share one."""
+    sizes = [_bytes_of(split) for split in splits]
+    room = min(SPLIT_BYTES, max(TASK_BYTES_MIN, sum(sizes) // parallelism))
+    tasks: list[list[FileSplit]] = []
     held = room
-    for piece, size in zip(pieces, sizes, strict=True):
+    for split, size in zip(splits, sizes, strict=True):
         if held + size > room:
             tasks.append([])
             held = 0
-        tasks[-1].append(piece)
+        tasks[-1].append(split)
         held += size
     return tasks
 
 
-def _bytes_of(piece: Piece) -> int:
-    size = Path(piece.origin.path).stat().st_size
-    if piece.is_plain:
-        return (size if piece.end is None else piece.end) - piece.begin
+def _bytes_of(split: FileSplit) -> int:
+    size = Path(split.origin.path).stat().st_size
+    if split.is_plain:
+        return (size if split.end is None else split.end) - split.begin
     return size * COMPRESSION
 
 
-def _run(spark: SparkSession, store: Store, tasks: list[list[Piece]], written_ms: int, loaded: Loaded) -> None:
-    """Has Spark write the segments; those of a file system that only it can reach come through this process."""
+def _run(
+    spark: SparkSession, store: ArchiveStore, tasks: list[list[FileSplit]], written_ms: int, loaded: BulkLoadReport
+) -> None:
+    """Lets Spark write the segments. Those of a file system that only Spark can reach pass through this process."""
     from pyspark import StorageLevel
 
     path = local_path(store.directory.uri)
-    loading = Loading(tasks, None if path is None else str(path), written_ms)
+    loading = SegmentLoader(tasks, None if path is None else str(path), written_ms)
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(loading, LOADED_COLUMNS)
     if path is None:
         frame = frame.persist(StorageLevel.DISK_ONLY)

@@ -1,4 +1,4 @@
-"""Columns of a table, whose segments each have their own: one type for what is integers here and texts there."""
+"""Unites the columns of segments, each of which has its own, under one type per column."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agent.archive.format.fields import DTYPES, Field, Kind, united
 from agent.archive.format.row_key import NUMBER_BYTES
 from agent.archive.format.segments import (
     AGENT,
@@ -24,6 +23,7 @@ from agent.archive.format.segments import (
     WRITTEN,
     Segment,
 )
+from agent.parsing.records.fields import DTYPES, Field, Kind, united
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ RAW = {
     KEY: "binary", WRITTEN: "bigint", TIME: "bigint", AGENT: "string", STREAM: "string", FILE: "string",
     OFFSET: "bigint", FORMAT: "string", EVENTS: "int", LINE: "binary",
 }  # fmt: skip
-"""The columns that every segment has, and what Spark calls their types."""
+"""Columns that every segment has → their Spark types."""
 _SPARK_TYPES = {
     "integer": "bigint", "number": "double", "string": "string", "boolean": "boolean", "timestamp": "timestamp",
     "any": "string",
@@ -43,9 +43,10 @@ OBJECT = "object"
 
 
 def united_kinds(segments: Iterable[Segment]) -> dict[str, str]:
-    """The parsed columns of some segments, by name, and the kind that has room for the values of all of them.
+    """The parsed columns of segments, by name, with a kind that holds the values of all.
 
-    Integers and numbers are numbers together, any other mixture is `any`. What is only ever an object has no column.
+    Integers and numbers together are numbers; any other mixture is `any`. Columns that are only ever objects are left
+    out.
     """
     seen = _kinds_seen(segments)
     return {name: _united(kinds) for name, kinds in seen.items() if kinds != {OBJECT}}
@@ -66,18 +67,18 @@ def _united(kinds: set[str]) -> str:
 
 
 def mixed_numbers(segments: Iterable[Segment]) -> list[str]:
-    """The columns that are integers in some of the segments, and numbers in the others."""
+    """Columns that are integers in some segments and numbers in others."""
     seen = _kinds_seen(segments)
     return [name for name, kinds in seen.items() if kinds == {"integer", "number"}]
 
 
 def stored_kinds(segment: Segment) -> dict[str, str]:
-    """The parsed columns that a segment's file has, with their kinds."""
+    """The parsed columns in a segment's file, with their kinds."""
     return {name: kind for name, kind in segment.columns.items() if kind != OBJECT}
 
 
 def struct_of(columns: Sequence[str], kinds: Mapping[str, str]) -> StructType:
-    """What Spark calls these columns; `kinds` are those of the parsed ones."""
+    """The Spark type of these columns; `kinds` are those of the parsed ones."""
     from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
     types = (RAW.get(name) or _SPARK_TYPES[kinds[name.removeprefix(PARSED)]] for name in columns)
@@ -87,14 +88,14 @@ def struct_of(columns: Sequence[str], kinds: Mapping[str, str]) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Makes batches of rows whose parsed columns have some kinds into such with other ones."""
+    """Converts batches of rows whose parsed columns have `kinds` into batches with the `wanted` kinds."""
 
     columns: tuple[str, ...]
     kinds: Mapping[str, Kind]
     wanted: Mapping[str, Kind]
 
     def changed(self) -> list[str]:
-        """The columns whose kind is not the wanted one."""
+        """Columns whose kind differs from the wanted one."""
         return [name for name, kind in self.wanted.items() if self.kinds.get(name, kind) != kind]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,7 +120,7 @@ class Conversion:
 
 
 def _narrow(schema: pa.Schema) -> pa.Schema:
-    """The same with the types that Spark has: it knows no large texts."""
+    """A schema with the types that Spark has, which knows no large texts."""
     import pyarrow as pa
 
     narrow: dict[pa.DataType, pa.DataType] = {
@@ -130,19 +131,19 @@ def _narrow(schema: pa.Schema) -> pa.Schema:
 
 
 def column(name: str) -> Column:
-    """The column of that name, whatever is in the name."""
+    """The column of a name, which may contain any characters."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.col(quoted(name))
 
 
 def file_ids() -> Column:
-    """The ids of files, which keys end with before the offset."""
+    """The file ids in the rows' keys, which stand before the offset."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.substring(column(KEY), -2 * NUMBER_BYTES, NUMBER_BYTES)
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark's expressions have it."""
+    """A column's name quoted for Spark's expressions."""
     return f"`{name.replace('`', '``')}`"

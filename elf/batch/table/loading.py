@@ -1,4 +1,4 @@
-"""Existing logs, piece by piece, as segments: what a task of a bulk load does on its machine."""
+"""Turns splits of existing logs into segments: the work of one task of a bulk load."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
-from agent.archive.format.rows import FileOrigin, RowReader, Rows
+from agent.archive.format.rows import ArchiveRows, FileOrigin, RowReader
 from agent.archive.format.segments import Segment, encode_segment, write_segment
 from agent.sources import BLOCK_BYTES, Block, SourceError, SourceFile
 from agent.sources.blocks import BlockCutter, cut_blocks
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SEGMENT_BYTES = 64 << 20
-"""Of lines, after which a task begins another segment."""
+"""Bytes of lines after which a task begins another segment."""
 LOADED_COLUMNS = "segment string, data binary, fault string"
 _READ_BYTES = 1 << 20
 _LOOK_BACK_BYTES = 64 << 10
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """The lines of a file that begin from `begin` on and before `end` (None: all others).
+class FileSplit(msgspec.Struct, frozen=True):
+    """The lines of a file that begin at or after `begin` and before `end` (None: the end of the file).
 
-    `is_plain`: bytes of the file are bytes of the log, and every line break ends a record. `arrival_ms`: the time of
-    events that carry none.
+    `is_plain`: the file is not compressed and every line break ends a record. `arrival_ms`: the time of events without
+    one.
     """
 
     origin: FileOrigin
@@ -39,13 +39,14 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
-    """Makes segments of the pieces of each task, by the number of the task, and yields what they are.
+class SegmentLoader:
+    """Makes segments of the splits of each task, by the task's number, and yields their descriptions.
 
-    They are written in `directory`, else (None) their bytes are yielded, for a file system that only Spark can reach.
+    Segments are written to `directory`; where it is None, their bytes are yielded, for a file system that only Spark
+    can reach.
     """
 
-    tasks: Sequence[Sequence[Piece]]
+    tasks: Sequence[Sequence[FileSplit]]
     directory: str | None
     written_ms: int
 
@@ -65,12 +66,12 @@ class Loading:
                         names=["segment", "data", "fault"],
                     )
 
-    def _load(self, pieces: Sequence[Piece]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
-        lots: list[Rows] = []
+    def _load(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Segment | None, bytes | None, str | None]]:
+        lots: list[ArchiveRows] = []
         held = 0
-        for piece in pieces:
+        for split in splits:
             try:
-                for rows in read_piece(piece):
+                for rows in read_split(split):
                     lots.append(rows)
                     held += rows.bytes
                     if held >= SEGMENT_BYTES:
@@ -81,33 +82,33 @@ class Loading:
         if lots:
             yield self._written(lots)
 
-    def _written(self, lots: Sequence[Rows]) -> tuple[Segment, bytes | None, None]:
+    def _written(self, lots: Sequence[ArchiveRows]) -> tuple[Segment, bytes | None, None]:
         if self.directory is not None:
             return write_segment(Path(self.directory), lots, self.written_ms), None, None
         data, segment = encode_segment(lots, self.written_ms)
         return segment, data, None
 
 
-def read_piece(piece: Piece) -> Iterator[Rows]:
-    """The rows of a piece: the same as if its file were read from the beginning. SourceError where that fails."""
-    blocks = _plain_blocks(piece) if piece.is_plain else _later_blocks(piece)
-    reader = RowReader(piece.origin)
+def read_split(split: FileSplit) -> Iterator[ArchiveRows]:
+    """The rows of a split, equal to those from reading its file from the beginning. Raises SourceError."""
+    blocks = _plain_blocks(split) if split.is_plain else _later_blocks(split)
+    reader = RowReader(split.origin)
     for block, before in blocks:
         if before is not None:
-            reader = RowReader(piece.origin, before)
-        rows = reader.read(block, piece.arrival_ms)
+            reader = RowReader(split.origin, before)
+        rows = reader.read(block, split.arrival_ms)
         if rows is not None:
             yield rows
 
 
-def _plain_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
-    """Blocks, the first with the time of the last event before it."""
-    path = piece.origin.path
+def _plain_blocks(split: FileSplit) -> Iterator[tuple[Block, int | None]]:
+    """Yields blocks, the first with the time of the last event before it."""
+    path = split.origin.path
     try:
         with Path(path).open("rb", buffering=0) as file:
-            begin = _line_start(file, piece.begin)
-            end = None if piece.end is None else _line_start(file, piece.end)
-            before = _time_before(file, begin, piece)
+            begin = _line_start(file, split.begin)
+            end = None if split.end is None else _line_start(file, split.end)
+            before = _time_before(file, begin, split)
             for block in cut_blocks(_content(file, begin, end), BlockCutter(path, offset=begin)):
                 yield block, before
                 before = None
@@ -115,21 +116,21 @@ def _plain_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
         raise SourceError(path, (error.strerror or str(error)).lower()) from None
 
 
-def _later_blocks(piece: Piece) -> Iterator[tuple[Block, int | None]]:
-    """The blocks of a file that can only be read from its beginning, without what lies before the piece."""
-    csv_quotes = piece.origin.format.kind == "csv"
+def _later_blocks(split: FileSplit) -> Iterator[tuple[Block, int | None]]:
+    """Yields blocks of a file that can only be read from its beginning, without those before the split."""
+    csv_quotes = split.origin.format.quotes_span_lines
     skipped: Block | None = None
-    for block in SourceFile(piece.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
-        cut = piece.begin - block.origin.offset
+    for block in SourceFile(split.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
+        cut = split.begin - block.origin.offset
         if cut >= len(block.data):
             skipped = block
             continue
         before = None
         if cut > 0:
             skipped = Block(block.data[:cut], block.origin, 0)
-            block = Block(block.data[cut:], type(block.origin)(block.origin.file, piece.begin), block.overlong)
+            block = Block(block.data[cut:], type(block.origin)(block.origin.file, split.begin), block.overlong)
         if skipped is not None:
-            before, skipped = _last_time(skipped, piece), None
+            before, skipped = _last_time(skipped, split), None
         yield block, before
 
 
@@ -145,7 +146,7 @@ def _content(file: BinaryIO, begin: int, end: int | None) -> Iterator[bytes]:
 
 
 def _line_start(file: BinaryIO, offset: int) -> int:
-    """Where the first line begins from this offset on; the end of the file where none does."""
+    """Offset of the first line that begins at or after `offset`; the end of the file where none does."""
     if offset == 0:
         return 0
     position = file.seek(offset - 1)
@@ -157,14 +158,14 @@ def _line_start(file: BinaryIO, offset: int) -> int:
     return position
 
 
-def _time_before(file: BinaryIO, begin: int, piece: Piece) -> int | None:
-    """The time of the last event before that offset, as far back as it takes to find one."""
+def _time_before(file: BinaryIO, begin: int, split: FileSplit) -> int | None:
+    """Time of the last event before `begin`; looks back as far as needed."""
     back = _LOOK_BACK_BYTES
     while begin > 0:
         start = _line_start(file, max(0, begin - back))
         if start < begin:
-            blocks = cut_blocks(_content(file, start, begin), BlockCutter(piece.origin.path, back, offset=start))
-            found = [time for block in blocks if (time := _last_time(block, piece)) is not None]
+            blocks = cut_blocks(_content(file, start, begin), BlockCutter(split.origin.path, back, offset=start))
+            found = [time for block in blocks if (time := _last_time(block, split)) is not None]
             if found:
                 return found[-1]
         if back >= begin:
@@ -173,8 +174,8 @@ def _time_before(file: BinaryIO, begin: int, piece: Piece) -> int | None:
     return None
 
 
-def _last_time(block: Block, piece: Piece) -> int | None:
-    rows = RowReader(piece.origin).read(block, piece.arrival_ms)
+def _last_time(block: Block, split: FileSplit) -> int | None:
+    rows = RowReader(split.origin).read(block, split.arrival_ms)
     if rows is None or not (rows.events.max() or 0):
         return None
     return int(rows.times[-1])

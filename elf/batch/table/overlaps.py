@@ -1,4 +1,4 @@
-"""Which segments may have rows with one key twice: read from the same place, and with keys from the same range."""
+"""Finds segments that may share rows: read from the same part of a file, and with overlapping keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from agent.archive.format.segments import Segment
 from elf.batch.table.stores import StoredSegment
 
 
-def doubled(segments: Sequence[StoredSegment]) -> set[str]:
-    """The names of the segments that share rows with another one, or may. O(n log n + pairs whose keys overlap)."""
+def sharing_rows(segments: Sequence[StoredSegment]) -> set[str]:
+    """Names of the segments that may share rows with another one. O(n log n + pairs whose keys overlap)."""
     return {name for pair in _overlapping([one.segment for one in segments]) for name in pair}
 
 
 def _overlapping(segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
-    """Pairs of segments, found in the order of their keys."""
+    """Yields pairs of segments that may share rows, in the order of their keys."""
     open_ones: list[Segment] = []
     for segment in sorted(segments, key=lambda one: one.first_key):
         open_ones = [one for one in open_ones if one.last_key >= segment.first_key]
@@ -25,7 +25,7 @@ def _overlapping(segments: Sequence[Segment]) -> Iterator[tuple[str, str]]:
 
 
 def _share_origins(one: Segment, other: Segment) -> bool:
-    """Whether both have read some part of a file. Both lists are in order, and disjoint."""
+    """Whether both segments come from a common part of a file. Both lists are sorted and disjoint."""
     left, right = iter(sorted(one.origins)), iter(sorted(other.origins))
     a, b = next(left, None), next(right, None)
     while a is not None and b is not None:

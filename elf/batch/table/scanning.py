@@ -1,4 +1,4 @@
-"""Scans as a command asks for them: in order, and with what is read for them."""
+"""Scans in order of time, and explanations of the data they read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from agent.archive.format.segments import KEY, TIME
 from elf.batch.session.session import spark_errors
 from elf.batch.table.layout import column
-from elf.batch.table.table import Range, Table
+from elf.batch.table.table import ArchiveTable, Range
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
-    """What a scan reads: of how many segments, which columns, with which filters that statistics can rule parts out by,
-    and all of it as Spark plans it.
+    """The data a scan reads: number of segments and bytes, columns, and Spark's plan with the filters that statistics
+    serve.
     """
 
     segments: int
@@ -38,9 +38,13 @@ class ScanPlan(msgspec.Struct, frozen=True):
 
 
 def ordered(
-    table: Table, wanted: Range, columns: Sequence[str] | None, where: str | None = None, limit: int | None = None
+    table: ArchiveTable,
+    wanted: Range,
+    columns: Sequence[str] | None,
+    where: str | None = None,
+    limit: int | None = None,
 ) -> DataFrame:
-    """The rows of a range in the order of their times and keys. UsageError for a condition that is none."""
+    """The rows of a range in order of time and key. Raises UsageError for an invalid condition."""
     frame = table.scan(wanted, None if where else columns and [*columns, *(n for n in (TIME, KEY) if n not in columns)])
     if where is not None:
         try:
@@ -53,8 +57,8 @@ def ordered(
     return frame if columns is None else frame.select(*map(column, columns))
 
 
-def explained(table: Table, wanted: Range, frame: DataFrame) -> ScanPlan:
-    """What the rows of a range are read from."""
+def explained(table: ArchiveTable, wanted: Range, frame: DataFrame) -> ScanPlan:
+    """The plan of reading a range's rows."""
     chosen, others = table.segments(wanted), table.segments()
     execution = frame._jdf.queryExecution()
     leaves = execution.sparkPlan().collectLeaves()

@@ -1,4 +1,4 @@
-"""The stores that a table is made of, as their logs say, wherever they are."""
+"""Opens agents' stores, at any URI, as their logs describe them, and commits changes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from agent.archive.format.log import (
     STORE_FILE,
     VERSION,
     ArchiveError,
-    Entry,
-    State,
+    LogEntry,
     StoreInfo,
+    StoreState,
     decode_entry,
     decode_info,
     entry_name,
     is_entry_name,
     state_of,
 )
-from agent.archive.format.rows import Rows
+from agent.archive.format.rows import ArchiveRows
 from agent.archive.format.segments import SEGMENTS_DIRECTORY, Segment, encode_segment
 from elf.batch.table.files import Directory, FileError, open_directory
 from elf.errors import ElfError
@@ -36,22 +36,22 @@ _READ_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """One agent's archive, as it was when it was read."""
+class ArchiveStore:
+    """One agent's archive as of the moment it was read."""
 
     directory: Directory
     info: StoreInfo
-    state: State
+    state: StoreState
 
-    def reread(self) -> Store:
+    def reread(self) -> ArchiveStore:
         return read_store(self.directory)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment and where it is."""
+    """A segment and its store."""
 
-    store: Store
+    store: ArchiveStore
     segment: Segment
 
     @property
@@ -59,12 +59,12 @@ class StoredSegment:
         return self.store.directory.uri_of(self.segment.file)
 
 
-def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[Store]:
-    """All stores of a table: each URI is one, or a directory of some.
+def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[ArchiveStore]:
+    """All stores of a table; each URI is a store or a directory of stores.
 
-    Raises ElfError where there is none, where one is damaged, and where two say they are the same agent's.
+    Raises ElfError where there is none, where one is damaged, and where two claim to be the same agent's.
     """
-    found: dict[str, Store] = {}
+    found: dict[str, ArchiveStore] = {}
     for uri in uris:
         for directory in _stores_at(open_directory(uri, spark)):
             found.setdefault(directory.uri, read_store(directory))
@@ -73,19 +73,19 @@ def open_stores(uris: Sequence[str], spark: SparkSession | None) -> list[Store]:
     return stores
 
 
-def read_store(directory: Directory) -> Store:
-    """A store and what it holds, while others may be writing to it. Raises ElfError."""
+def read_store(directory: Directory) -> ArchiveStore:
+    """Reads a store, while others may be writing to it. Raises ElfError."""
     try:
         info = decode_info(directory.read(STORE_FILE), directory.uri)
-        return Store(directory, info, _read_state(directory))
+        return ArchiveStore(directory, info, _read_state(directory))
     except ArchiveError as error:
         raise ElfError(str(error)) from error
 
 
-def find_store(uri: str, agent: str, spark: SparkSession | None) -> Store:
-    """The agent's store at that URI or below it, made where there is none.
+def find_store(uri: str, agent: str, spark: SparkSession | None) -> ArchiveStore:
+    """The agent's store at a URI or below it, created where there is none.
 
-    Raises ElfError for a store of another agent's.
+    Raises ElfError where the URI is another agent's store.
     """
     directory = open_directory(uri, spark)
     stores = open_stores([uri], spark) if any(_looks_like_store(one) for one in _candidates(directory)) else []
@@ -98,19 +98,19 @@ def find_store(uri: str, agent: str, spark: SparkSession | None) -> Store:
 
 
 def directory_name(agent: str) -> str:
-    """What an agent's store is called in a directory of stores: its name, if that can be a file's."""
+    """Name of an agent's store in a directory of stores: the agent's name if that can be a file name, else in hex."""
     plain = agent.isprintable() and "/" not in agent and "%" not in agent and not agent.startswith(".")
     return agent if plain else agent.encode().hex()
 
 
-def commit(store: Store, written_ms: int, *, add: Sequence[Segment] = (), remove: Iterable[str] = ()) -> None:
-    """Writes one entry: before, nothing of it has happened, and after it all of it."""
-    entry = Entry(VERSION, written_ms, list(add), list(remove))
+def commit(store: ArchiveStore, written_ms: int, *, add: Sequence[Segment] = (), remove: Iterable[str] = ()) -> None:
+    """Writes one entry of the log, which makes the whole change visible at once."""
+    entry = LogEntry(VERSION, written_ms, list(add), list(remove))
     store.directory.write(f"{LOG_DIRECTORY}/{entry_name(written_ms)}", msgspec.json.encode(entry))
 
 
-def put(store: Store, rows: Sequence[Rows], written_ms: int) -> Segment:
-    """Adds rows of one stream as one segment. Of rows with one key, the ones put last count."""
+def put(store: ArchiveStore, rows: Sequence[ArchiveRows], written_ms: int) -> Segment:
+    """Adds rows of one stream as one segment. Of rows with one key, the latest counts."""
     data, segment = encode_segment(rows, written_ms)
     store.directory.write(segment.file, data)
     commit(store, written_ms, add=[segment])
@@ -118,7 +118,7 @@ def put(store: Store, rows: Sequence[Rows], written_ms: int) -> Segment:
 
 
 def torn(segments: Iterable[StoredSegment]) -> dict[str, str]:
-    """What is wrong with segments whose files are not as they were written, by the names of these."""
+    """Names of segments whose files are not as they were written → the fault."""
     faults = {}
     sizes: dict[str, dict[str, int]] = {}
     for one in segments:
@@ -158,7 +158,7 @@ def _stores_at(directory: Directory) -> list[Directory]:
 
 
 def _candidates(directory: Directory) -> list[Directory]:
-    """The directory itself if it is a store, else those in it."""
+    """The directory itself if it is a store, else its subdirectories."""
     if _looks_like_store(directory):
         return [directory]
     return [directory.child(found.name) for found in directory.list() if found.is_directory]
@@ -169,9 +169,9 @@ def _looks_like_store(directory: Directory) -> bool:
     return STORE_FILE in names or {LOG_DIRECTORY, SEGMENTS_DIRECTORY} <= names
 
 
-def _refuse_twins(stores: Sequence[Store]) -> None:
-    """Copies of one store are one; two stores of one agent's name are two agents."""
-    by_agent: dict[str, Store] = {}
+def _refuse_twins(stores: Sequence[ArchiveStore]) -> None:
+    """Raises ElfError for two stores of one agent's name; copies of one store are fine."""
+    by_agent: dict[str, ArchiveStore] = {}
     for store in stores:
         other = by_agent.setdefault(store.info.agent, store)
         if other.info.id != store.info.id:
@@ -181,12 +181,12 @@ def _refuse_twins(stores: Sequence[Store]) -> None:
             )
 
 
-def _read_state(directory: Directory) -> State:
+def _read_state(directory: Directory) -> StoreState:
     for tries_left in reversed(range(_READ_TRIES)):
         names = [found.name for found in directory.list(LOG_DIRECTORY) if is_entry_name(found.name)]
         try:
             read = {name: directory.read(f"{LOG_DIRECTORY}/{name}") for name in names}
-        except FileError:  # folded in this moment
+        except FileError:  # the log was compacted meanwhile
             if not tries_left:
                 raise
             continue
@@ -196,7 +196,7 @@ def _read_state(directory: Directory) -> State:
     raise AssertionError
 
 
-def _create_store(directory: Directory, agent: str) -> Store:
+def _create_store(directory: Directory, agent: str) -> ArchiveStore:
     info = StoreInfo(VERSION, agent, uuid.uuid4().hex)
     directory.make(LOG_DIRECTORY)
     directory.make(SEGMENTS_DIRECTORY)

@@ -1,4 +1,4 @@
-"""The archive as one table: which segments hold what is asked for, and their rows as Spark reads them."""
+"""The archive as one table: finds the segments of a range, and reads their rows with Spark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from agent.archive.format.row_key import decode_key
 from agent.archive.format.segments import EVENTS, KEY, PARSED, TIME, WRITTEN
 from elf.batch.table.layout import RAW, Conversion, column, stored_kinds, struct_of, united_kinds
-from elf.batch.table.overlaps import doubled
-from elf.batch.table.stores import Store, StoredSegment, open_stores, torn
+from elf.batch.table.overlaps import sharing_rows
+from elf.batch.table.stores import ArchiveStore, StoredSegment, open_stores, torn
 from elf.errors import ElfError, UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _RANK = "@rank"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which rows are wanted: those of some streams (None: of all), from one time on and before another (epoch ms), with
-    keys from one on and before another.
+    """A range of rows: by streams (None: all), by time from `since_ms` on and before `until_ms` (epoch ms), by key from
+    `start` on and before `stop`.
     """
 
     streams: frozenset[str] | None = None
@@ -34,11 +34,11 @@ class Range:
 
     @classmethod
     def of_key(cls, key: bytes) -> Range:
-        """Just the row with that key. Raises RowKeyError for what is no key."""
+        """The range of the row with a key. Raises RowKeyError for an invalid key."""
         return cls(frozenset([decode_key(key).stream]), start=key, stop=key + b"\0")
 
     def may_have(self, one: StoredSegment) -> bool:
-        """Whether a segment may have such rows, as its entry in the log tells."""
+        """Whether a segment may have rows in the range, as its entry in the log tells."""
         segment = one.segment
         return (
             (self.streams is None or segment.stream in self.streams)
@@ -53,39 +53,39 @@ EVERYTHING = Range()
 
 
 @dataclass(frozen=True)
-class Table:
-    """Some stores, as they were when it was opened. `skip_torn`: reading goes on without segments whose files are not
-    whole, and `skipped` says which; else they are an error.
+class ArchiveTable:
+    """Stores as of the moment the table was opened. With `skip_torn`, segments whose files are damaged are left out and
+    listed in `skipped`; else they are an error.
     """
 
     spark: SparkSession
-    stores: Sequence[Store]
+    stores: Sequence[ArchiveStore]
     skip_torn: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, spark: SparkSession, uris: Sequence[str], *, skip_torn: bool = False) -> Table:
-        """Reads the logs of all stores. Raises ElfError where they are not there or not whole."""
+    def open(cls, spark: SparkSession, uris: Sequence[str], *, skip_torn: bool = False) -> ArchiveTable:
+        """Reads the logs of all stores. Raises ElfError for missing or damaged stores."""
         return cls(spark, open_stores(uris, spark), skip_torn)
 
     def streams(self) -> list[str]:
         return sorted({one.segment.stream for one in self._all()})
 
     def agents(self, streams: Iterable[str] | None = None) -> list[str]:
-        """Whose rows there are, of these streams."""
+        """Agents with rows of these streams."""
         return sorted({one.segment.agent for one in self.segments(_of_streams(streams))})
 
     def columns(self, streams: Iterable[str] | None = None) -> dict[str, str]:
-        """The parsed columns of these streams, and their kinds."""
+        """Parsed columns of these streams, with their kinds."""
         return united_kinds(one.segment for one in self.segments(_of_streams(streams)))
 
     def segments(self, wanted: Range = EVERYTHING) -> list[StoredSegment]:
-        """Those that may have such rows, in the order of their keys."""
+        """Segments that may have rows in a range, in order of key."""
         found = [one for one in self._all() if wanted.may_have(one)]
         return sorted(found, key=lambda one: (one.segment.first_key, one.segment.name))
 
     def scan(self, wanted: Range = EVERYTHING, columns: Sequence[str] | None = None) -> DataFrame:
-        """The rows in a range, each once, with these columns (None: all), in no order.
+        """The rows in a range, each once, with these columns (None: all), unordered.
 
         Raises ElfError for torn segments, UsageError for a column that no segment has.
         """
@@ -98,7 +98,9 @@ class Table:
         until_ms: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> DataFrame:
-        """The rows that may have events between these times, each once: a line with several events has one time."""
+        """The rows that may have events between two times, each once: a row with several events stores only one
+        time.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         wanted = Range(frozenset(streams), since_ms, until_ms)
@@ -112,7 +114,7 @@ class Table:
         return self._read(self.segments(wanted), columns, condition, [EVENTS])
 
     def get(self, key: bytes) -> Row | None:
-        """The row with that key, if there is one. Raises RowKeyError for what is no key."""
+        """The row with a key, if there is one. Raises RowKeyError for an invalid key."""
         return self.scan(Range.of_key(key)).first()
 
     def read(self, segments: Sequence[StoredSegment], kinds: Mapping[str, str] | None = None) -> DataFrame:
@@ -120,7 +122,7 @@ class Table:
         return self._read(segments, None, lambda: None, kinds=kinds)
 
     def scan_segments(self, segments: Sequence[StoredSegment], wanted: Range, columns: Sequence[str]) -> DataFrame:
-        """The rows of these segments that are in a range, as `scan`."""
+        """The rows of these segments that are in a range, as `scan` reads them."""
         return self._read(segments, columns, lambda: _condition(wanted))
 
     def _all(self) -> Iterable[StoredSegment]:
@@ -132,7 +134,7 @@ class Table:
                     yield StoredSegment(store, segment)
 
     def _whole(self, segments: Sequence[StoredSegment]) -> list[StoredSegment]:
-        """Those whose files are as they were written."""
+        """The segments whose files are intact. Raises ElfError for others unless `skip_torn`."""
         faults = torn(segments)
         if faults and not self.skip_torn:
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -154,7 +156,7 @@ class Table:
         kinds = dict(united_kinds(one.segment for one in segments) if kinds is None else kinds)
         names = [*RAW, *(f"{PARSED}{name}" for name in kinds)] if columns is None else columns
         kinds |= self._kinds_elsewhere(names, kinds)
-        doubles = doubled(segments)
+        doubles = sharing_rows(segments)
         parts = []
         for twice in (False, True):
             chosen = [one for one in segments if (one.segment.name in doubles) == twice]
@@ -168,7 +170,7 @@ class Table:
         return reduce(lambda one, other: one.unionByName(other), parts)
 
     def _kinds_elsewhere(self, names: Sequence[str], kinds: Mapping[str, str]) -> dict[str, str]:
-        """Of parsed columns that none of the segments to be read has, only others."""
+        """Kinds of columns that only segments outside of the range have."""
         lacking = [name for name in names if name not in RAW and name.removeprefix(PARSED) not in kinds]
         if not lacking:
             return {}
@@ -182,7 +184,7 @@ class Table:
     def _read_alike(
         self, segments: Sequence[StoredSegment], names: list[str], kinds: Mapping[str, str], condition: Column | None
     ) -> DataFrame:
-        """Rows of segments that have these columns with the same kinds, if they have them."""
+        """Rows of segments in which these columns have the same kinds."""
         stored: dict[str, str] = {}
         for one in segments:
             stored.update(stored_kinds(one.segment))
@@ -202,7 +204,7 @@ def _of_streams(streams: Iterable[str] | None) -> Range:
 def _alike(
     segments: Sequence[StoredSegment], names: Sequence[str], kinds: Mapping[str, str]
 ) -> list[list[StoredSegment]]:
-    """The segments in groups that no column has two kinds in."""
+    """Groups segments so that each column has one kind per group."""
     wanted = [name for name in kinds if f"{PARSED}{name}" in names]
     groups: dict[tuple[str, ...], list[StoredSegment]] = {}
     for one in segments:
@@ -213,7 +215,7 @@ def _alike(
 
 
 def _condition(wanted: Range) -> Column | None:
-    """The part of a range that Spark compares with the statistics of files: keys and times."""
+    """The part of a range that Spark compares with files' statistics: keys and times."""
     from pyspark.sql import functions as F  # noqa: N812
 
     conditions = []
@@ -229,7 +231,7 @@ def _condition(wanted: Range) -> Column | None:
 
 
 def _latest(rows: DataFrame) -> DataFrame:
-    """Of rows with one key, the one that was written last."""
+    """Keeps the latest of the rows with one key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 

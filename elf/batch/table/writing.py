@@ -1,4 +1,4 @@
-"""Rows as sorted segments, written by Spark's tasks: into a folder of their own first, which no reader looks at."""
+"""Writes rows as sorted segments by Spark's tasks, first into a folder that readers ignore."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.archive.format.fields import EXACT_MAX
-from agent.archive.format.known_fields import COLUMNS_MAX
 from agent.archive.format.segments import (
     EVENTS,
     KEY,
@@ -23,15 +21,17 @@ from agent.archive.format.segments import (
     Segment,
     united_origins,
 )
+from agent.parsing.records.fields import EXACT_MAX
+from agent.parsing.records.known_fields import COLUMNS_MAX
 from elf.batch.table.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
-from elf.batch.table.stores import Store, StoredSegment
-from elf.batch.table.table import Table
+from elf.batch.table.stores import ArchiveStore, StoredSegment
+from elf.batch.table.table import ArchiveTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 UNFINISHED = "_writing-"
-"""How folders begin in which segments are written that are not whole yet."""
+"""Prefix of folders with unfinished segments."""
 _OPTIONS = {
     "compression": "zstd",
     "parquet.block.row.count.limit": str(ROW_GROUP_ROWS),
@@ -41,15 +41,15 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What is known of rows before they are written: the segments they come from, and the columns they will have."""
+    """Facts about rows before they are written: their segments, and the columns they will have."""
 
     parts: Sequence[Segment]
     kinds: Mapping[str, str]
     is_complete: bool
 
 
-def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dict[str, str], bool]:
-    """The parsed columns that segments have once they are one, with their kinds, and whether these are all there is."""
+def stored_columns(table: ArchiveTable, segments: Sequence[StoredSegment]) -> tuple[dict[str, str], bool]:
+    """The parsed columns of segments once merged, with their kinds, and whether these columns hold all fields."""
     parts = [one.segment for one in segments]
     kinds = united_kinds(parts)
     kept = dict(list(kinds.items())[:COLUMNS_MAX]) | dict.fromkeys(_inexact(table, segments), "any")
@@ -58,8 +58,8 @@ def stored_columns(table: Table, segments: Sequence[StoredSegment]) -> tuple[dic
     return kept, is_complete
 
 
-def _inexact(table: Table, segments: Sequence[StoredSegment]) -> list[str]:
-    """The columns of integers and numbers some integers of which are no number exactly."""
+def _inexact(table: ArchiveTable, segments: Sequence[StoredSegment]) -> list[str]:
+    """Columns with both integers and numbers that have an integer which no float represents exactly."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = []
@@ -71,10 +71,10 @@ def _inexact(table: Table, segments: Sequence[StoredSegment]) -> list[str]:
     return found
 
 
-def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: int) -> list[Segment]:
-    """Writes the rows of some segments of one stream as at most so many others of a store, each a range of keys.
+def write(table: ArchiveTable, store: ArchiveStore, parts: Sequence[StoredSegment], regions: int) -> list[Segment]:
+    """Writes the rows of segments of one stream as at most `regions` new ones, each a range of keys.
 
-    They are in place then, and nobody knows of them yet.
+    The new files are in place then, but not committed.
     """
     kinds, is_complete = stored_columns(table, parts)
     rows = table.read(parts, kinds)
@@ -94,7 +94,7 @@ def write(table: Table, store: Store, parts: Sequence[StoredSegment], regions: i
 
 
 def _described(rows: DataFrame, uri: str) -> list[Row]:
-    """What each file of a folder holds."""
+    """Statistics of each file in a folder."""
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = f"`{KEY}` binary, `{WRITTEN}` bigint, `{TIME}` bigint, `{EVENTS}` int"
@@ -117,7 +117,7 @@ def _described(rows: DataFrame, uri: str) -> list[Row]:
 def _segment(described: Row, origin: _Origin) -> Segment:
     parts = origin.parts
     files = {int.from_bytes(file, "big") for file in described["files"]}
-    # Events of one line have times of their own, which only the parts know.
+    # Several events of one line have their own times, which only the old segments' statistics cover.
     several = described["events_max"] > 1
     objects = {name: kind for one in parts for name, kind in one.columns.items() if kind == OBJECT}
     return Segment(
@@ -141,7 +141,9 @@ def _segment(described: Row, origin: _Origin) -> Segment:
 
 
 def _with_uncounted(segments: Sequence[Segment], parts: Sequence[Segment]) -> list[Segment]:
-    """The segments, the first with what rows do not tell: lines that are none, and malformed events beside others."""
+    """The segments, the first with the counts that rows do not carry: lines without events, and malformed events beside
+    others.
+    """
     if not segments or sum(one.rows for one in segments) != sum(one.rows for one in parts):
         return list(segments)
     uncounted = sum(one.malformed for one in parts) - sum(one.malformed for one in segments)

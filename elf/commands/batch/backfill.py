@@ -11,7 +11,7 @@ import click
 from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
 from elf.errors import UsageError
 from elf.options.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
-from elf.output.view import Limits, View
+from elf.output.view import View, ViewLimits
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float
 
     with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
         whole = BackfilledJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
-        return show_followed(whole, view, Limits(windows, deadline), socket)
+        return show_followed(whole, view, ViewLimits(windows, deadline), socket)

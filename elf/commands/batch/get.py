@@ -27,21 +27,21 @@ Examples:
 @output_option("table", "json")
 def get(key: str, archives: tuple[str, ...], skip_torn: bool, master: str, output: str) -> None:
     """Show the row whose key is KEY, in hex as elf batch scan shows keys. Exit code 1 where there is none."""
-    from elf.batch.table.formatting import shown_rows
+    from elf.batch.table.formatting import formatted_rows
     from elf.batch.table.table import Range
-    from elf.output.output import terminal
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
+    from elf.terminal.console import open_console
 
     try:
         wanted = Range.of_key(key_of("KEY", key) or b"")
     except RowKeyError as error:
         raise UsageError(str(error)) from error
     with opened_table(archives, master, skip_torn=skip_torn) as table:
-        found = list(shown_rows(table.scan(wanted)))
+        found = list(formatted_rows(table.scan(wanted)))
     if not found:
         raise ElfError(f"no row has the key {key}")
     if output == "json":
         click.echo(msgspec.json.encode(found[0]))
     else:
         rows = [(name, None if value is None else str(value)) for name, value in found[0].items()]
-        terminal(sys.stdout).print(plain_table(["COLUMN", "VALUE"], rows))
+        open_console(sys.stdout).print(plain_table(["COLUMN", "VALUE"], rows))

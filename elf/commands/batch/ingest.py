@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from agent.parsing import KINDS
+from agent.parsing import LINE_FORMATS
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
 from elf.options.asking import output_option
@@ -19,7 +19,7 @@ Examples:
 AGENT = "bulk"
 
 
-class Summary(msgspec.Struct, frozen=True):
+class IngestSummary(msgspec.Struct, frozen=True):
     """What was loaded, as `--output json` says it."""
 
     files: int
@@ -42,7 +42,7 @@ class Summary(msgspec.Struct, frozen=True):
     "--agent", metavar="NAME", default=AGENT, show_default=True, help="The agent that the lines are said to be of."
 )
 @click.option(
-    "--format", "source_format", type=click.Choice(["auto", *KINDS]), default="auto", show_default=True,
+    "--format", "source_format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto", show_default=True,
     help="How the files are read.",
 )  # fmt: skip
 @click.option("--time-field", metavar="FIELD", help="The field that holds an event's time.")
@@ -68,11 +68,11 @@ def ingest(
     from elf.batch.session.session import spark_session
     from elf.batch.table import ingest as loading
 
-    load = loading.Load(archive, stream, files, agent, source_format, time_field)
+    load = loading.BulkLoad(archive, stream, files, agent, source_format, time_field)
     with spark_session(master) as spark, spark_progress(spark):
         loaded = loading.ingest(spark, load)
     segments = loaded.segments
-    summary = Summary(
+    summary = IngestSummary(
         loaded.files, loaded.present, len(segments), sum(one.rows for one in segments),
         sum(one.events for one in segments), sum(one.malformed for one in segments),
         sum(one.bytes for one in segments), loaded.faults,
@@ -82,7 +82,7 @@ def ingest(
         raise ElfError("; ".join(map(printable, loaded.faults)))
 
 
-def _told(one: Summary) -> str:
+def _told(one: IngestSummary) -> str:
     present = f", {one.present:,} of them already there" if one.present else ""
     return (
         f"files: {one.files:,}{present}; lines: {one.rows:,} with {one.events:,} events, {one.malformed:,} malformed;"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from elf.batch.table.compaction import Compacted
 
 
-class Summary(msgspec.Struct, frozen=True):
+class RewriteSummary(msgspec.Struct, frozen=True):
     """Segments that were replaced and those in their place, and files that were deleted, as `--output json` says it."""
 
     removed: int
@@ -25,14 +25,14 @@ class Summary(msgspec.Struct, frozen=True):
 
 def show_rewritten(done: Compacted, output: str) -> None:
     """One line, or one object."""
-    summary = Summary(
+    summary = RewriteSummary(
         len(done.removed), sum(one.rows for one in done.removed), sum(one.bytes for one in done.removed),
         len(done.added), sum(one.rows for one in done.added), sum(one.bytes for one in done.added), done.deleted,
     )  # fmt: skip
     click.echo(msgspec.json.encode(summary) if output == "json" else _told(summary))
 
 
-def _told(one: Summary) -> str:
+def _told(one: RewriteSummary) -> str:
     deleted = f"; files deleted: {one.deleted:,}" if one.deleted else ""
     if not one.removed:
         return f"nothing to rewrite{deleted}"

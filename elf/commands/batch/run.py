@@ -22,7 +22,7 @@ from elf.errors import UsageError
 from elf.options.asking import output_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.options.tables import named_files, tables_option
-from elf.statements.statements import Explain, read_statement
+from elf.statements.statements import ExplainStatement, read_statement
 from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b
@@ -70,7 +70,7 @@ def run(
 
     since_ms, until_ms = moments(since, until)
     statement = read_statement(query_text)
-    if isinstance(statement, Explain):
+    if isinstance(statement, ExplainStatement):
         query_text, explain = statement.text, True
     if explain and output not in ("table", "json"):
         raise UsageError("--explain prints a table or, with --output json, an object: there is no other")

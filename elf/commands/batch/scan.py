@@ -72,7 +72,7 @@ def scan(
     their statistics do not rule out. Columns: key, written, raw:time, raw:agent, raw:stream, raw:file, raw:offset,
     raw:format, raw:events, raw:line, and parsed:NAME for the fields of events.
     """
-    from elf.batch.table.formatting import shown_rows
+    from elf.batch.table.formatting import formatted_rows
     from elf.batch.table.scanning import explained, ordered
     from elf.batch.table.table import Range
 
@@ -91,18 +91,18 @@ def scan(
             plan = explained(table, wanted, frame)
             click.echo(msgspec.json.encode(plan) if output == "json" else plan.text())
         elif output == "json":
-            for row in shown_rows(frame):
+            for row in formatted_rows(frame):
                 text = msgspec.json.encode(row).decode()
                 click.echo(printable_json(text) if sys.stdout.isatty() else text)
         else:
-            _print(frame.columns, shown_rows(frame))
+            _print(frame.columns, formatted_rows(frame))
 
 
 def _print(names: list[str], rows: Iterable[dict[str, Any]]) -> None:
     """Rows as tables of so many each: a scan may be longer than memory."""
-    from elf.output.output import terminal
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
+    from elf.terminal.console import open_console
 
-    console, rows = terminal(sys.stdout), iter(rows)
+    console, rows = open_console(sys.stdout), iter(rows)
     while some := list(islice(rows, _ROWS_PER_TABLE)):
         console.print(plain_table(names, [tuple(row.values()) for row in some]))

@@ -36,7 +36,7 @@ class RevokedCertificate(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class RevocationList(msgspec.Struct, frozen=True, tag="revocation list", tag_field=KIND):
+class DescribedRevocationList(msgspec.Struct, frozen=True, tag="revocation list", tag_field=KIND):
     """A list, as it is in a file: whether its signature is right, only who knows the authority can say."""
 
     number: int
@@ -68,7 +68,7 @@ class AuthorityFolder(msgspec.Struct, frozen=True, tag="authority", tag_field=KI
     revoked: list[RevokedCertificate]
 
 
-Described = Certificate | RevocationList | AuthorityFolder
+Described = Certificate | DescribedRevocationList | AuthorityFolder
 
 
 def described_file(path: Path, content: bytes) -> Sequence[Described]:
@@ -121,9 +121,9 @@ def _certificate(certificate: x509.Certificate) -> Certificate:
     )
 
 
-def _list(data: bytes) -> RevocationList:
+def _list(data: bytes) -> DescribedRevocationList:
     found = x509.load_pem_x509_crl(data) if data.startswith(b"-----") else x509.load_der_x509_crl(data)
-    return RevocationList(
+    return DescribedRevocationList(
         number=found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number,
         issuer=found.issuer.rfc4514_string(),
         made=found.last_update_utc,

@@ -15,7 +15,7 @@ from elf.commands.ca.described import (
     AuthorityFolder,
     Certificate,
     Described,
-    RevocationList,
+    DescribedRevocationList,
     RevokedCertificate,
     described_directory,
     described_file,
@@ -65,9 +65,9 @@ def _print(thing: Described) -> None:
         click.echo(f"{key + ':':12} {printable(value)}")
     tables = list(_tables(thing))
     if tables:
-        from elf.output.output import terminal
+        from elf.terminal.console import open_console
 
-        console = terminal(sys.stdout)
+        console = open_console(sys.stdout)
         for table in tables:
             console.print(table)
 
@@ -80,7 +80,7 @@ def _lines(thing: Described) -> Iterator[tuple[str, str]]:
             yield "authority" if thing.authority else "serial", thing.fingerprint if thing.authority else thing.serial
             yield "valid from", moment(thing.not_before)
             yield "valid until", moment(thing.expires)
-        case RevocationList():
+        case DescribedRevocationList():
             yield "issuer", thing.issuer
             yield "number", str(thing.number)
             yield "made", moment(thing.made)
@@ -93,7 +93,7 @@ def _lines(thing: Described) -> Iterator[tuple[str, str]]:
 
 
 def _tables(thing: Described) -> Iterator[Table]:
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
 
     if isinstance(thing, AuthorityFolder) and thing.issued:
         rows = [(one.name, one.role, one.node_id, one.serial, moment(one.expires), one.state) for one in thing.issued]

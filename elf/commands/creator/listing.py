@@ -66,8 +66,8 @@ def _creators(directory: AuthorityDirectory) -> list[TrustedCreator]:
 
 
 def _print(creators: Sequence[TrustedCreator]) -> None:
-    from elf.output.output import terminal
-    from elf.terminal.listing import plain_table
+    from elf.output.listing import plain_table
+    from elf.terminal.console import open_console
 
     rows = [(one.name, one.key, one.serial, moment(one.expires), one.state) for one in creators]
-    terminal(sys.stdout).print(plain_table(["NAME", "KEY", "SERIAL", "VALID UNTIL", "STATE"], rows))
+    open_console(sys.stdout).print(plain_table(["NAME", "KEY", "SERIAL", "VALID UNTIL", "STATE"], rows))

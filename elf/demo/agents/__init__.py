@@ -1,1 +1,1 @@
-"""Real agents of the demo, as processes."""
+"""Real agents of the demo, as processes. Log files of streams come in, control sockets and log lines go out."""

@@ -1,4 +1,4 @@
-"""One `elf agent` process: its folder, its configuration, its log, its life and its end."""
+"""One `elf agent` process: its folder, configuration and log, its start and end."""
 
 import contextlib
 import json
@@ -13,22 +13,22 @@ from elf.demo.errors import DemoError
 from overlay import Credentials
 
 _LOG_BYTES_MAX = 16 << 20
-"""How much of an agent's log is looked at; the agents themselves write a line per reason and minute."""
+"""Upper bound on the part of an agent's log that is read; agents themselves log a line per reason and minute."""
 ARCHIVE = "archive"
-"""The folder of an agent's archive, in its own."""
+"""Name of the archive in an agent's folder."""
 _PORT_TAKEN = "in use"
 _FAULT_LEVELS = ("error", "critical")
 _FAULT = {"level": "error"}
 
 
 class PortTakenError(DemoError):
-    """Somebody else listens on the agent's port."""
+    """Another process listens on the agent's port."""
 
 
 class AgentProcess:
-    """An agent's folder and the process that runs in it, if one does.
+    """An agent's folder, and its process while one runs.
 
-    `launches` counts the starts since somebody last asked for one: more than one if a port was taken.
+    `launches` counts the starts since the last request for one: more than one if a port was taken.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class AgentProcess:
 
     @property
     def log(self) -> Path:
-        """Everything it wrote to standard error, over all its lives."""
+        """Standard error of all its processes."""
         return self.folder / "agent.log"
 
     def keep(self, authority_pem: bytes, credentials: Credentials) -> None:
-        """Writes certificates and key where its configuration names them."""
+        """Writes certificates and key to the paths in its configuration."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "ca.crt").write_bytes(authority_pem)
         (self.folder / "agent.crt").write_bytes(credentials.certificate_pem)
@@ -82,7 +82,7 @@ class AgentProcess:
         self.node_id = credentials.node_id
 
     def launch(self, *, again: bool = False) -> None:
-        """Starts the process; `again` if an attempt before this one found its port taken."""
+        """Starts the process; `again` if the last attempt found its port taken."""
         assert not self.is_running(), f"{self.name} runs already"
         self.close()
         self.launches = self.launches + 1 if again else 1
@@ -92,18 +92,20 @@ class AgentProcess:
         with self.log.open("ab") as log:
             self._log_offset = log.tell()
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "elf.demo.agents.tether", "agent", "--config", str(config)],
+                [sys.executable, "-m", "elf.demo.agents", "agent", "--config", str(config)],
                 stdin=subprocess.PIPE,  # its life line
                 stdout=subprocess.DEVNULL,
                 stderr=log,
-                process_group=0,  # Ctrl-C is for who started the fleet, and it ends the agents
+                process_group=0,  # Ctrl-C is for the starter of the fleet, which stops the agents
             )
 
     def is_running(self) -> bool:
         return self._popen is not None and self._popen.poll() is None
 
     def is_ready(self) -> bool:
-        """Whether it has said so since its last start. DemoError if it has ended, PortTakenError if for its port."""
+        """Whether it has logged that it is ready. Raises DemoError if it has ended, PortTakenError if its port was
+        taken.
+        """
         if self._ready:
             return True
         ended = not self.is_running()
@@ -115,19 +117,19 @@ class AgentProcess:
         return self._ready
 
     def events(self) -> list[dict[str, Any]]:
-        """The structured lines of its log since its last start."""
+        """Structured lines of its log since its last start."""
         return [event for line in self._lines(self._log_offset) if (event := _structured(line)) is not None]
 
     def faults(self) -> list[str]:
-        """Lines of its whole log that should not be there: errors, and what is not structured, as a traceback.
+        """Lines of its whole log that report errors or are not structured, such as tracebacks.
 
-        That its port was taken is none: it then got another.
+        A taken port is no fault: the agent then gets another.
         """
         lines = (line for line in self._lines(0) if (_structured(line) or _FAULT)["level"] in _FAULT_LEVELS)
         return [line for line in lines if _PORT_TAKEN not in line]
 
     def last_words(self) -> str:
-        """Why it ended, as far as it said."""
+        """The reason of its end, as far as it is known."""
         assert self._popen is not None
         lines = self._lines(self._log_offset)
         code = self._popen.poll()
@@ -145,7 +147,7 @@ class AgentProcess:
             self._popen.terminate()
 
     def wait(self, deadline: float) -> int:
-        """The exit code of a process that was told to end, by force from `deadline` on. 0 if it never ran."""
+        """Exit code of a process that was told to end, killed from `deadline` on. 0 if it never ran."""
         if self._popen is None:
             return 0
         try:
@@ -192,5 +194,5 @@ def _structured(line: str) -> dict[str, Any] | None:
 
 
 def _table(values: Mapping[str, str | list[str]]) -> str:
-    """TOML: its strings and arrays of strings are written as in JSON."""
+    """TOML, whose strings and arrays of strings are written as in JSON."""
     return "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items())

@@ -1,7 +1,7 @@
 """A fleet of real agents on this machine: starts `elf agent` processes, kills and restarts them, ends them all.
 
-Every agent has a folder of its own with its configuration, certificate, key and data, and holds on to a life line
-(`tether.py`): none survives the process that started it.
+Every agent has its own folder with configuration, certificate, key and data. A life line (`__main__.py`) ends each
+agent with the process that started it.
 """
 
 import random
@@ -26,15 +26,15 @@ _ATTEMPTS = 3
 _POLL_S = 0.02
 _SEEDS = 3
 _PORTS = range(20_000, 32_000)
-"""Below what systems lend to outgoing connections: an agent that was killed must find its port free again."""
+"""Ports below those that systems use for outgoing connections: a killed agent must find its port free again."""
 _PORT_ATTEMPTS = 200
 _SOCKET_PATH_MAX = 90
-"""Paths of Unix sockets may have 104 to 108 bytes, depending on the system."""
+"""Upper bound on the length of a socket's path; systems allow 104 to 108 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFiles:
-    """A stream of one agent: where its files are (globs) and how they are read."""
+    """A stream of one agent: its files (globs), and how they are read."""
 
     name: str
     paths: tuple[str, ...]
@@ -44,7 +44,7 @@ class StreamFiles:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One agent to start; `node_id` is drawn by the authority if it is not given."""
+    """One agent to start; the authority draws the `node_id` if it is not given."""
 
     name: str
     streams: tuple[StreamFiles, ...]
@@ -97,11 +97,11 @@ class AgentFleet:
 
     @property
     def creator(self) -> Path:
-        """The folder of somebody whose jobs in Python this fleet runs."""
+        """Folder of the creator whose jobs in Python this fleet runs."""
         return self.directory / "creator"
 
     def shown(self, name: str) -> Path:
-        """Where an agent puts what jobs show to the web server beside it."""
+        """Folder in which an agent shows values of jobs to the web server beside it."""
         return self.directory / name / "data" / "shown"
 
     @property
@@ -113,22 +113,22 @@ class AgentFleet:
         return self._processes[name].socket
 
     def archive(self, name: str) -> Path:
-        """What an agent archives, if the fleet has archives."""
+        """Folder of an agent's archive, if the fleet has archives."""
         return self.directory / name / ARCHIVE
 
     def process(self, name: str) -> AgentProcess:
         return self._processes[name]
 
     def launch(self, name: str) -> None:
-        """Starts an agent that has ended, with the same identity and data, and does not wait for it."""
+        """Starts an agent that has ended, with the same identity and data; does not wait for it."""
         process = self._processes[name]
         process.seeds = self._seeds_beside(name)
         process.launch()
 
     def is_ready(self, name: str) -> bool:
-        """Whether a launched agent says that it is part of the overlay. DemoError if it has ended.
+        """Whether a launched agent has joined the overlay. Raises DemoError if it has ended.
 
-        Where somebody else has its port, it is launched again with another.
+        Where its port is taken, it is launched again with another.
         """
         try:
             return self._processes[name].is_ready()
@@ -142,15 +142,15 @@ class AgentFleet:
         self.wait_ready([name], timeout_s)
 
     def wait_ready(self, names: Sequence[str], timeout_s: float = START_TIMEOUT_S) -> None:
-        """Returns when all of them are ready. DemoError if one ends or is not in time."""
+        """Waits until all of them are ready. Raises DemoError if one ends or is late."""
         _wait(names, self.is_ready, timeout_s)
 
     def kill(self, name: str) -> None:
-        """SIGKILL, and gone."""
+        """Kills an agent (SIGKILL)."""
         self._processes[name].kill()
 
     def terminate(self, name: str, timeout_s: float = STOP_TIMEOUT_S) -> int:
-        """SIGTERM; the exit code. By force if it takes longer than `timeout_s`."""
+        """Ends an agent (SIGTERM), by force after `timeout_s`; returns its exit code."""
         self._processes[name].terminate()
         return self._processes[name].wait(time.monotonic() + timeout_s)
 
@@ -158,11 +158,11 @@ class AgentFleet:
         return self._processes[name].is_running()
 
     def faults(self) -> list[str]:
-        """What the agents logged that should not be there: errors, and lines that are no structured log."""
+        """Lines in the agents' logs that report errors or are not structured."""
         return [f"{name}: {line}" for name, process in self._processes.items() for line in process.faults()]
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ends all agents, by force after a while; `at_once` does not wait for their farewells."""
+        """Ends all agents, by force after a while; `at_once` kills them without waiting for them to leave."""
         for process in self._processes.values():
             if at_once:
                 process.kill()
@@ -176,7 +176,7 @@ class AgentFleet:
             shutil.rmtree(self._sockets, ignore_errors=True)
 
     def _prepare(self) -> None:
-        """Certificates and folders."""
+        """Makes certificates and folders."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._sockets = _sockets_directory(self.directory)
         authority = Authority.create(self.name)
@@ -199,7 +199,7 @@ class AgentFleet:
         files.certificate_file.write_bytes(authority.trust("demo", read_public_key(files.public_file)))
 
     def _start(self) -> None:
-        """Everyone knows the first agent, which is nobody's guest; anew with other ports if one is taken."""
+        """Starts all agents, with the first one as seed of the others; anew with other ports if one is taken."""
         for attempt in range(1, _ATTEMPTS + 1):
             first, *others = self._processes.values()
             for process in others:
@@ -246,7 +246,7 @@ def _wait(names: Sequence[str], is_ready: Callable[[str], bool], timeout_s: floa
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses in this moment; there is no promise for the next."""
+    """A port of 127.0.0.1 that is free now; another process may take it at any time."""
     for _ in range(_PORT_ATTEMPTS):
         port = random.choice(_PORTS)
         with socket.socket() as probe:
@@ -259,7 +259,7 @@ def free_port() -> int:
 
 
 def _sockets_directory(directory: Path) -> Path:
-    """A new folder with a short path for control sockets."""
+    """Makes a folder with a short path for control sockets."""
     if len(str(directory.resolve())) <= _SOCKET_PATH_MAX - len("/sockets-12345678/agent-12.sock"):
         return Path(tempfile.mkdtemp(prefix="sockets-", dir=directory.resolve()))
     return Path(tempfile.mkdtemp(prefix="elf-"))

@@ -1,1 +1,3 @@
-"""The shipped jobs on stage: started, watched, and held against plain counts."""
+"""The demo of shipped jobs: they are started, watched, and compared with plain counts of the logs. May import the other
+packages of the demo.
+"""

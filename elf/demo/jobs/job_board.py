@@ -1,4 +1,4 @@
-"""What the demo of shipped jobs shows: a row for each job, and what their code says."""
+"""The picture of the demo of shipped jobs: a row for each job, and the last lines of their logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from elf.demo.jobs.job_checks import Seen
+from elf.demo.jobs.job_checks import JobRecord
 from elf.demo.jobs.job_plays import Role
 from elf.demo.load.load import LoadReport
 from elf.demo.load.shopper import FLASH_BEGIN, FLASH_END
@@ -20,13 +20,13 @@ TIMELINE_ROWS = 6
 
 @dataclass(slots=True)
 class JobBoard:
-    """Everything on the screen. `masters` and `seen` are by app."""
+    """Content of the screen. `masters` and `seen` are by app."""
 
     roles: Sequence[Role]
     seconds: float
     load: LoadReport | None = None
     masters: dict[str, str] = field(default_factory=dict)
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, JobRecord] = field(default_factory=dict)
     timeline: list[tuple[float, str]] = field(default_factory=list)
 
     def render(self) -> RenderableType:
@@ -59,7 +59,7 @@ class JobBoard:
         return table
 
 
-def _deeds(role: Role, seen: Seen) -> Text:
+def _deeds(role: Role, seen: JobRecord) -> Text:
     lines = [Text(role.works, style="dim")]
     if seen.said:
         lines.append(Text(printable(seen.said[-1])))
@@ -71,7 +71,7 @@ def _deeds(role: Role, seen: Seen) -> Text:
 
 
 def in_words(value: Any) -> str:
-    """What a job has shown, the first of it.
+    """The first value that a job has shown, as text.
 
     >>> in_words({"discounts": ["a", "b"], "as_of": "..."})
     'discounts: a, b'

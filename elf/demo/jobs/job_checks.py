@@ -1,4 +1,4 @@
-"""Holds what shipped jobs have found against what the shop's own logs say (`truth.py`)."""
+"""Compares the results of shipped jobs with the shop's own logs (`truth.py`)."""
 
 import math
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elf.client import Result
-from elf.demo.shop.catalogue import CAMPAIGN, SPAMMERS
+from elf.demo.catalogue import CAMPAIGN, SPAMMERS
 from elf.demo.story import truth
 from elf.demo.story.truth import Event, instant
 
@@ -19,8 +19,8 @@ _WRONG_MAX = 5
 
 
 @dataclass(slots=True)
-class Seen:
-    """All windows of a job, what its code has said, and every JSON value that it has shown to a web server."""
+class JobRecord:
+    """All windows of a job, the lines its code has logged, and every JSON value that it has shown to a web server."""
 
     windows: list[Result] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -29,7 +29,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was held against the logs, in words, and all that was not as they have it. `checked`: how many things."""
+    """The outcome of a comparison with the logs: in words, with each difference. `checked`: the number of things
+    compared.
+    """
 
     checked: int
     words: str
@@ -38,11 +40,11 @@ class Finding:
 
 Logs = Sequence[Sequence[Event]]
 """The events of each server."""
-Check = Callable[[Mapping[str, Seen], Logs], Finding]
+Check = Callable[[Mapping[str, JobRecord], Logs], Finding]
 
 
-def check(app: str, seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """One job. Of windows that say themselves that they lack something, nothing exact can be said."""
+def check(app: str, seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Checks one job. Where windows are incomplete by their own account, nothing exact can be checked."""
     lacking = [one for one in seen[app].windows if not _is_whole(one, len(servers))]
     if lacking:
         return Finding(0, f"{len(lacking)} of {len(seen[app].windows)} windows say that they lack something")
@@ -65,8 +67,10 @@ def _in_window(events: Sequence[Event], window: Result) -> list[Event]:
     return [event for event in events if start <= event.at_ms < end]
 
 
-def micro_promotion(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """Batches begin where the master says, so it is their sums that the logs know; and who saw which discount."""
+def micro_promotion(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Compares the sums of all batches, since only the master knows where one begins, and the discounts that visitors
+    saw.
+    """
     mine, events = seen["micro-promotion"], _events(servers)
     counted: Counter[str] = Counter()
     leading: set[str] = set()
@@ -94,8 +98,8 @@ def _differences(counted: Mapping[str, int], logged: Mapping[str, int]) -> list[
     return [f"{name}: {ours:,} counted, {theirs:,} in the logs" for name, ours, theirs in pairs if ours != theirs]
 
 
-def product_bundling(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """All bundles after each window, whatever agents had heard of those before."""
+def product_bundling(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Compares the bundles after each window, whatever agents knew of earlier ones."""
     mine = seen["product-bundling"]
     expected = _bundles(mine, servers)
     told = {one["as_of"]: frozenset(map(frozenset, one["bundles"])) for one in mine.shown}
@@ -108,14 +112,14 @@ def product_bundling(seen: Mapping[str, Seen], servers: Logs) -> Finding:
     return Finding(len(common), words, tuple(wrong))
 
 
-def _bundles(mine: Seen, servers: Logs) -> dict[str, frozenset[frozenset[str]]]:
-    """By the end of the window after which they are what they are."""
+def _bundles(mine: JobRecord, servers: Logs) -> dict[str, frozenset[frozenset[str]]]:
+    """End of a window → the bundles after it, by the logs."""
     ends = {instant(window.window_start or ""): window.window_end or "" for window in mine.windows}
     return {ends[start]: frozenset(found) for start, found in truth.bundles_by_window(servers, ends).items()}
 
 
-def sale_prediction(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """Each prediction from what the other two knew when it was made, which is held against the logs too."""
+def sale_prediction(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Compares each prediction with the other two jobs' results at its time, and its windows with the logs."""
     mine, events = seen["sale-prediction"], _events(servers)
     wrong = []
     for window in mine.windows:
@@ -145,13 +149,13 @@ def sale_prediction(seen: Mapping[str, Seen], servers: Logs) -> Finding:
     return Finding(checked, words, tuple(wrong))
 
 
-def spam_campaign(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """Every window by the one query of its version, and the accounts that it ended with."""
+def spam_campaign(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Compares every window with the query of its version, and the accounts found with the campaign's."""
     mine, events = seen["spam-campaign"], _events(servers)
     queries = {window.version: _query_of(window.rows[0]) for window in mine.windows if window.rows}
     wrong = []
     for window in mine.windows:
-        query = queries.get(window.version, "place")  # no window of it has rows: no query would have given any
+        query = queries.get(window.version, "place")  # no window of the version has rows, so any query does
         if [tuple(row.values()) for row in window.rows] != truth.sales(_in_window(events, window), query):
             wrong.append(f"the window from {window.window_start} of version {window.version} is not what {query} gives")
     accounts = {account for one in mine.shown for account in one["spam"]}
@@ -168,14 +172,14 @@ def spam_campaign(seen: Mapping[str, Seen], servers: Logs) -> Finding:
 
 
 def _query_of(row: Mapping[str, Any]) -> str:
-    """What a row like this comes from: "account", "place", or the place that was zoomed into."""
+    """The query that gives such rows: "account", "place", or the place that was zoomed into."""
     if "place" in row:
         return "place"
     return CAMPAIGN if "followers" in row else "account"
 
 
-def kmeans(seen: Mapping[str, Seen], servers: Logs) -> Finding:
-    """The last run over all points comes to rest where Lloyd's iteration does, after as many steps."""
+def kmeans(seen: Mapping[str, JobRecord], servers: Logs) -> Finding:
+    """Checks that the last run over all points ends where Lloyd's iteration does, after as many steps."""
     mine, cloud = seen["kmeans"], [point for events in servers for point in truth.points(events[-_POINTS_MAX:])]
     steps = truth.lloyd(cloud, _START)
     whole = [window for window in mine.windows if sum(row["points"] for row in window.rows) == len(cloud)]

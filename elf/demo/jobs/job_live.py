@@ -1,6 +1,6 @@
-"""The live part of the demo of shipped jobs: visitors, jobs over the fleet, and all that comes of them.
+"""The live part of the demo of shipped jobs: visitors, jobs over the fleet, and their results.
 
-A trio shell around `JobBoard`. The windows of each job come over the control socket of another agent.
+A trio shell around `JobBoard`. The windows of each job come over another agent's control socket.
 """
 
 import json
@@ -17,7 +17,7 @@ from elf.client import AsyncClient, AsyncJob, ClientError, Result
 from elf.demo.agents.agents import AgentFleet
 from elf.demo.errors import DemoError
 from elf.demo.jobs.job_board import JobBoard
-from elf.demo.jobs.job_checks import Logs, Seen
+from elf.demo.jobs.job_checks import JobRecord, Logs
 from elf.demo.jobs.job_plays import Role
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
@@ -27,20 +27,20 @@ from elf.demo.story.screen import Screen
 from elf.demo.story.truth import WINDOW_MS, instant, read_events
 
 RATE = 400
-"""Visitors' requests a second: programs of jobs share the machine with web servers and agents."""
+"""Visitors' requests per second: jobs' programs share the machine with web servers and agents."""
 _DRAW_S = 0.2
 _LOOK_S = 0.25
 _LOG_LINES = 1000
 _ANSWER_TIMEOUT_S = 20.0
 _AFTER_S = GRACE_S + 12.0
-"""How long after the last visitor the last results are waited for."""
+"""Upper bound on the wait for the last results after the last visitor."""
 _SETTLED_S = 0.6
 _GRACE_MS = 1000 * GRACE_S + 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job as its creator has signed it."""
+    """A job, signed by its creator."""
 
     role: Role
     app_id: str
@@ -49,7 +49,7 @@ class Submission:
 
 @dataclass(slots=True)
 class JobPerformance:
-    """One run; `seen` is what became of it. `run` raises DemoError, ClientError, or what the screen raises."""
+    """One run; its results are in `seen`. `run` raises DemoError, ClientError, or any error of the screen."""
 
     shop: Shop
     fleet: AgentFleet
@@ -57,17 +57,17 @@ class JobPerformance:
     screen: Screen
     submissions: list[Submission]
     rate: float = RATE
-    seen: dict[str, Seen] = field(init=False)
+    seen: dict[str, JobRecord] = field(init=False)
     _began: float = 0.0
     _lines: dict[str, int] = field(default_factory=dict)
     _stamps: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.seen = {one.role.app: Seen() for one in self.submissions}
+        self.seen = {one.role.app: JobRecord() for one in self.submissions}
         self.board.seen = self.seen
 
     async def run(self) -> Logs:
-        """Everything, until all jobs have counted what visitors did; returns the events of each server's log."""
+        """Runs until all jobs have counted all visits; returns the events of each server's log."""
         self._began = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._redraw)
@@ -95,12 +95,12 @@ class JobPerformance:
         self.shop.run_load(self.board.seconds, self._count_load, rate=self.rate)
 
     def _count_load(self, report: LoadReport) -> None:
-        """Comes from the load's thread; what it raises when the demo is over ends the load."""
+        """Called from the load's thread; its exception at the end of the demo ends the load."""
         trio.from_thread.check_cancelled()
         self.board.load = report
 
     async def _perform(self, one: Submission, agent: str, task_status: trio.TaskStatus[None]) -> None:
-        """Submits a job and takes its windows."""
+        """Submits a job and collects its windows."""
         app = one.role.app
         async with self._connect(agent) as client, client.submit(app, one.app_id, one.bundle) as job:
             asked_at = trio.current_time()
@@ -123,7 +123,7 @@ class JobPerformance:
                     raise DemoError(f"{app} ended: {failure or reason}")
 
     def _has_all(self, app: str, servers: Logs) -> bool:
-        """Whether a job has counted all that the logs hold."""
+        """Whether a job has counted all events of the logs."""
         windows = self.seen[app].windows
         events = sum(map(len, servers))
         if app == "micro-promotion":
@@ -134,7 +134,7 @@ class JobPerformance:
         is_over = _wall_ms() > last_ms + WINDOW_MS + _GRACE_MS  # a window without results is not shown
         return is_over or any(instant(window.window_end or "") > last_ms for window in windows)
 
-    # What there is to see besides windows.
+    # Values and log lines besides windows.
 
     async def _look(self) -> None:
         while True:
@@ -182,7 +182,7 @@ class JobPerformance:
 
 
 def _to_next_window_s() -> float:
-    """Until a window begins, and a little: the first visitors are in a window that every agent has as a whole."""
+    """Seconds until a window has just begun, so that every agent sees the whole of the first visitors' window."""
     return (WINDOW_MS - _wall_ms() % WINDOW_MS) / 1000 + 0.3
 
 

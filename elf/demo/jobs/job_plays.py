@@ -1,4 +1,4 @@
-"""Which jobs `elf demo JOB` shows, and how each of them works, in a few words."""
+"""The jobs that `elf demo JOB` shows, with a short description of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from elf.signing.shipped import JOBS
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A shipped job: `name` is its file's, `asks` are the apps of others that it asks."""
+    """A shipped job: `name` is its file's, `asks` are the apps that it asks."""
 
     name: str
     works: str
     asks: tuple[str, ...] = ()
     seconds_min: float = 15.0
-    """So long there have to be visitors for it to find what there is to find."""
+    """Least duration of the visits after which the job has found something."""
 
     @property
     def app(self) -> str:

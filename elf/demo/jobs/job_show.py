@@ -1,4 +1,4 @@
-"""The demo of shipped jobs, from its first line to its last: `elf demo JOB`, `elf demo figure1`."""
+"""Runs the demo of shipped jobs from start to end: `elf demo JOB`, `elf demo figure1`."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -26,7 +26,9 @@ _ANSWER_TIMEOUT_S = 20.0
 
 
 def show_jobs(console: Console, roles: Sequence[Role], seconds: float, keep: Path | None) -> None:
-    """Raises DemoError and ElfError in one line, also where jobs and logs do not agree; nothing is left then."""
+    """Runs the jobs on a fleet and compares their results with the logs. Raises DemoError and ElfError in one line,
+    also for differences; no process is left then.
+    """
     needed_s = max(role.seconds_min for role in roles)
     if seconds < needed_s:
         raise UsageError(f"--seconds {seconds:g} is too short for these jobs: {needed_s:g} at least")
@@ -67,7 +69,7 @@ def prepared(fleet: AgentFleet, roles: Sequence[Role]) -> list[Submission]:
 
 
 def _agents(shop: Shop) -> list[AgentSpec]:
-    """agent-1 reads what shop-0 writes, and so on."""
+    """agent-1 reads the logs of shop-0, and so on."""
     return [
         AgentSpec(f"agent-{number}", (StreamFiles("events", (str(server.event_log),)),))
         for number, server in enumerate(shop.servers, 1)
@@ -75,7 +77,7 @@ def _agents(shop: Shop) -> list[AgentSpec]:
 
 
 def _conclude(console: Console, roles: Sequence[Role], findings: Sequence[Finding], events: int) -> None:
-    """Says what was held against the logs. Raises ElfError where they do not agree."""
+    """Reports the comparison with the logs. Raises ElfError for differences."""
     say(console, f"\nHeld against the servers' own logs, {events:,} events counted anew without ELF:")
     for role, found in zip(roles, findings, strict=True):
         sign = "✗" if found.wrong else "✓" if found.checked else "?"

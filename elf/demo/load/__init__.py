@@ -1,1 +1,1 @@
-"""Shoppers, and the load they put on the shop."""
+"""The load of the shop: simulated shoppers, and their requests over HTTP. Ports come in, a report goes out."""

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from elf.demo.catalogue import FLASH_PRODUCT
 from elf.demo.errors import DemoError
-from elf.demo.load.shopper import Kind, Request, Shopper
-from elf.demo.shop.catalogue import FLASH_PRODUCT
+from elf.demo.load.shopper import Request, RequestKind, Shopper
 
 _CONNECTIONS_PER_SERVER = 3
 _ANSWER_TIMEOUT_S = 5.0
@@ -31,7 +31,7 @@ RATE_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What the load has done so far. `requests` counts answers, `events` those that changed the shop's counters.
+    """Progress of the load. `requests` counts answers, `events` those that changed the shop's counters.
 
     Where no server failed, the shop's logs hold `requests` access lines and `events` events, and over these
     SUM(clicks_count) is `clicks`, SUM(likes_count) is `likes` and SUM(buys_count) is `bought`.
@@ -62,7 +62,7 @@ Progress = Callable[[LoadReport], object]
 @dataclass(slots=True)
 class _Totals:
     errors: int = 0
-    done: Counter[Kind] = field(default_factory=Counter)
+    done: Counter[RequestKind] = field(default_factory=Counter)
     clicks: int = 0
     bought: int = 0
     flash_views: int = 0
@@ -70,13 +70,13 @@ class _Totals:
 
     def add(self, request: Request, status: int) -> None:
         self.statuses[status] += 1
-        if status != (200 if request.kind is Kind.VIEW else 303):
+        if status != (200 if request.kind is RequestKind.VIEW else 303):
             return
         self.done[request.kind] += 1
-        if request.kind is Kind.VIEW:
+        if request.kind is RequestKind.VIEW:
             self.clicks += request.count
             self.flash_views += request.flash
-        elif request.kind is Kind.BUY:
+        elif request.kind is RequestKind.BUY:
             self.bought += request.count
 
     def report(self, elapsed_s: float, seconds: float) -> LoadReport:
@@ -85,10 +85,10 @@ class _Totals:
             seconds=seconds,
             requests=self.statuses.total(),
             errors=self.errors,
-            views=self.done[Kind.VIEW],
-            likes=self.done[Kind.LIKE],
-            buys=self.done[Kind.BUY],
-            comments=self.done[Kind.COMMENT],
+            views=self.done[RequestKind.VIEW],
+            likes=self.done[RequestKind.LIKE],
+            buys=self.done[RequestKind.BUY],
+            comments=self.done[RequestKind.COMMENT],
             clicks=self.clicks,
             bought=self.bought,
             statuses=dict(sorted(self.statuses.items())),
@@ -121,7 +121,9 @@ class _Connection:
         self.socket.sendall(request.data)
 
     def receive(self) -> int | None:
-        """Read what has come; the status once the answer is whole. OSError when the connection is no good."""
+        """Reads received data; returns the status once the answer is whole. Raises OSError when the connection is
+        broken.
+        """
         assert self.socket is not None
         data = self.socket.recv(65_536)
         if not data:
@@ -147,7 +149,7 @@ def _status(answer: bytearray) -> int | None:
 
 
 class _Load:
-    """One run: which connections are idle, which requests are due, what was answered."""
+    """One run: idle connections, due requests, and totals of answers."""
 
     def __init__(self, ports: Sequence[int], seconds: float, rate: float, seed: int) -> None:
         self._seconds = seconds
@@ -185,7 +187,7 @@ class _Load:
         self._selector.close()
 
     def _finish(self) -> None:
-        """Wait for the answers that are still on their way: nothing is sent any more."""
+        """Waits for the remaining answers; sends nothing more."""
         while any(connection.request for connection in self._connections):
             self._receive(_TICK_S, time.monotonic())
 
@@ -227,7 +229,7 @@ class _Load:
                 self._fail(connection, now)
 
     def _fail(self, connection: _Connection, now: float) -> None:
-        """Count an error for the request under way, and begin again a little later with a new connection."""
+        """Counts an error for the current request, and reconnects a little later."""
         if connection.socket is not None:
             with contextlib.suppress(KeyError):
                 self._selector.unregister(connection.socket)
@@ -248,10 +250,10 @@ def run_load(
     rate: float = 1_200,
     seed: int = 0,
 ) -> LoadReport:
-    """Send about `rate` requests a second to the servers on `ports` for `seconds`, and wait for the answers.
+    """Sends about `rate` requests a second to the servers on `ports` for `seconds`, and waits for the answers.
 
-    `progress` is called about five times a second and once at the end. A server that does not answer costs
-    errors in the report, never more than a few seconds. Raises DemoError for numbers out of bounds.
+    `progress` is called about five times a second and once at the end. A server that does not answer costs errors in
+    the report, never more than a few seconds. Raises DemoError for numbers out of bounds.
     """
     if not 0 < seconds <= SECONDS_MAX:
         raise DemoError(f"the load lasts more than 0 and at most {SECONDS_MAX} seconds, not {seconds:g}")

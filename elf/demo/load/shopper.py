@@ -1,7 +1,7 @@
-"""Who asks the shop for what: a seeded stream of requests, without sockets or clocks.
+"""Draws the visitors' requests: a seeded stream, without sockets or clocks.
 
-Most look at what is popular. What visitors like and buy are editions of their favourite title. A few publish comments,
-some about sales; a campaign of six accounts publishes nothing else.
+Most visitors look at popular products. They like and buy editions of their favourite title. A few publish comments,
+some about sales; a campaign of six accounts publishes only sales.
 """
 
 import random
@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import accumulate
 from urllib.parse import quote_plus
 
-from elf.demo.shop.catalogue import (
+from elf.demo.catalogue import (
     FLASH_PRODUCT,
     MISSING_PATHS,
     PRODUCTS,
@@ -26,20 +26,20 @@ from elf.demo.shop.catalogue import (
 )
 
 FLASH_BEGIN, FLASH_END = 0.4, 0.6
-"""The part of the load's time in which the flash crowd is there."""
+"""Begin and end of the flash crowd, as parts of the load's duration."""
 
 _FLASH_SHARE = 0.4
 _ZIPF_EXPONENT = 1.0
 _FAVOURITE_SHARE = 0.95
 _EDITIONS = 6
-"""Of each title, in the catalogue's order."""
+"""Number of editions of each title, in the catalogue's order."""
 _SPAM_SHARE = 0.6
 _SALES = ("SALE! 90 % off, only here: http://deals.example/{}", "Biggest sale ever: http://deals.example/{}")
 _COMMENTS = ("I like it", "Not what I thought", "Is this still on sale?", "Again, please", "My whole family loves it")
 
 
-class Kind(Enum):
-    """What a request does to the counters of the shop."""
+class RequestKind(Enum):
+    """Effect of a request on the shop's counters."""
 
     VIEW = "view"
     LIKE = "like"
@@ -48,7 +48,13 @@ class Kind(Enum):
     OTHER = "other"
 
 
-_KIND_WEIGHTS = {Kind.VIEW: 0.68, Kind.LIKE: 0.07, Kind.BUY: 0.07, Kind.COMMENT: 0.03, Kind.OTHER: 0.15}
+_KIND_WEIGHTS = {
+    RequestKind.VIEW: 0.68,
+    RequestKind.LIKE: 0.07,
+    RequestKind.BUY: 0.07,
+    RequestKind.COMMENT: 0.03,
+    RequestKind.OTHER: 0.15,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ class Request:
     """
 
     data: bytes
-    kind: Kind
+    kind: RequestKind
     count: int = 0
     flash: bool = False
 
@@ -77,9 +83,9 @@ class _Visitor:
 
 
 class Shopper:
-    """Draws requests: Zipf-distributed products, all users alike, now and then a page that is not there.
+    """Draws requests: Zipf-distributed products, all users alike, now and then a missing page.
 
-    Visitors stay with one of the `servers`, as behind a load balancer with sticky sessions. The same seed, fractions
+    A visitor stays with one of the `servers`, as behind a load balancer with sticky sessions. The same seed, fractions
     and servers give the same requests.
     """
 
@@ -100,26 +106,28 @@ class Shopper:
         return _Visitor(_headers(user, self._random.choice(USER_AGENTS)), PRODUCTS[first : first + _EDITIONS])
 
     def request(self, fraction: float, server: int = 0) -> Request:
-        """The next request to a server; `fraction` is how much of the load's time is over, 0 to 1. O(log products)."""
+        """The next request to a server; `fraction` is the elapsed part of the load's duration, 0 to 1. O(log
+        products).
+        """
         kind = self._random.choices(list(_KIND_WEIGHTS), list(_KIND_WEIGHTS.values()))[0]
         visitor = self._random.choice(self._visitors[server])
         head = visitor.head
-        if kind is Kind.OTHER:
+        if kind is RequestKind.OTHER:
             return Request(f"GET {self._other_path()} HTTP/1.1\r\n{head}\r\n".encode(), kind)
-        if kind is Kind.COMMENT:
+        if kind is RequestKind.COMMENT:
             return self._comment(visitor, server)
-        if kind in (Kind.LIKE, Kind.BUY):
+        if kind in (RequestKind.LIKE, RequestKind.BUY):
             return self._want(kind, visitor)
         product = self._product(fraction)
         clicks = 1 if self._random.random() < 0.6 else self._random.randint(2, 5)
         path = f"/product/{product.slug}?ref={self._random.choice(REFERENCES)}&clicks={clicks}"
         return Request(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode(), kind, clicks, product is self._flash)
 
-    def _want(self, kind: Kind, visitor: _Visitor) -> Request:
-        """The crowd looks, it does not buy."""
+    def _want(self, kind: RequestKind, visitor: _Visitor) -> Request:
+        """A like or a purchase. The flash crowd makes none."""
         is_favourite = self._random.random() < _FAVOURITE_SHARE
         product = self._random.choice(visitor.favourites) if is_favourite else self._popular()
-        if kind is Kind.LIKE:
+        if kind is RequestKind.LIKE:
             return _post("/like", f"product={product.slug}", visitor.head, kind, 1)
         quantity = self._random.choice((1, 1, 1, 2, 3))
         return _post("/cart", f"product={product.slug}&quantity={quantity}", visitor.head, kind, quantity)
@@ -130,7 +138,7 @@ class Shopper:
             visitor = self._random.choice(self._spammers[server])
             text = self._random.choice(_SALES).format(self._random.randrange(100))
         form = f"product={self._popular().slug}&text={quote_plus(text)}"
-        return _post("/comment", form, visitor.head, Kind.COMMENT, 1)
+        return _post("/comment", form, visitor.head, RequestKind.COMMENT, 1)
 
     def _product(self, fraction: float) -> Product:
         if FLASH_BEGIN <= fraction < FLASH_END and self._random.random() < _FLASH_SHARE:
@@ -149,7 +157,7 @@ class Shopper:
         return "/cart" if draw < 0.88 else self._random.choice(MISSING_PATHS)
 
 
-def _post(path: str, form: str, head: str, kind: Kind, count: int) -> Request:
+def _post(path: str, form: str, head: str, kind: RequestKind, count: int) -> Request:
     head += f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n"
     return Request(f"POST {path} HTTP/1.1\r\n{head}\r\n{form}".encode(), kind, count)
 

@@ -1,4 +1,4 @@
-"""What the agent beside a web server has for it: the products with a discount, as micro-promotion shows them."""
+"""Reads the discounted products that micro-promotion shows to the web server beside an agent."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ class Discounts:
         self._stamp: object = None
 
     def products(self) -> frozenset[str]:
-        """The names of products with a discount; none while nobody has said which."""
+        """Names of products with a discount; empty while none are known."""
         with self._lock:
             if self._path is not None and time.monotonic() >= self._look_at:
                 self._look_at = time.monotonic() + LOOK_S
@@ -38,4 +38,4 @@ class Discounts:
         except FileNotFoundError:
             self._products, self._stamp = frozenset(), None
         except (OSError, ValueError, KeyError, TypeError):
-            return  # what cannot be understood changes nothing
+            return  # a malformed file changes nothing

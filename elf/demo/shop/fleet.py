@@ -1,4 +1,4 @@
-"""The whole shop: starts its servers as processes of their own and ends them, whatever happens."""
+"""The whole shop: starts its servers as processes, and ends them in any case."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ class Server:
 
 
 class _Process:
-    """A server process, its ready line and what it said on stderr."""
+    """A server process, its ready line and its stderr."""
 
     def __init__(self, number: int, directory: Path, shown: Path | None) -> None:
         self.name = f"shop-{number}"
@@ -51,7 +51,7 @@ class _Process:
         )
 
     def server(self, deadline: float) -> Server:
-        """Wait for the ready line; DemoError if it does not come."""
+        """Waits for the ready line; raises DemoError if it does not come."""
         try:
             port = int(json.loads(self._ready_line(deadline))["port"])
         except (ValueError, KeyError, TypeError):
@@ -65,7 +65,7 @@ class _Process:
         )
 
     def check(self) -> None:
-        """DemoError if the server is no longer there."""
+        """Raises DemoError if the server has ended."""
         if self.popen.poll() is not None:
             raise DemoError(f"{self.name} ended too early: {self._last_words()}")
 
@@ -85,7 +85,7 @@ class _Process:
         return lines[-1] if lines else f"exit code {self.popen.returncode}, nothing on stderr"
 
     def stop(self, deadline: float) -> None:
-        """Wait for the end after terminate(), by force from `deadline` on."""
+        """Waits for the end after terminate(), by force from `deadline` on."""
         try:
             self.popen.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -99,8 +99,8 @@ class _Process:
 class Shop:
     """`with Shop(directory) as shop:` runs the servers; their logs are in `directory`/shop-N and stay there.
 
-    `shown` tells of each server, by its number, where the agent beside it puts what jobs show. Raises DemoError when a
-    server cannot start. After the block no server is left and all logs are complete.
+    `shown` gives, by a server's number, the folder in which the agent beside it shows values of jobs. Raises DemoError
+    when a server cannot start. After the block no server is left and all logs are complete.
     """
 
     def __init__(self, directory: Path | str, *, servers: int = 8, shown: Callable[[int], Path] | None = None) -> None:
@@ -131,7 +131,7 @@ class Shop:
     def run_load(
         self, seconds: float, progress: Progress | None = None, *, rate: float = 1_200, seed: int = 0
     ) -> LoadReport:
-        """`load.run_load` on all servers. DemoError if one of them has ended."""
+        """Runs `load.run_load` on all servers. Raises DemoError if one of them has ended."""
         ports = [server.port for server in self.servers]
         report = run_load(ports, seconds, progress, rate=rate, seed=seed)
         for process in self._processes:
@@ -149,7 +149,7 @@ class Shop:
         self.servers = tuple(process.server(deadline) for process in self._processes)
 
     def stop(self) -> None:
-        """Ends the servers; their logs are complete then."""
+        """Ends the servers, and completes their logs."""
         for process in self._processes:
             process.popen.terminate()
         deadline = time.monotonic() + _STOP_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""Ends in good order on SIGTERM and SIGHUP too: they do what Ctrl-C does, and the exit code says which it was."""
+"""Ends the demo in good order on SIGTERM and SIGHUP as on Ctrl-C; the exit code tells them apart."""
 
 import signal
 import sys
@@ -15,12 +15,12 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def orderly_end() -> Iterator[None]:
-    """In the block, SIGTERM and SIGHUP raise KeyboardInterrupt where Ctrl-C would; SystemExit comes out of it."""
+    """Within the block, SIGTERM and SIGHUP raise KeyboardInterrupt as Ctrl-C does; the block then raises SystemExit."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature is given
         received.append(number)
-        signal.raise_signal(signal.SIGINT)  # whoever handles Ctrl-C, trio for one, knows when it is safe to
+        signal.raise_signal(signal.SIGINT)  # the handler of Ctrl-C, such as trio's, knows when that is safe
 
     previous: dict[signal.Signals, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
     if previous[signal.SIGINT] == signal.SIG_IGN:  # as in the background of a script, where SIGTERM is to work too
@@ -40,13 +40,13 @@ def orderly_end() -> Iterator[None]:
 
 
 def run_orderly(work: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
-    """Run trio so that an interruption comes where tasks wait anyway: elsewhere it leaves things half done."""
+    """Runs trio so that interruptions come only at checkpoints: elsewhere work would be left half done."""
     return trio.run(work, *arguments, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 @contextmanager
 def undisturbed_end() -> Iterator[None]:
-    """After the block no signal interrupts any more, until `orderly_end` around it is over: put it innermost."""
+    """Ignores signals from the end of the block until that of `orderly_end` around it: put it innermost."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""The two logs a shop server writes: nginx's combined format and JSON events.
+"""Writes the two logs of a shop server: nginx's combined format and JSON events.
 
-A line is handed over *before* the answer it describes is sent, so that every answered request is in the log
-even if the server is told to stop in that very moment.
+A line is handed over *before* the answer it describes is sent, so that every answered request is in the log even if the
+server is told to stop in that very moment.
 """
 
 import json
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from elf.demo.shop.catalogue import Product, User
+from elf.demo.catalogue import Product, User
 
 _SNOWFLAKE_EPOCH_MS = 1_288_834_974_657
 _WORKER_BITS = 10
 _SEQUENCE_BITS = 12
 WORKERS_MAX = 1 << _WORKER_BITS
 
-# What nginx's default escaping replaces: control characters, the quote, the backslash and all beyond ASCII.
+# Characters that nginx escapes by default: control characters, the quote, the backslash and all beyond ASCII.
 _ESCAPES = {code: f"\\x{code:02X}" for code in (*range(32), 0x22, 0x5C, *range(127, 256))}
 
 
@@ -49,7 +49,7 @@ def access_line(
 
 
 class AccessClock:
-    """nginx's `$time_local`, formatted once a second and not once a request."""
+    """Formats nginx's `$time_local` once a second instead of once a request."""
 
     def __init__(self) -> None:
         self._formatted = (0, "")
@@ -95,8 +95,8 @@ def event_line(
 ) -> str:
     """One JSON event, without its newline: the fields of the paper's Figure 4, then the shop's own.
 
-    `text` is what a visitor has published about the product, and `sale` whether it advertises one; `discount` is the
-    per cent that the visitor was shown.
+    `text` is a visitor's comment on the product, and `sale` whether it advertises one; `discount` is the per cent that
+    the visitor was shown.
     """
     created_at = datetime.fromtimestamp(now_s, UTC).isoformat(timespec="milliseconds")
     event = {
@@ -161,7 +161,7 @@ class Journal:
         self._thread.start()
 
     def record(self, access: str, event: str | None) -> bool:
-        """Take the lines of one request. False when the journal is closed: do not answer the request."""
+        """Takes the lines of one request. False when the journal is closed: the request must not be answered."""
         with self._lock:
             if self._closed:
                 return False
@@ -171,7 +171,7 @@ class Journal:
             return True
 
     def close(self) -> None:
-        """Write what is there, take nothing more. Raises OSError if the last lines cannot be written."""
+        """Writes the remaining lines and closes. Raises OSError if they cannot be written."""
         with self._lock:
             self._closed = True
         self._closing.set()

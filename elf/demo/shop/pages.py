@@ -1,21 +1,21 @@
-"""The shop's pages: from a path or a form to an answer, without knowing about sockets or logs."""
+"""The shop's pages: turns a path or a form into an answer, without sockets or logs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from elf.demo.shop.catalogue import PRODUCTS, STORES, Product
+from elf.demo.catalogue import PRODUCTS, STORES, Product
 
 _FIELDS_MAX = 20
 _COUNT_MAX = 99
 _TEXT_CHARACTERS_MAX = 280
 DISCOUNT = 10
-"""Per cent, where a product has one."""
+"""Discount in per cent, for products that have one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a request gets; `product` is set when it is an event worth logging."""
+class PageResponse:
+    """The answer to a request; `product` is set when it is an event to log."""
 
     status: int
     body: bytes
@@ -53,7 +53,7 @@ def _store_page(store: str) -> bytes:
 
 
 def _count(fields: dict[str, str], name: str) -> int:
-    """A small number out of a query string or form, 1 if it is not there; else ValueError."""
+    """A small number from a query string or form, 1 if it is missing; raises ValueError for anything else."""
     text = fields.get(name, "1")
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= _COUNT_MAX):
         raise ValueError(f"{name} is not a number between 1 and {_COUNT_MAX}")
@@ -65,11 +65,11 @@ def _fields(text: str) -> dict[str, str]:
 
 
 class Site:
-    """All pages, made once: answering is a dictionary look-up."""
+    """All pages, made once, so that answering is a dictionary look-up."""
 
-    failure = Answer(500, _page("Something went wrong", "<p>Please try again.</p>"))
-    _missing = Answer(404, _page("Not found", "<p>There is no such page.</p>"))
-    _bad = Answer(400, _page("Bad request", "<p>The request makes no sense.</p>"))
+    failure = PageResponse(500, _page("Something went wrong", "<p>Please try again.</p>"))
+    _missing = PageResponse(404, _page("Not found", "<p>There is no such page.</p>"))
+    _bad = PageResponse(400, _page("Bad request", "<p>The request makes no sense.</p>"))
 
     def __init__(self) -> None:
         stores = "\n".join(f'<li><a href="/store/{store}">{store}</a>' for store in STORES)
@@ -79,15 +79,15 @@ class Site:
         self._products = {product.slug: (product, _product_page(product)) for product in PRODUCTS}
         self._discounted = {product.name: _product_page(product, DISCOUNT) for product in PRODUCTS}
 
-    def get(self, target: str, discounts: Collection[str] = ()) -> Answer:
-        """The answer to GET of a request target, path and query string. Products with a discount are named."""
+    def get(self, target: str, discounts: Collection[str] = ()) -> PageResponse:
+        """The answer to GET of a request target, path and query string. `discounts` names the discounted products."""
         path, _, query = target.partition("?")
         if path.startswith("/product/"):
             return self._view(path.removeprefix("/product/"), query, discounts)
         body = self._pages.get(path)
-        return self._missing if body is None else Answer(200, body)
+        return self._missing if body is None else PageResponse(200, body)
 
-    def post(self, target: str, form: bytes) -> Answer:
+    def post(self, target: str, form: bytes) -> PageResponse:
         """The answer to POST: /cart, /like and /comment take a `product` (slug), and a `quantity` or a `text`."""
         path = target.partition("?")[0]
         if path not in ("/cart", "/like", "/comment"):
@@ -101,15 +101,15 @@ class Site:
         if product is None:
             return self._missing
         if path == "/cart":
-            return Answer(303, b"", location="/cart", product=product, buys=quantity)
+            return PageResponse(303, b"", location="/cart", product=product, buys=quantity)
         if path == "/like":
-            return Answer(303, b"", location=f"/product/{product.slug}", product=product, likes=1)
+            return PageResponse(303, b"", location=f"/product/{product.slug}", product=product, likes=1)
         text = fields.get("text", "")
         if not 0 < len(text) <= _TEXT_CHARACTERS_MAX:
             return self._bad
-        return Answer(303, b"", location=f"/product/{product.slug}", product=product, text=text)
+        return PageResponse(303, b"", location=f"/product/{product.slug}", product=product, text=text)
 
-    def _view(self, slug: str, query: str, discounts: Collection[str]) -> Answer:
+    def _view(self, slug: str, query: str, discounts: Collection[str]) -> PageResponse:
         product, body = self._products.get(slug, (None, b""))
         if product is None:
             return self._missing
@@ -118,5 +118,5 @@ class Site:
         except ValueError:
             return self._bad
         if product.name in discounts:
-            return Answer(200, self._discounted[product.name], product=product, clicks=clicks, discount=DISCOUNT)
-        return Answer(200, body, product=product, clicks=clicks)
+            return PageResponse(200, self._discounted[product.name], product=product, clicks=clicks, discount=DISCOUNT)
+        return PageResponse(200, body, product=product, clicks=clicks)

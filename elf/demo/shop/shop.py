@@ -1,10 +1,9 @@
 """One web server of the demo shop: `python -m elf.demo.shop.shop --name shop-0 --directory DIR`.
 
-It listens on a free port of 127.0.0.1, prints `{"name": "shop-0", "port": 40123}` once it is ready, and
-writes `access.log` and `events.json` into DIR. It ends, with everything it answered in its logs, at SIGTERM
-or SIGINT or when its standard input ends: whoever starts it keeps the other end of that pipe and need not be
-alive to stop it. Like an nginx behind a load balancer on the same machine (`real_ip_header X-Forwarded-For`),
-it takes the visitor's address from that header.
+It listens on a free port of 127.0.0.1, prints `{"name": "shop-0", "port": 40123}` once it is ready, and writes
+`access.log` and `events.json` into DIR. It ends, with every answered request in its logs, at SIGTERM or SIGINT or when
+its standard input ends: the starter holds the other end of that pipe, so no server outlives it. Like an nginx behind a
+load balancer on the same machine (`real_ip_header X-Forwarded-For`), it takes the visitor's address from that header.
 """
 
 import argparse
@@ -24,13 +23,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from elf.demo.shop.catalogue import VISITORS, User
+from elf.demo.catalogue import VISITORS, User
 from elf.demo.shop.discounts import Discounts
 from elf.demo.shop.journal import AccessClock, Journal, Snowflakes, access_line, event_line
-from elf.demo.shop.pages import Answer, Site
+from elf.demo.shop.pages import PageResponse, Site
 
 FAILURE_SHARE = 0.004
-"""The share of good requests that end with status 500, as if something behind the shop had failed."""
+"""Share of good requests that end with status 500, as if a service behind the shop had failed."""
 
 _CONNECTIONS_MAX = 128
 _FORM_BYTES_MAX = 16_384
@@ -41,7 +40,7 @@ _USERS = {str(user.id): user for user in VISITORS}
 
 
 class ShopServer(ThreadingHTTPServer):
-    """The listening socket and what all requests share; a thread per connection, of which there are few."""
+    """The listening socket and the state all requests share; a thread per connection, of which there are few."""
 
     request_queue_size = 128
 
@@ -86,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.headers.get("Transfer-Encoding") or self.headers.get("Content-Length", "0") != "0":
-            self.close_connection = True  # its body stays unread, and so nothing after it can be understood
+            self.close_connection = True  # its body stays unread, so later requests could not be parsed
         self._answer(self.server.site.get(self.path, self.server.discounts.products()))
 
     do_HEAD = do_GET  # noqa: N815 - http.server looks for this name
@@ -104,14 +103,14 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(self.server.site.post(self.path, form))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-        """Answer what http.server itself refuses in our own way, with a line in the log."""
+        """Answers requests that http.server itself refuses, with a line in the log."""
         self.close_connection = True
-        self._answer(Answer(int(code), f"{HTTPStatus(code).phrase}\n".encode()))
+        self._answer(PageResponse(int(code), f"{HTTPStatus(code).phrase}\n".encode()))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: the journal is the log."""
+        """Logs nothing: the journal is the log."""
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: PageResponse) -> None:
         if answer.status < 400 and self.server.failures.random() < FAILURE_SHARE:
             answer = self.server.site.failure
         body = b"" if self.command == "HEAD" else answer.body
@@ -145,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             user_agent=self.headers.get("User-Agent"),
         )
 
-    def _event_line(self, now_s: float, answer: Answer) -> str | None:
+    def _event_line(self, now_s: float, answer: PageResponse) -> str | None:
         if answer.product is None or self.command == "HEAD":
             return None
         user = _USERS.get(self.headers.get("Cookie", "").removeprefix("user="), _GUEST)
@@ -170,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(name: str, directory: Path, worker: int, shown: Path | None) -> int:
-    """Run one server until it is told to stop; the exit code. The main thread of the process must call it."""
+    """Runs one server until it is told to stop; returns the exit code. Must run in the process's main thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)  # before any thread: all of them inherit it
     failed: list[OSError] = []
 

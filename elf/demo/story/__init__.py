@@ -1,1 +1,1 @@
-"""The story of the demo: its acts, its screen, and the final tally."""
+"""The story of the demo: its schedule, its screen, and the final comparison with the logs."""

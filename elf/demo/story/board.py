@@ -1,4 +1,4 @@
-"""What the demo shows: one picture for a terminal, which is redrawn, and lines where there is none."""
+"""Renders the demo: one picture for a terminal, which is redrawn, or lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,9 @@ _STATES = {"runs": ("●", "green"), "killed": ("✗", "bold red"), "starts": ("
 
 @dataclass(frozen=True, slots=True)
 class ShownWindow:
-    """One result of the live query, and when it came: seconds since the query; `lag_s` after window and grace."""
+    """One result of the live query, with its arrival in seconds since the query; `lag_s` counts from window end and
+    grace.
+    """
 
     start_ms: int
     end_ms: int
@@ -60,7 +62,7 @@ class ShownWindow:
 
 @dataclass(slots=True)
 class Board:
-    """Everything on the screen. `timeline` has what happened, with the second it happened in."""
+    """Content of the screen. `timeline` has the events so far, with the second of each."""
 
     query: str
     seconds: float
@@ -102,7 +104,7 @@ class Board:
 
 
 def window_line(window: ShownWindow) -> str:
-    """A window for those who read lines: when, how complete, how much, how late, and its first row."""
+    """A window as a line: time, completeness, rate, lag, and its first row."""
     top = ", ".join(printable(str(value)) for value in window.rows[0].values()) if window.rows else "no rows"
     return (
         f"{window.title}  {window.completeness}  {window.events_per_s:,.0f} events/s  lag {window.lag_s:.2f} s"
@@ -126,7 +128,7 @@ def _completeness(window: ShownWindow) -> Text:
 
 
 def _table(window: ShownWindow) -> Table:
-    """The rows, with a bar as long as the last column's number."""
+    """The rows, with a bar for the number in the last column."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     names = list(window.rows[0]) if window.rows else ["no rows"]
     for name in names:
@@ -150,5 +152,5 @@ def _clock(moment_ms: int) -> str:
 
 
 def minutes(seconds: float) -> str:
-    """As `02:05`."""
+    """Minutes and seconds, as `02:05`."""
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"

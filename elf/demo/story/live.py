@@ -1,7 +1,7 @@
 """The live part of the demo: visitors, one query over the fleet, one agent killed and started again, all on a screen.
 
-A trio shell around `Acts` and `Board`. The windows come over the control socket of one agent; when that agent is
-lost, they come by way of another, after the last one seen.
+A trio shell around `ActSchedule` and `Board`. The windows come over the control socket of one agent; when that agent is
+lost, they come through another one, after the last window seen.
 """
 
 import time
@@ -20,7 +20,7 @@ from elf.demo.agents.agents import AgentFleet
 from elf.demo.errors import DemoError
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Shop
-from elf.demo.story.acts import GRACE_S, WINDOW_S, Act, Acts, Seen
+from elf.demo.story.acts import GRACE_S, WINDOW_S, Act, ActSchedule, WindowSighting
 from elf.demo.story.board import Board, ShownWindow
 from elf.demo.story.screen import Screen
 
@@ -29,7 +29,7 @@ _DRAW_S = 0.2
 _ACT_S = 0.1
 _ACKNOWLEDGED_TIMEOUT_S = 15.0
 _ANSWER_TIMEOUT_S = 20.0
-"""Two cores for web servers, visitors and agents may be few."""
+"""Generous, as web servers, visitors and agents may share two cores."""
 _LOST_TIMEOUT_S = 20.0
 _RETRY_S = 0.5
 _LAST_WINDOWS_S = WINDOW_S + GRACE_S + 5
@@ -38,7 +38,7 @@ _NAMES_MAX = 8
 
 @dataclass(slots=True)
 class Performance:
-    """One run; `board` is what became of it. `run` raises DemoError, ClientError, or what the screen raises."""
+    """One run; its outcome is in `board`. `run` raises DemoError, ClientError, or any error of the screen."""
 
     shop: Shop
     fleet: AgentFleet
@@ -46,19 +46,19 @@ class Performance:
     screen: Screen
     victim: str
     app: str = APP
-    _acts: Acts = field(init=False)
+    _acts: ActSchedule = field(init=False)
     _began: float = 0.0
     _heard_at: float = 0.0
     _acknowledged: Acknowledged | None = None
     _last_pane: int | None = None
     _load_ended_ms: int | None = None
-    _all_out: trio.Event = field(default_factory=trio.Event)
+    _all_published: trio.Event = field(default_factory=trio.Event)
 
     def __post_init__(self) -> None:
-        self._acts = Acts(self.board.seconds)
+        self._acts = ActSchedule(self.board.seconds)
 
     async def run(self) -> LoadReport:
-        """Everything, until the last window in which there were visitors is out; returns what they counted."""
+        """Runs until the last window with visitors is published; returns the visitors' report."""
         self._began = trio.current_time()
         async with trio.open_nursery() as nursery:
             await nursery.start(self._query)
@@ -68,26 +68,26 @@ class Performance:
             self._load_ended_ms = _wall_ms()
             self._happened("the visitors have gone; the last windows close")
             with trio.move_on_after(_LAST_WINDOWS_S):
-                await self._all_out.wait()
+                await self._all_published.wait()
             nursery.cancel_scope.cancel()
         with trio.move_on_after(_LOST_TIMEOUT_S), suppress(ClientError):  # the fleet is about to end anyway
             await self._stop()
         return report
 
     async def once(self, text: str) -> Result:
-        """The one result of a query over what the logs hold now."""
+        """The result of a query over the logs' present content."""
         async with self._connect(self._someone()) as client, client.query(text, once=True) as job:
             async for result in job:
                 return result
         raise DemoError("the fleet had no answer")
 
     def _count_load(self, report: LoadReport) -> None:
-        """Comes from the load's thread; what it raises when the demo is over ends the load."""
+        """Called from the load's thread; its exception at the end of the demo ends the load."""
         trio.from_thread.check_cancelled()
         self.board.load = report
 
     async def _query(self, task_status: trio.TaskStatus[None]) -> None:
-        """Submits the query and takes its windows, by way of another agent whenever one is lost."""
+        """Submits the query and collects its windows, through another agent whenever one is lost."""
         first = self.fleet.names[0]
         async with self._connect(first) as client:
             await self._submit(client)
@@ -105,10 +105,10 @@ class Performance:
                 await trio.sleep(_RETRY_S)
 
     async def _submit(self, client: AsyncClient) -> None:
-        """The query runs on everyone before the show begins.
+        """Submits the query and waits until every agent runs it.
 
-        The victim must not be the job's master: its end would be seen as well, but not within the time there is. The
-        overlay picks the master by the job's name, so another name has another one.
+        The victim must not be the job's master: its loss would show too, but not within the available time. The overlay
+        picks the master by the job's name, so another name has another master.
         """
         for number in count(1):
             app = self.app if number == 1 else f"{self.app}-{number}"
@@ -135,7 +135,7 @@ class Performance:
                     raise DemoError(f"{self.app} ended: {update.reason}")
 
     def _another(self, source: str) -> str:
-        """The next agent that runs, in turn."""
+        """The next running agent, in turn."""
         names = self.fleet.names
         position = names.index(source)
         others = [*names[position + 1 :], *names[:position]]
@@ -160,7 +160,7 @@ class Performance:
         if before is not None and before.completeness != window.completeness:
             self._happened(f"{window.title}: {window.completeness}")
         if self._load_ended_ms is not None and window.end_ms > self._load_ended_ms:
-            self._all_out.set()
+            self._all_published.set()
 
     def _take_acknowledged(self, new: Acknowledged) -> None:
         old, self._acknowledged = self._acknowledged, new
@@ -170,7 +170,7 @@ class Performance:
             self._happened(f"{new.agents} of {new.expected} agents run {self.app}")
 
     async def _perform(self) -> None:
-        """Does what is due, and watches the agents."""
+        """Performs acts that are due, and watches the agents."""
         while True:
             match self._acts.next_act(self._elapsed_s(), self._seen()):
                 case Act.KILL:
@@ -186,7 +186,7 @@ class Performance:
             await trio.sleep(_ACT_S)
 
     def _watch(self) -> None:
-        """Whose agents come and go unbidden is shown; the rest goes on without them."""
+        """Reports agents that end or start by themselves; the demo goes on without them."""
         for name, state in self.board.agents.items():
             if state == "starts":
                 self._watch_start(name)
@@ -202,10 +202,10 @@ class Performance:
             self.board.agents[name] = "gone"
             self._happened(str(error))
 
-    def _seen(self) -> Sequence[Seen]:
+    def _seen(self) -> Sequence[WindowSighting]:
         agents = len(self.fleet.names)
         return [
-            Seen(window.at_s, window.is_complete and window.expected == agents, self.victim in window.missing)
+            WindowSighting(window.at_s, window.is_complete and window.expected == agents, self.victim in window.missing)
             for window in self.board.windows
         ]
 
@@ -226,7 +226,7 @@ class Performance:
 
 @contextmanager
 def one_error() -> Iterator[None]:
-    """What goes wrong in one of several tasks comes out as it is, and an interruption before everything else."""
+    """Raises the first error of an exception group as it is, an interruption before all others."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -236,7 +236,7 @@ def one_error() -> Iterator[None]:
 
 
 def shown(result: Result, now_ms: int, at_s: float) -> ShownWindow:
-    """A window as the board has it; it was due when it ended and its grace had passed."""
+    """A window for the board; it was due at its end plus the grace."""
     end_ms = _milliseconds(result.window_end)
     return ShownWindow(
         start_ms=_milliseconds(result.window_start),

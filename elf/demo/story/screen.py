@@ -1,4 +1,4 @@
-"""Where the demo is shown: a picture that is redrawn on a terminal, lines as things happen everywhere else."""
+"""Shows the demo: as a picture that is redrawn on a terminal, else as lines."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -11,13 +11,13 @@ from elf.demo.story.board import ShownWindow, happening_line, window_line
 
 
 class Picturesque(Protocol):
-    """Something to be shown as a picture."""
+    """An object that renders a picture."""
 
     def render(self) -> RenderableType: ...
 
 
 class Screen(Protocol):
-    """Is told what is new, and asked to draw a few times a second. May raise BrokenPipeError."""
+    """Takes news, and draws a few times a second. May raise BrokenPipeError."""
 
     def __enter__(self) -> Self: ...
 
@@ -33,7 +33,7 @@ class Screen(Protocol):
 
 
 class Picture:
-    """The board, redrawn in place. It is drawn from the caller's thread: another could only fail unseen."""
+    """The board, redrawn in place by the caller's thread, so that errors reach the caller."""
 
     def __init__(self, console: Console, board: Picturesque) -> None:
         self._board = board
@@ -79,7 +79,7 @@ class Lines:
         self._print(f"       {window_line(window)}")
 
     def draw(self) -> None:
-        """There is nothing to redraw."""
+        """Nothing to do: lines are not redrawn."""
 
     def _print(self, line: str) -> None:
         self._console.print(Text(line), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The demo from its first line to its last: sets the stage, plays the live part, and says what became of it."""
+"""Runs the demo from start to end: shop and agents, the live part, and the comparison with the logs."""
 
 import shutil
 import sys
@@ -15,7 +15,7 @@ from elf.demo.errors import DemoError
 from elf.demo.load.load import LoadReport
 from elf.demo.shop.fleet import Server, Shop
 from elf.demo.shop.interruption import run_orderly, undisturbed_end
-from elf.demo.story.acts import WINDOW_S, Acts
+from elf.demo.story.acts import WINDOW_S, ActSchedule
 from elf.demo.story.board import Board
 from elf.demo.story.live import Performance, one_error
 from elf.demo.story.screen import screen_for
@@ -36,7 +36,7 @@ BY_STATUS = "SELECT status, COUNT(*) AS answers FROM access GROUP BY status"
 
 
 def show(console: Console, seconds: float, keep: Path | None) -> None:
-    """Raises DemoError and ElfError in one line; nothing that it started is left then."""
+    """Runs the demo. Raises DemoError and ElfError in one line; no process is left then."""
     with ExitStack() as stage:
         logs = kept(keep) if keep is not None else None
         directory = stage.enter_context(temporary_directory())
@@ -59,7 +59,7 @@ def show(console: Console, seconds: float, keep: Path | None) -> None:
 def _play(console: Console, seconds: float, shop: Shop, fleet: AgentFleet) -> tuple[Performance, LoadReport]:
     console.print("\n[bold]The paper's Figure 4, with windows of 5 instead of 30 seconds so that it moves:[/bold]")
     console.print(escape(FIGURE_4), style="cyan", soft_wrap=True)
-    if (left_out := Acts(seconds).left_out) is not None:
+    if (left_out := ActSchedule(seconds).left_out) is not None:
         console.print(f"--seconds {seconds:g} is {left_out}: that part is left out", style="yellow", soft_wrap=True)
     console.print()
     board = Board(FIGURE_4, seconds, dict.fromkeys(fleet.names, "runs"))
@@ -69,7 +69,7 @@ def _play(console: Console, seconds: float, shop: Shop, fleet: AgentFleet) -> tu
 
 
 def _conclude(console: Console, performance: Performance, load: LoadReport) -> None:
-    """Holds what the fleet counted against the shop's logs and what its visitors counted."""
+    """Compares the fleet's counts with the shop's logs and the visitors' report."""
     windows = performance.board.windows
     servers = zip(performance.fleet.names, performance.shop.servers, strict=True)
     verdict = judge(windows, {name: (server.event_log, server.access_log) for name, server in servers}, WINDOW_S * 1000)
@@ -90,7 +90,9 @@ def _conclude(console: Console, performance: Performance, load: LoadReport) -> N
 
 
 def _ask_once(console: Console, performance: Performance, load: LoadReport) -> None:
-    """A query over all that the access logs hold, where every server's agent runs; else over what the others see."""
+    """Asks for all that the access logs hold, and compares it with the visitors' report, or with the running agents'
+    logs.
+    """
     servers = dict(zip(performance.fleet.names, performance.shop.servers, strict=True))
     running = [name for name in servers if performance.fleet.is_running(name)]
     with one_error():
@@ -106,7 +108,7 @@ def _ask_once(console: Console, performance: Performance, load: LoadReport) -> N
 
 
 def _agents(servers: tuple[Server, ...]) -> list[AgentSpec]:
-    """agent-1 reads what shop-0 writes, and so on."""
+    """agent-1 reads the logs of shop-0, and so on."""
     return [
         AgentSpec(
             f"agent-{number}",
@@ -129,7 +131,7 @@ def kept(keep: Path) -> Path:
 
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    """A folder for the time of the block. Raises DemoError."""
+    """A folder that lasts as long as the block. Raises DemoError."""
     try:
         directory = tempfile.TemporaryDirectory(prefix="elf-demo-", ignore_cleanup_errors=True)
     except OSError as error:
@@ -157,12 +159,12 @@ def _suggest(console: Console, keep: Path | None) -> None:
 
 
 def say(console: Console, text: str) -> None:
-    """A line, however long."""
+    """Prints a line without wrapping it."""
     console.print(escape(text), soft_wrap=True)
 
 
 def elf_command() -> str:
-    """How the visitor calls `elf` from the same shell."""
+    """The command by which the viewer calls `elf` from the same shell."""
     if shutil.which("elf"):
         return "elf"
     return sys.argv[0] if Path(sys.argv[0]).name == "elf" else f"{sys.executable} -m elf"

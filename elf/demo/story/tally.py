@@ -1,4 +1,4 @@
-"""What the shop's own logs say about windows, to hold the fleet's answer against it."""
+"""Counts the shop's own logs by window, to compare them with the fleet's answer."""
 
 import re
 from bisect import bisect
@@ -12,17 +12,17 @@ from pathlib import Path
 from elf.demo.story.board import ShownWindow
 
 _TIME = re.compile(rb'^\{"created_at":"([^"]+)"|^[^\[]+\[([^\]]+)\]')
-"""Where a line of either log says when it was: an event first of all, an access line between its first brackets."""
+"""Time in a line of either log: first in an event, between the first brackets in an access line."""
 _MOMENTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Windows shown, those that lacked an agent throughout, and whether the logs hold what was counted in them.
+    """Numbers of windows that were complete and that lacked an agent throughout, with their events.
 
-    Nothing exact can be said of windows with late events or in which agents were there for a part only, as in the
-    first one if the query came to some agents after it had begun: `unsure`. `wrong` has a line for every window that
-    should have been equal and was not.
+    `unsure` counts windows with late or partial events, for which nothing exact can be said, such as the first one if
+    some agents got the query after it had begun. `wrong` has a line for every other window whose count differs from the
+    logs.
     """
 
     complete: int
@@ -34,7 +34,7 @@ class Verdict:
 
 
 def count_by_window(log: Path, starts_ms: Sequence[int], window_ms: int) -> Counter[int]:
-    """How many lines of one of a server's logs lie in each window, by its start; `starts_ms` ascend."""
+    """Counts the lines of a server's log by window start; `starts_ms` ascend."""
     moment_of = lru_cache(_MOMENTS)(_moment_ms)
     counted: Counter[int] = Counter()
     with log.open("rb") as lines:
@@ -54,7 +54,7 @@ def count_lines(log: Path) -> int:
 
 
 def judge(windows: Sequence[ShownWindow], logs: Mapping[str, Sequence[Path]], window_ms: int) -> Verdict:
-    """Compares what was shown with the logs; `logs` are those that each agent reads."""
+    """Compares the windows with the logs; `logs` are those that each agent reads."""
     starts = sorted({window.start_ms for window in windows})
     written = {
         agent: sum((count_by_window(log, starts, window_ms) for log in paths), Counter[int]())

@@ -1,4 +1,4 @@
-"""What a shop's own logs say to the questions of the shipped jobs: counted plainly, event by event, without ELF.
+"""Answers the shipped jobs' questions from a shop's own logs: counted plainly, event by event, without ELF.
 
 Events are those of each server in the order of its log; windows are named by their start (epoch ms).
 """
@@ -21,7 +21,7 @@ Point = tuple[float, float]
 
 
 class Event(NamedTuple):
-    """A line of a log, and when it happened (epoch ms)."""
+    """A line of a log, and its time (epoch ms)."""
 
     at_ms: int
     fields: Mapping[str, Any]
@@ -44,7 +44,7 @@ def read_events(log: Path) -> list[Event]:
 
 
 def clicks(events: Iterable[Event]) -> Counter[str]:
-    """Of video games, by product; only of those that were clicked."""
+    """Clicks on video games, by product, without products that nobody clicked."""
     counted: Counter[str] = Counter()
     for _, fields in events:
         if fields["store"] == "video_games" and fields["clicks_count"] > 0:
@@ -53,7 +53,7 @@ def clicks(events: Iterable[Event]) -> Counter[str]:
 
 
 def leaders(counted: Counter[str]) -> list[tuple[str, int]]:
-    """Most clicked first, ties by name."""
+    """Products with their clicks, most clicked first, ties by name."""
     return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -66,9 +66,10 @@ def deeds(events: Iterable[Event], product: str) -> tuple[int, int, int]:
 
 
 def sales(events: Iterable[Event], query: str) -> list[tuple[Any, ...]]:
-    """The rows of spam-campaign's queries: who publishes most sales, or where; in one place, who with few followers.
+    """The rows of spam-campaign's queries: accounts or places with most sales, or, in one place, accounts with few
+    followers.
 
-    `query` is "account", "place" or the place.
+    `query` is "account", "place" or the name of a place.
     """
     counted: Counter[tuple[Any, ...]] = Counter()
     for user in [fields["user"] for _, fields in events if fields.get("sale")]:
@@ -81,7 +82,7 @@ def sales(events: Iterable[Event], query: str) -> list[tuple[Any, ...]]:
 
 
 def edges_by_window(servers: Iterable[Sequence[Event]]) -> dict[int, Counter[Edge]]:
-    """Pairs of video games that a visitor wanted within 30 seconds on one server, by window of the later one."""
+    """Pairs of video games that a visitor wanted within 30 seconds on one server, by window of the later event."""
     counted: dict[int, Counter[Edge]] = defaultdict(Counter)
     for events in servers:
         last: dict[Any, dict[str, int]] = defaultdict(dict)
@@ -104,7 +105,9 @@ class _Bundle:
 
 
 def bundles_by_window(servers: Iterable[Sequence[Event]], starts: Iterable[int]) -> dict[int, set[frozenset[str]]]:
-    """What strong edges connect after each of these windows, while any of its edges was seen in the last six."""
+    """The components of strong edges after each window, as long as one of their edges was seen in the last six
+    windows.
+    """
     edges = edges_by_window(servers)
     bundles: list[_Bundle] = []
     between: dict[int, Counter[Edge]] = {}
@@ -124,12 +127,14 @@ def bundles_by_window(servers: Iterable[Sequence[Event]], starts: Iterable[int])
 
 
 def points(events: Iterable[Event]) -> list[Point]:
-    """Where the visitors of events are."""
+    """Positions of the events' visitors."""
     return [(fields["user"]["longitude"], fields["user"]["latitude"]) for _, fields in events]
 
 
 def lloyd(cloud: Sequence[Point], centroids: Sequence[Point]) -> list[list[Point]]:
-    """The centroids after each step of Lloyd's iteration, until it rests. A cluster without points stays in place."""
+    """The centroids after each step of Lloyd's iteration, until they no longer move. A cluster without points stays in
+    place.
+    """
     steps = [list(centroids)]
     weights = Counter(cloud)
     while len(steps) < 2 or steps[-1] != steps[-2]:

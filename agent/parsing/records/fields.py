@@ -1,0 +1,134 @@
+"""Columns of parsed values, as a segment stores them: typed by what they hold, never by what a query wants.
+
+A field's kind says how it is stored. `text` is a CSV field before a whole segment shows whether all of its texts are
+numbers; `null` never had a value; of an `object` the fields inside are columns, not itself; `unkept` had a value that
+no column can hold, so all of it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+import polars as pl
+
+from agent.parsing.canonical_json import canonical_json
+
+Kind = Literal["integer", "number", "string", "boolean", "timestamp", "any", "object", "text", "null", "unkept"]
+DTYPES: dict[Kind, pl.DataType] = {
+    "integer": pl.Int64(),
+    "number": pl.Float64(),
+    "string": pl.String(),
+    "boolean": pl.Boolean(),
+    "timestamp": pl.Datetime("ms", "UTC"),
+    "any": pl.String(),
+}
+EXACT_MAX = 1 << 53
+"""Integers up to this one are doubles too."""
+_KINDS: dict[type, Kind] = {int: "integer", float: "number", str: "string", bool: "boolean"}
+_NOTHING = type(None)
+_INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
+_NUMBER = r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of some rows."""
+
+    kind: Kind
+    values: pl.Series
+
+    def gather(self, rows: pl.Series) -> Field:
+        """The same for other rows; NULL where `rows` names none."""
+        return Field(self.kind, self.values.gather(rows))
+
+
+def null_field(count: int) -> Field:
+    return Field("null", _nulls(count))
+
+
+def object_field(count: int) -> Field:
+    return Field("object", _nulls(count))
+
+
+def unkept_field(count: int) -> Field:
+    return Field("unkept", _nulls(count))
+
+
+def field_of_values(values: list[Any]) -> Field:
+    """A column of decoded JSON values."""
+    kinds = set(map(type, values))
+    kinds.discard(_NOTHING)
+    if not kinds:
+        return null_field(len(values))
+    if kinds == {int, float} and all(abs(value) <= EXACT_MAX for value in values if type(value) is int):
+        kinds, values = {float}, [None if value is None else float(value) for value in values]
+    if len(kinds) == 1 and (kind := _KINDS.get(kinds.pop())):
+        try:
+            series = pl.Series(values, dtype=DTYPES[kind], strict=True)
+        except (OverflowError, TypeError):  # an integer beyond 64 bits
+            return _field_of_any(values)
+        if kind == "number" and not series.is_finite().all():
+            return unkept_field(len(values))
+        return Field(kind, series)
+    return _field_of_any(values)
+
+
+def united(fields: Sequence[Field]) -> Field:
+    """The columns of several lots of rows, one after the other."""
+    kinds = {field.kind for field in fields} - {"null"}
+    count = sum(len(field.values) for field in fields)
+    if "unkept" in kinds or ("object" in kinds and len(kinds) > 1):
+        return unkept_field(count)
+    if "object" in kinds:
+        return object_field(count)
+    if not kinds:
+        return null_field(count)
+    if kinds == {"text"}:
+        return _typed(pl.concat([field.values.cast(pl.String) for field in fields]))
+    if kinds == {"integer", "number"} and all(map(_is_exact, fields)):
+        return Field("number", pl.concat([field.values.cast(pl.Float64) for field in fields]))
+    if len(kinds) == 1:
+        kind = kinds.pop()
+        return Field(kind, pl.concat([field.values.cast(DTYPES[kind]) for field in fields]))
+    if kinds == {"text", "string"}:
+        return Field("string", pl.concat([field.values.cast(pl.String) for field in fields]))
+    return Field("any", pl.concat([_as_json(field) for field in fields]))
+
+
+def _typed(texts: pl.Series) -> Field:
+    """A column of CSV texts. Integers only if they are written as integers are, so that none reads differently."""
+    given = texts.drop_nulls()
+    if not given.len():
+        return null_field(len(texts))
+    if given.str.contains(_INTEGER).all():
+        return Field("integer", texts.cast(pl.Int64))
+    if given.str.contains(_NUMBER).all():
+        return Field("number", texts.cast(pl.Float64))
+    return Field("string", texts)
+
+
+def _is_exact(field: Field) -> bool:
+    return field.kind != "integer" or bool((field.values.abs() <= EXACT_MAX).all())
+
+
+def _field_of_any(values: list[Any]) -> Field:
+    texts = [None if value is None else canonical_json(value) for value in values]
+    if any(text is None and value is not None for text, value in zip(texts, values, strict=True)):
+        return unkept_field(len(values))
+    return Field("any", pl.Series(texts, dtype=pl.String))
+
+
+def _as_json(field: Field) -> pl.Series:
+    if field.kind in ("any", "null"):
+        return field.values.cast(pl.String)
+    encode = msgspec.json.encode
+    return pl.Series(
+        [None if value is None else encode(value).decode() for value in field.values.to_list()], dtype=pl.String
+    )
+
+
+def _nulls(count: int) -> pl.Series:
+    return pl.Series([None], dtype=pl.Null).new_from_index(0, count)

@@ -1,0 +1,104 @@
+"""All programs of an agent: orders go in, what programs say and how they end comes out."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import trio
+
+from agent.programs.commands import (
+    EndProgram,
+    ProgramCommand,
+    ProgramEnded,
+    ProgramLimits,
+    ProgramSaid,
+    StartProgram,
+    TellProgram,
+)
+from agent.programs.confinement import unsupported
+from agent.programs.process import ProgramProcess
+
+
+class ProgramSupervisor:
+    """The programs that one agent runs, each in a process of its own.
+
+    `command` starts a program: Python with a module that calls `agent.programs.child.serve`. Tasks of `run` call
+    `told`, never `order` itself. A program that ends or cannot be started yields one ProgramEnded; one that is ended by
+    order yields nothing more.
+    """
+
+    def __init__(
+        self, command: Sequence[str], limits: ProgramLimits, told: Callable[[ProgramSaid | ProgramEnded], None]
+    ) -> None:
+        self._command = tuple(command)
+        self._limits = limits
+        self._told = told
+        self._programs: dict[int, ProgramProcess] = {}
+        self._to_start: deque[ProgramProcess] = deque()
+        self._has_to_start = trio.Event()
+        self._stirred = trio.Event()
+        self._next_look = math.inf
+
+    def order(self, order: ProgramCommand) -> None:
+        """Carries out what the core orders. Never blocks or raises.
+
+        Passed over: what is for a program that is over, and another start of one that is not.
+        """
+        match order:
+            case StartProgram(key=key):
+                if key not in self._programs:
+                    self._start(ProgramProcess(order, self._limits, self._told))
+            case TellProgram(key=key):
+                if (program := self._programs.get(key)) is not None:
+                    program.tell(order)
+                    self._stir(program)
+            case EndProgram(key=key):
+                if (program := self._programs.pop(key, None)) is not None:
+                    program.dismiss()
+
+    async def run(self) -> None:
+        """Runs programs until it is cancelled; then all are killed and reaped."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            while True:
+                await self._has_to_start.wait()
+                self._has_to_start = trio.Event()
+                while self._to_start:
+                    nursery.start_soon(self._run, self._to_start.popleft())
+
+    def _start(self, program: ProgramProcess) -> None:
+        if len(self._programs) >= self._limits.programs:
+            program.condemn(f"cannot be started: {self._limits.programs} programs run on this agent, and no more may")
+        elif (reason := unsupported()) is not None:
+            program.condemn(reason)
+        else:
+            self._programs[program.key] = program
+        self._to_start.append(program)
+        self._has_to_start.set()
+        self._stir(program)
+
+    async def _run(self, program: ProgramProcess) -> None:
+        ended = await program.run(self._command)
+        if self._programs.get(program.key) is program:
+            del self._programs[program.key]
+        if ended is not None:
+            self._told(ended)
+
+    def _stir(self, program: ProgramProcess) -> None:
+        """Wakes the watch up if this program is to be looked at before it would."""
+        if program.next_look() < self._next_look:
+            self._stirred.set()
+
+    async def _watch(self) -> None:
+        """Looks at programs when it is time: each second at those that are busy, seldom at the others."""
+        while True:
+            now = trio.current_time()
+            for program in list(self._programs.values()):
+                if program.next_look() <= now:
+                    program.look()
+            self._next_look = min((program.next_look() for program in self._programs.values()), default=math.inf)
+            with trio.move_on_at(self._next_look):
+                await self._stirred.wait()
+            self._stirred = trio.Event()

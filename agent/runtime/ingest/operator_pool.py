@@ -1,0 +1,250 @@
+"""Ingests the feeds of an agent: each event goes to each operator once, however many jobs it serves, and operators seal
+their runs in turn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
+
+from agent.parsing import Parsed
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_batch import EventBatches
+from agent.runtime.ingest.feed import Feed, FeedDemand, FeedKey
+from agent.runtime.ingest.operator import ColumnNames, Operator, OperatorKey, PaneConsumer
+from agent.runtime.ingest.watermark import FUTURE_MS, Watermark, believed, come_to
+from agent.runtime.model.panes import FIRST_PANE, Run
+
+
+class FeedConsumer(Protocol):
+    """Takes what feeds bring without an operator: for a job whose code has the events first."""
+
+    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None: ...
+    def caught_up(self, key: FeedKey, wall_ms: int) -> None: ...
+    def end_of_feed(self, key: FeedKey) -> None: ...
+    def lacks(self, key: FeedKey, some: bool) -> None: ...
+
+
+class FeedListener(Protocol):
+    """Follows the feeds on behalf of jobs that wait for the first sign of life of theirs."""
+
+    def before_feeds(self) -> None:
+        """The feeds to read are about to be listed: jobs that have become ready add theirs."""
+        ...
+
+    def feed_opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """A feed gives a sign of life; its events follow."""
+        ...
+
+    def feed_read(self, now: float) -> None:
+        """All operators have taken what the feed brought."""
+        ...
+
+
+class OperatorPool:
+    """The ingest service: all operators of one agent, whose stores spill to `area`.
+
+    A consumer begins with an operator of its own, and switches to an older one with `try_share`.
+    """
+
+    def __init__(self, area: SpillArea | None = None) -> None:
+        self.area = area
+        self.demand = FeedDemand()
+        self.listener: FeedListener | None = None
+        self._batches = EventBatches()
+        self._alike: dict[OperatorKey, list[Operator]] = {}
+        self._unshared = itertools.count()
+        self._reading: dict[FeedKey, list[Operator]] = {}
+        self._feed_consumers: dict[FeedKey, list[FeedConsumer]] = {}
+        self._newest: dict[FeedKey, int] = {}
+        self._incomplete: set[FeedKey] = set()
+        """Feeds some of whose files cannot be read."""
+        self._sealing: dict[Operator, None] = {}
+
+    def __iter__(self) -> Iterator[Operator]:
+        return (operator for operators in self._alike.values() for operator in operators)
+
+    # Consumers.
+
+    def attach(
+        self,
+        function: JobFunction,
+        names: ColumnNames,
+        on_sealed: Callable[[PaneConsumer, Run], None],
+        *,
+        grace_ms: int,
+        bounded: bool,
+        watermark: Watermark | None = None,
+    ) -> PaneConsumer:
+        """A consumer of what the feeds bring from now on. `watermark`: the time they have reached; None: not known."""
+        operator = Operator(
+            function,
+            names,
+            Watermark(names) if watermark is None else watermark.copy(),
+            self.area,
+            self._batches,
+            grace_ms=grace_ms,
+            bounded=bounded,
+            read_before=max((self._newest.get(key, FIRST_PANE) for key in names), default=FIRST_PANE),
+            unshared=None if function.is_shareable else next(self._unshared),
+            on_sealing=self._begin_sealing,
+        )
+        operator.is_partial = not self._incomplete.isdisjoint(names)
+        self._alike.setdefault(operator.key, []).append(operator)
+        for key in names:
+            self._reading.setdefault(key, []).append(operator)
+        return PaneConsumer(function, operator, on_sealed)
+
+    def _begin_sealing(self, operator: Operator) -> None:
+        self._sealing[operator] = None
+
+    def try_share(self, consumer: PaneConsumer) -> None:
+        """Switches a consumer to an older operator, if one can serve it."""
+        own = consumer.operator
+        for operator in self._alike[own.key]:
+            if operator is own:
+                return
+            if operator.can_serve(consumer):
+                consumer.switch_operator(operator)
+                self._drop_idle(own)
+                return
+
+    def detach(self, consumer: PaneConsumer) -> None:
+        """Serves a consumer no longer."""
+        consumer.close()
+        self._drop_idle(consumer.operator)
+
+    def _drop_idle(self, operator: Operator) -> None:
+        alike = self._alike.get(operator.key, [])
+        if operator.consumers or operator not in alike:
+            return
+        alike.remove(operator)
+        if not alike:
+            del self._alike[operator.key]
+        self._sealing.pop(operator, None)
+        for key in operator.names:
+            self._reading[key].remove(operator)
+            if not self._reading[key]:
+                del self._reading[key]
+                if key[1] is not None:  # nobody else will read this feed
+                    self._newest.pop(key, None)
+                    self._incomplete.discard(key)
+
+    def add_feed_consumer(self, consumer: FeedConsumer, keys: Collection[FeedKey]) -> None:
+        """Gives what these feeds bring from now on to a consumer as well."""
+        for key in keys:
+            self._feed_consumers.setdefault(key, []).append(consumer)
+
+    def remove_feed_consumer(self, consumer: FeedConsumer) -> None:
+        """Gives it nothing any more."""
+        kept = {key: [one for one in found if one is not consumer] for key, found in self._feed_consumers.items()}
+        self._feed_consumers = {key: found for key, found in kept.items() if found}
+
+    # Feeds.
+
+    def feeds(self) -> tuple[Feed, ...]:
+        """The feeds to read from files for all jobs together, with the columns they need; the same object until
+        something changes.
+        """
+        if self.listener is not None:
+            self.listener.before_feeds()
+        return self.demand.to_read()
+
+    def insert(self, key: FeedKey, parsed: Parsed, now: float, wall_ms: int) -> None:
+        """Gives a feed's parsed block to every job on it."""
+        self._opened(key, now, wall_ms)
+        if operators := self._reading_now(key):
+            self._insert(operators, key, parsed, wall_ms)
+        for consumer in self._consumers_of(key):
+            consumer.insert(key, parsed, wall_ms)
+        self._read(now)
+
+    def _opened(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        if self.listener is not None:
+            self.listener.feed_opened(key, now, wall_ms)
+
+    def _read(self, now: float) -> None:
+        self._batches.clear()
+        if self.listener is not None:
+            self.listener.feed_read(now)
+
+    def _insert(self, operators: list[Operator], key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
+        malformed, newest = parsed.malformed, None
+        latest_ms = None if operators[0].is_bounded else wall_ms + FUTURE_MS
+        for frame in parsed.frames:
+            events, last = believed(frame, latest_ms)
+            malformed += frame.height - events.height
+            if last is None:
+                continue
+            newest = last if newest is None else max(last, newest)
+            columns = frozenset(events.columns)
+            for operator in operators:
+                operator.insert(key, events, columns, last)
+        if newest is not None:
+            self._newest[key] = max(newest, self._newest.get(key, FIRST_PANE))
+        for operator in operators:
+            operator.saw(key, malformed, come_to(parsed.watermark_ms, newest, wall_ms))
+
+    def caught_up(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """Notes that a feed has been read to its end for now, also one that was just opened there."""
+        self._opened(key, now, wall_ms)
+        for operator in self._reading_now(key):
+            operator.caught_up(key, wall_ms)
+        for consumer in self._consumers_of(key):
+            consumer.caught_up(key, wall_ms)
+        self._read(now)
+
+    def end_of_feed(self, key: FeedKey, now: float, wall_ms: int) -> None:
+        """Notes that a bounded feed has been read to its end."""
+        self._opened(key, now, wall_ms)
+        for operator in self._reading_now(key):
+            operator.end_of_feed(key)
+        for consumer in self._consumers_of(key):
+            consumer.end_of_feed(key)
+        self._read(now)
+
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Notes whether some of a feed's files cannot be read: panes sealed meanwhile are partial."""
+        (self._incomplete.add if some else self._incomplete.discard)(key)
+        for operator in self._reading.get(key, ()):
+            operator.is_partial = not self._incomplete.isdisjoint(operator.names)
+        for consumer in self._consumers_of(key):
+            consumer.lacks(key, some)
+
+    def _reading_now(self, key: FeedKey) -> list[Operator]:
+        return [operator for operator in self._reading.get(key, ()) if operator.is_reading]
+
+    def _consumers_of(self, key: FeedKey) -> tuple[FeedConsumer, ...]:
+        return tuple(self._feed_consumers.get(key, ()))
+
+    # Sealing.
+
+    def start_sealing(self) -> None:
+        """Begins to seal what had to wait because logs were full."""
+        for operator in self:
+            operator.start_sealing()
+
+    def turn(self) -> Operator | None:
+        """The operator whose turn it is to seal a run, if any can."""
+        while (operator := next(iter(self._sealing), None)) is not None and not operator.is_sealing:
+            del self._sealing[operator]
+        return next((operator for operator in self._sealing if operator.can_seal), None)
+
+    def seal_next(self) -> None:
+        """Seals one run; the next turn is another operator's."""
+        operator = self.turn()
+        assert operator is not None
+        del self._sealing[operator]
+        operator.seal_next()
+        if operator.is_sealing:
+            self._begin_sealing(operator)
+        else:
+            operator.start_sealing()
+            self._share_alike(operator.key)
+
+    def _share_alike(self, key: OperatorKey) -> None:
+        for operator in self._alike[key][1:]:
+            for consumer in tuple(operator.consumers):
+                self.try_share(consumer)
