@@ -16,7 +16,7 @@ from elf.demo.agents.agents import AgentFleet, AgentSpec, StreamFiles
 
 pytestmark = pytest.mark.live
 ASKED = "agent-2"
-LIVE = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND;"
+LIVE = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND GRACE 1 SECOND;"
 
 
 @pytest.fixture(scope="module")
