@@ -116,6 +116,11 @@ def run_beside_each_other(phase: Phase) -> list[Outcome]:
     return sorted(outcomes, key=lambda outcome: phase.index(outcome.step))
 
 
+def count(outcomes: Sequence[Outcome], word: str) -> int:
+    """Adds up the tests of all steps that ended in this way."""
+    return sum(int(found[1]) for one in outcomes if (found := re.search(rf"(\d+) {word}", one.summary)))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="everything, also what takes long")
@@ -131,6 +136,7 @@ def main() -> int:
         print(line)
     seconds = time.monotonic() - began
     names = ", ".join(outcome.step.name for outcome in failed)
+    print(", ".join(f"{count(outcomes, word)} {word}" for word in ("passed", "failed", "skipped")))
     print(f"{f'FAILED: {names}' if failed else 'all steps passed'}, after {seconds // 60:.0f} min {seconds % 60:.0f} s")
     return 1 if failed else 0
 

@@ -67,9 +67,10 @@ def test_all_steps_run_and_those_that_fail_are_named(
     monkeypatch.setattr(sys, "argv", ["run_tests.py"])
     assert run_tests.main() == 1
     shown = capsys.readouterr().out.splitlines()
-    failed, bad, gone, good, last = shown[-5:]
+    failed, bad, gone, good, total, last = shown[-6:]
     assert "test_bad.py::test_3" in failed
     assert bad.startswith("=== bad: FAILED (exit code 1): 1 failed in ")
     assert gone.startswith("=== gone: FAILED (exit code 4): no tests ran in ")
     assert good.startswith("=== good: ok: 1 passed, 1 skipped in ")
+    assert total == "1 passed, 1 failed, 1 skipped"
     assert last.startswith("FAILED: bad, gone, after 0 min ")
