@@ -18,8 +18,9 @@ import elf
 SUSPICIOUS = 3
 """Sales that an account has published within a window."""
 FOLLOWERS_FEW = 10
-ENOUGH = 12
-"""So many sales, of one window or several, tell where most come from; fewer only if most come from one place."""
+ENOUGH = 30
+"""Sales, of one window or several, that tell whether they come from everywhere; fewer tell only that most come from one
+place. Of 19 that were published while a campaign published most, 10 came from elsewhere by chance."""
 PATIENCE = 5
 """So many windows of the old query are passed over after an update; then it is asked for again."""
 PLACES = (

@@ -12,7 +12,9 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition, completion_is_selected
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 from elf.errors import ElfError, UsageError
 from elf.output.view import View, ViewLimits
@@ -59,12 +61,22 @@ class Shell:
         """Returns the exit code when Ctrl-D or `\\q` ends it."""
         while not self._leaves:
             try:
-                self.handle(self._prompt.prompt())
+                text = self._prompt.prompt()
+                if not self._is_taken_back():
+                    self.handle(text)
             except KeyboardInterrupt:
                 continue
             except EOFError:
                 break
         return 0
+
+    def _is_taken_back(self) -> bool:
+        """Whether Ctrl-C was the next key, and came too early for the terminal to make a signal of it."""
+        source = self._prompt.input
+        keys = [*get_typeahead(source), *source.read_keys()]
+        taken_back = bool(keys) and keys[0].key == Keys.ControlC
+        store_typeahead(source, keys[taken_back:])
+        return taken_back
 
     def terminate(self, _signal: int, _frame: FrameType | None) -> None:
         """Answers SIGTERM: the terminal is put in order, and a query that runs ends with its connection."""

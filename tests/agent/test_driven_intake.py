@@ -119,7 +119,7 @@ def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
     """That counts events twice, which is its own affair: no agent ends of it."""
     key = fleet.submit_code(BATCHES + "\n        def on_recv(self, node, paos):\n            pass\n")
     part = next(part for agent in fleet.agents for part in agent.jobs if part.app_id == key and part.root)
-    assert part.intake is not None
+    assert part.pipeline is not None
     assert part.versions is not None
     state = part.versions.newest.function.empty_state
     run = Run(WALL_MS, WALL_MS + 1, 2, state, {WALL_MS + pane: Counts(events=3) for pane in panes})

@@ -220,7 +220,9 @@ def test_where_one_agent_cannot_run_it_the_job_stays_as_it_is(monkeypatch: pytes
         update(fleet, FEW)
         assert settle_update(fleet) == UpdateRefused(KEY, "agent-2 cannot run it: unknown function median", "usage")
     assert {part.version for agent in fleet.agents for part in agent.status().parts} == {1}
-    assert all(part.pipeline is None or part.pipeline._proposed is None for agent in fleet.agents for part in agent.jobs)
+    assert all(
+        part.pipeline is None or part.pipeline._proposed is None for agent in fleet.agents for part in agent.jobs
+    )
     log(fleet, 1.2, "a")
     log(fleet, 5.2, "a")
     fleet.work()
