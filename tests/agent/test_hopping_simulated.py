@@ -68,7 +68,7 @@ def followed(life: Life) -> list[dict[str, Any]]:
     notices = [one for one in life.follower.followed[key_of(JOB)] if isinstance(one, PublishedWindow)]
     positions = [one.pane for one in notices]
     assert positions == sorted(set(positions)), life.about()
-    return [json.loads(one.json) for one in notices]
+    return [json.loads(bytes(one.result)) for one in notices]
 
 
 def check_followed(life: Life, *sizes: tuple[int, int]) -> None:

@@ -153,9 +153,9 @@ def test_two_creators_have_two_jobs_of_one_name(fleet_of: Make) -> None:
     mine, his = fleet.submit_code(TEN_LINES), fleet.submit_code(TEN_LINES, by=john)
     assert mine != his
     agent = fleet.agents[1]
-    assert (agent.app_of("counts@maria"), agent.app_of("counts@john")) == (mine, his)
+    assert (agent.directory.app_of("counts@maria"), agent.directory.app_of("counts@john")) == (mine, his)
     with pytest.raises(AmbiguousNameError, match="more than one job is named counts: say counts@john or counts@maria"):
-        agent.app_of("counts")
+        agent.directory.app_of("counts")
 
 
 def test_only_its_creator_stops_and_updates_a_job(fleet_of: Make) -> None:
@@ -187,7 +187,7 @@ def test_who_has_no_part_in_a_job_neither_ends_it_nor_writes_its_log(fleet_of: M
     fleet = fleet_of(5, bystanders=2)
     key = fleet.submit_code(TEN_LINES)
     (master,) = [agent for agent in fleet.agents if agent.masters.state(key) is not None]
-    epoch = next(part.epoch for part in master._parts)
+    epoch = next(part.epoch for part in master.jobs)
     assert epoch is not None
     stranger = next(agent for agent in fleet.agents[3:] if agent is not master)
     for message in (

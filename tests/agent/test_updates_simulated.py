@@ -70,7 +70,7 @@ def test_in_peace_an_update_is_acknowledged_by_all_at_once_and_loses_nothing(see
     workers = {server.name for server in life.fleet.workers()}
     begun = [one for one in answers(life) if isinstance(one, Updated)]
     assert begun, life.about()
-    assert all((one.agents, one.expected, one.laggards) == (len(workers), len(workers), ()) for one in begun)
+    assert all((one.agents, one.expected, one.laggards) == (len(workers), len(workers), []) for one in begun)
     windows = life.fleet.of(JOB)[2:]
     assert all(window.contributors == workers for window in windows), life.about()
     assert all(window.result.late == 0 for window in windows), life.about()

@@ -240,7 +240,7 @@ def test_who_does_not_hear_of_it_is_named_and_catches_up(monkeypatch: pytest.Mon
         update(fleet, FEW)
         told = settle_update(fleet)
     assert isinstance(told, Updated)
-    assert (told.agents, told.expected, told.laggards) == (2, 3, (f"agent-{deaf}",))
+    assert (told.agents, told.expected, told.laggards) == (2, 3, [f"agent-{deaf}"])
     fleet.wait_long(4.0)
     assert part.version == 2
     for second in range(20, 30):
