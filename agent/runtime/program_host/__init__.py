@@ -1,1 +1,5 @@
-"""The host side of a job's program: what its code may ask of the agent."""
+"""The host side of a job's program: carries out what its code may request of the agent.
+
+Frames of programs come in from the shell; messages go to other jobs' masters, and calls back to programs. Imports
+`master`, `requests`, `job` and what lies below.
+"""
