@@ -10,7 +10,7 @@ acknowledges it → Snapshots flow up the tree → the master replicates, publis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 from agent.programs.commands import ProgramCommand
@@ -26,6 +26,7 @@ from agent.runtime.job.local_jobs import LocalJobs
 from agent.runtime.job.program_table import Programs
 from agent.runtime.master.failover import Failover
 from agent.runtime.master.job_masters import JobMasters
+from agent.runtime.messages.handlers import Handlers
 from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.model.wall_clock import WallClock
 from agent.runtime.program_host.handler import ProgramHost
@@ -132,13 +133,7 @@ class Agent:
             self.masters.announced, self.failover.announced, jobs.hear, self.following.announced,
         )  # fmt: skip
         directory.on_gone(self.masters.close, jobs.drop, self.failover.forget)
-        self.router = Router(
-            service.handlers()
-            for service in (
-                directory, self.following, self.commands, jobs, self.deployments, self.masters, self.failover,
-                self.program_host, self.discovery,
-            )
-        )  # fmt: skip
+        self.router = Router(self._handlers())
         self._timers = (
             jobs.tick, self.masters.tick, self.stages.tick, programs.tick, self.drain.step, self.failover.tick,
             self.commands.tick, self.following.tick, self.questions.tick, self.discovery.tick, self.joins.tick,
@@ -149,6 +144,14 @@ class Agent:
             self.following, self.commands, self.questions, self.discovery, self.upstream, self.joins, self.rpc,
             self.subscriptions, self.stages, self.program_host,
         )  # fmt: skip
+
+    def _handlers(self) -> Iterator[Handlers]:
+        """The tables of all services that take messages; of two that take the same, the first is asked first."""
+        services = (
+            self.directory, self.following, self.commands, self.jobs, self.deployments, self.masters, self.failover,
+            self.program_host, self.discovery,
+        )  # fmt: skip
+        return (service.handlers() for service in services)
 
     def start(self, now: float) -> None:
         """Joins the group in which jobs are announced."""
