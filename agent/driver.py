@@ -32,7 +32,7 @@ set: the node asks its neighbours what it has missed, which costs little should 
 
 
 class DrivenCore(Protocol):
-    """What is called of the agent's core; see `agent.Agent`."""
+    """The agent's core as it is driven; see `agent.Agent`."""
 
     def process_events(self, now: float, wall_ms: int) -> bool: ...
     def work(self, now: float, wall_ms: int) -> bool: ...

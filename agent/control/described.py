@@ -21,7 +21,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_bytes() -> int:
-    """Resident memory of this process; 0 where nobody tells."""
+    """Resident memory of this process; 0 where the system does not tell."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE_BYTES
     except (OSError, ValueError, IndexError):
@@ -125,7 +125,7 @@ def described_identity(trust: Trust) -> control.IdentityStatus:
 
 
 def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
-    """What the transport has counted, with its reasons in the names."""
+    """The transport's counters, with its reasons in the names."""
     plain = ("connections", "strangers", "waiting_bytes", "assembling_bytes", "frames_in", "frames_out", "bytes_in",
              "bytes_out", "dropped", "dialled", "broken")  # fmt: skip
     counters = {f"transport.{name}": getattr(statistics, name) for name in plain}
@@ -136,7 +136,7 @@ def transport_counters(statistics: TransportStatistics) -> dict[str, int]:
 
 
 def stream_counters(statistics: Mapping[str, StreamStatistics]) -> dict[str, int]:
-    """What went wrong with the files of streams, where something did."""
+    """Counters of what went wrong with the files of streams, where something did."""
     return {
         f"stream.{name}.{kind}": count
         for name, read in statistics.items()

@@ -36,7 +36,7 @@ class PendingReply(Generic[Reply]):
 
 
 class JobEnd:
-    """Why a job ended, once it has."""
+    """The end of a job, once it has come."""
 
     def __init__(self) -> None:
         self.has_come = trio.Event()

@@ -1,4 +1,4 @@
-"""What an agent knows of the streams and tables that a query names: its own, as their files show them now."""
+"""Describes the streams and tables that a query names, as the files of this agent show them now."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def streams_known(query: ql.Query, streams: Iterable[StreamConfig]) -> dict[str,
 def tables_known(
     query: ql.Query, tables: Iterable[TableConfig], streams: Mapping[str, ql.Schema]
 ) -> dict[str, ql.Schema]:
-    """Those of the agent's tables that a query joins with, as far as they can be read. Blocks: reads them.
+    """The schemas of the agent's tables that a query joins with, as far as they can be read. Blocks: reads them.
 
     Raises QueryError for one that this agent does not have although it has the events to be joined. `streams` are its
     own.

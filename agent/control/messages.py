@@ -205,7 +205,7 @@ class Analysed(msgspec.Struct, frozen=True, tag="analysed"):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """What the code of a job has said on an agent; `time` is RFC 3339."""
+    """A line that the code of a job has written on an agent; `time` is RFC 3339."""
 
     time: str
     agent: str

@@ -29,16 +29,16 @@ from agent.control.socket_file import bind_control_socket, no_longer_there
 
 CLIENTS_MAX = 64
 BACKLOG_BYTES_MAX = 16 << 20
-"""What may wait for a client that does not read; a single line may be longer."""
+"""Upper bound on what waits for a client that does not read; a single line may be longer."""
 REQUEST_TIMEOUT_S = 10.0
 GOODBYE_TIMEOUT_S = 5.0
-"""How long a client may take to read the last lines and to close."""
+"""Upper bound on the time a client takes to read the last lines and to close."""
 ACCEPT_RETRY_S = 0.5
 _READ_BYTES = 64 << 10
 
 
 class Connection:
-    """One client, as those see it who answer it.
+    """One client, as the code that answers it sees it.
 
     `client_gone`: it has closed its side; `waiting_bytes`: what it has still to read.
     """
@@ -58,7 +58,7 @@ class Connection:
         self.send_line(encode_answer(answer))
 
     def send_line(self, line: bytes) -> None:
-        """The same for an encoded answer, which several clients may share."""
+        """Queues an encoded answer, which several clients may share."""
         if self.is_dropped:
             return
         if len(line) > LINE_BYTES_MAX or (self._lines and self.waiting_bytes + len(line) > BACKLOG_BYTES_MAX):

@@ -41,7 +41,7 @@ class _Submission(PendingReply[SubmitReply]):
 
 
 class QueryService:
-    """Of the clients of one agent. `audiences` are those who follow jobs."""
+    """Runs the queries of one agent's clients. `audiences` are the clients that follow jobs."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class QueryService:
             await self._run(job, connection, detach=request.detach)
 
     async def bundle(self, request: control.SubmitRequest, connection: Connection) -> None:
-        """The same for what a creator has signed; such a job goes on when its client has gone."""
+        """Runs what a creator has signed; such a job goes on when its client has gone."""
         bundle = _bundle(request.bundle)
         if isinstance(bundle, control.Refused):
             connection.send(bundle)
@@ -144,7 +144,7 @@ class QueryService:
         return control.Described(name, dict(schema.columns), schema.open)
 
     async def update(self, request: control.UpdateJob | control.UpdateBundle) -> Update | control.Refused:
-        """What a job is to compute instead."""
+        """Makes the update that a client asks for."""
         if isinstance(request, control.UpdateBundle):
             bundle = _bundle(request.bundle)
             if isinstance(bundle, control.Refused):

@@ -65,7 +65,7 @@ from overlay import (
 TICK_S = 0.25
 """Interval at which an agent with anything to do looks at what may be due."""
 IDLE_TICK_S = 1.0
-"""The same for an idle agent: to wake up costs a processor more than to look."""
+"""Interval at which an idle agent looks: to wake up costs a processor more than to look."""
 STANDSTILL_S = 1.0
 """Lateness of an agent's own timer from which it takes itself to have been suspended, and not the others for silent."""
 REPLICAS = 3
@@ -181,7 +181,7 @@ class Agent:
     # Time and the overlay.
 
     def next_timer(self) -> float | None:
-        """When `handle_timer` wants to be called."""
+        """The time at which `handle_timer` wants to be called."""
         if self._tick_at is None or self._is_busy():
             return self._tick_at
         return self._tick_at + IDLE_TICK_S - TICK_S
@@ -253,7 +253,7 @@ class Agent:
     # What can be asked.
 
     def statistics(self) -> Mapping[str, Mapping[str, int]]:
-        """What each service has counted, by its name."""
+        """Returns what each service has counted, by its name."""
         return {service.name: service.statistics() for service in self._services}
 
     @property

@@ -1,4 +1,4 @@
-"""Whose word counts for jobs that belong to somebody (DESIGN §8)."""
+"""Authorizes jobs that belong to somebody: their creators must be trusted and have signed them (DESIGN §8)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from agent.runtime.model.bundle import Bundle, Signature
 from overlay import Id, app_id
 
 STOP = hashlib.sha256(b"stop").digest()
-"""What stands for the function where a creator's word is to stop the job."""
+"""Digest that a creator signs in place of a function's to stop the job."""
 NOBODYS = "a job of this name that is somebody's needs its creator's signature"
 
 
 class NotAuthorizedError(Exception):
-    """A creator's word does not count for a job, and why, in one line."""
+    """A signature does not authorize a job, and why, in one line."""
 
 
 class Creators(Protocol):
     """Checks signatures against what the fleet trusts now."""
 
     def check(self, app: Id, name: str, seal: Signature, function: bytes, wall_ms: int) -> str:
-        """The creator's name. Raises NotTheirsError unless they are trusted, own the app, and signed this function."""
+        """The creator's name. Raises NotAuthorizedError unless they are trusted, own the app and signed this."""
         ...
 
 
@@ -33,7 +33,7 @@ class NoCreators:
 
 
 def creator_of(creators: Creators, app: Id, name: str, bundle: Bundle | None, wall_ms: int) -> str:
-    """Whose job this is, "" for nobody's. Raises NotTheirsError where a bundle is not its creator's."""
+    """Returns the creator of a job, "" for nobody. Raises NotAuthorizedError where a bundle is not its creator's."""
     if bundle is None:
         if app != app_id(name, b""):
             raise NotAuthorizedError(NOBODYS)

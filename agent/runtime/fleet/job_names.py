@@ -18,7 +18,7 @@ def app_named(name: str, announced: Iterable[Announce]) -> Id | None:
 
 
 def unreadable(plan: query.Plan, own_name: str | None, announced: Iterable[Announce]) -> str | None:
-    """Why a job of this name cannot read what its plan wants of others, in a line for people; None if it can."""
+    """Returns why a job of this name cannot read what its plan wants of others, for people; None if it can."""
     announced = list(announced)
     for name in plan.apps:
         if name == own_name:
@@ -57,10 +57,10 @@ def app_of(name: str, announced: Iterable[Announce], past: Iterable[Announce] = 
 
 
 def no_job(name: str) -> str:
-    """What people are told who name a job that is not there."""
+    """The answer to people who name a job that is not there."""
     return f"there is no job {name} in this fleet: elf jobs lists those there are"
 
 
 def spellings(announce: Announce) -> tuple[str, str]:
-    """What a job can be called."""
+    """The names a job can be called by."""
     return announce.name, f"{announce.name}@{announce.creator}"

@@ -1,4 +1,4 @@
-"""What agents say to each other about jobs; the overlay carries these as opaque bytes.
+"""Messages between agents about jobs; the overlay carries them as opaque bytes.
 
 Frames travel as the bytes of `cbt.encode_frame`, contributor sets as little-endian bitmaps of roster numbers. What
 belongs to a master's time in office carries its epoch: lower ones are refused.
@@ -33,7 +33,7 @@ Reader = Id | None
 """The job on a follower's agent that reads the results; None: clients of that agent do."""
 GRACE_MS = 5000
 ASKED_WINDOWS_MAX = 64
-"""As many results as a master keeps."""
+"""Upper bound on the results in one answer: as many as a master keeps."""
 LAGGARDS_MAX = 20
 BULLETIN_MAX = 64
 Tree = Annotated[int, msgspec.Meta(ge=0, lt=query.TREES_MAX)]
@@ -176,7 +176,7 @@ class Snapshot(Message, frozen=True, tag=True):
 
     @property
     def size(self) -> int:
-        """So many bytes at most, but for a few."""
+        """An upper bound on the encoded bytes, but for a few."""
         return len(self.state) + COUNTS_BYTES * len(self.counted)
 
 

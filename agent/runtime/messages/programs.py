@@ -1,4 +1,4 @@
-"""What agents say to each other about the code of jobs, and what jobs say to each other through them."""
+"""Messages between agents about the code of jobs, and messages of jobs to each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.runtime.model.epoch import JobEpoch
 from agent.runtime.model.fields import Message, Name, Number, Time
 
 LINES_MAX = 256
-"""Lines of a log in one message."""
+"""Upper bound on the lines of a log in one message."""
 LOG_LINES_MAX = 1000
-"""Lines a master keeps of its job's log."""
+"""Upper bound on the lines a master keeps of its job's log."""
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,7 +65,7 @@ class JobRequest(Message, frozen=True, tag=True):
 
 
 class JobResponse(Message, frozen=True, tag=True):
-    """Master → agent, in response to Letter: what deliver returned, or why there is nothing."""
+    """Master → agent, in response to JobRequest: what deliver returned, or why there is nothing."""
 
     message: TypedMessage | None
     refusal: Text | None = None
@@ -78,7 +78,7 @@ class LogRequest(Message, frozen=True, tag=True):
 
 
 class Log(Message, frozen=True, tag=True):
-    """Master → agent, in response to AskLog. `dropped`: lines that were too many."""
+    """Master → agent, in response to LogRequest. `dropped`: lines that were too many."""
 
     name: Name
     lines: Annotated[list[Line], msgspec.Meta(max_length=LOG_LINES_MAX)]

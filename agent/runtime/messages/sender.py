@@ -1,4 +1,4 @@
-"""An agent's way to send job messages: through its overlay node, within the size that the overlay carries."""
+"""Sends job messages through the agent's overlay node, within the size that the overlay carries."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class ProgramHost:
     def statistics(self) -> Mapping[str, int]:
         return {"unanswered": len(self._delivered)}
 
-    # What programs say.
+    # Frames of programs.
 
     def hear(self, event: ProgramSaid | ProgramEnded, now: float, wall_ms: int) -> None:
         """Takes one frame of a program, or the end of its process."""
@@ -127,7 +127,7 @@ class ProgramHost:
         now: float,
         wall_ms: int,
     ) -> None:
-        """What only the master may; one that has just been replaced does not know it yet."""
+        """Carries out what only code at the root may ask; a root that has just been replaced does not know it yet."""
         if part.root is None or part.epoch is None:
             return
         match act:
@@ -147,7 +147,7 @@ class ProgramHost:
                     self._log(program, part, refusal, now)
 
     def _with_events(self, program: Program, part: LocalJob, act: calls.FromProgram, now: float, wall_ms: int) -> None:
-        """What concerns the events and PAOs of this agent; one without the job's stream has none."""
+        """Carries out what concerns events and PAOs here; an agent without the job's stream has none."""
         pipeline = part.pipeline
         if pipeline is None:
             return
@@ -175,7 +175,7 @@ class ProgramHost:
             self._log(program, part, wrong, now)
 
     def _break(self, program: Program, reason: str, text: str, now: float) -> None:
-        """The job's code has failed here: that ends the job, or this agent's part in it where it has not begun."""
+        """Reports failed code: that ends the job, or this agent's part in it where it has not begun."""
         was_ready = program.is_ready
         self._programs.fail(program, reason)
         part = self._jobs.get(program.app_id)
@@ -187,7 +187,7 @@ class ProgramHost:
         self._sender.send(part.master_peer, broken, now)
 
     def _log(self, program: Program, part: LocalJob, text: str, now: float) -> None:
-        """A line for the job's log, which its master keeps; of too many, some are left out."""
+        """Sends a line for the job's log to its master; of too many, some are left out."""
         if part.epoch is None or part.master_peer is None or not program.lines.take(now):
             return
         lines = [Line(self._programs.wall_ms, self._agent_name, text)]
@@ -195,7 +195,7 @@ class ProgramHost:
             lines.insert(0, Line(self._programs.wall_ms, self._agent_name, f"({refused} lines more than may be said)"))
         self._sender.send(part.master_peer, LogLines(part.app_id, part.epoch, lines), now)
 
-    # What other jobs ask of a program.
+    # Messages of other jobs.
 
     def _deliver(self, request: JobRequest, requested: Requested, now: float) -> None:
         """Delivers a message of another job to the code at the root; its answer goes back when there is one."""

@@ -12,7 +12,7 @@ from overlay import PAYLOAD_BYTES_MAX, RequestFailed, Responded, WireError
 
 
 class NoAnswer(Enum):
-    """Why a request has no answer."""
+    """The reason that a request has no answer."""
 
     TIMED_OUT = auto()
     UNREADABLE = auto()

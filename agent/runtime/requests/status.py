@@ -46,7 +46,7 @@ class AgentStatus:
 
 
 def part_status(part: LocalJob, announce: Announce | None, node: Node) -> PartStatus:
-    """What an agent has to do with one job."""
+    """Describes an agent's part in one job."""
     groups = groups_of(part.app_id, len(part.nodes))
     combines = part.nodes.has_children
     roles = {"master": part.root is not None, "worker": part.pipeline is not None, "combiner": combines}

@@ -60,14 +60,14 @@ class _Held:
 
 
 class FileTables:
-    """Of one agent. `names` are those it is told to have; `warn` is told which cannot be joined with, and why."""
+    """The tables of one agent. `names` are those it should have; `warn` is told which cannot be joined with, and why."""
 
     def __init__(self, names: Iterable[str], warn: Callable[[str, str], None]) -> None:
         self._held = {name: _Held() for name in names}
         self._warn = warn
 
     def hold(self, name: str, table: FileTable | None) -> None:
-        """The rows of a table from now on; None: its file cannot be used."""
+        """Sets the rows of a table; None: its file cannot be used."""
         held = self._held.setdefault(name, _Held())
         held.revision += 1
         held.is_broken = table is None
@@ -75,7 +75,7 @@ class FileTables:
             held.table = table
 
     def give(self, lookups: Iterable[JoinTable]) -> None:
-        """Gives those that join with tables what is there now."""
+        """Gives join tables the rows of files as they are now."""
         for lookup in lookups:
             if lookup.table is not None:
                 self._give(lookup, lookup.table)
