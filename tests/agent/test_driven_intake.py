@@ -88,13 +88,13 @@ def test_what_is_read_between_a_flush_and_the_end_of_its_callback_is_in_the_next
     def write(agent: Agent, frame: bytes) -> None:
         """A line comes after each thing that the first agent's program says in its first batch."""
         kind = type(calls.read_act(frame)).__name__
-        if agent is fleet.agents[0] and len(said) < 4 and (said or kind == "Flush"):
+        if agent is fleet.agents[0] and len(said) < 4 and (said or kind == "FlushCall"):
             said.append(kind)
             fleet.insert(0, events("b", at_ms=WALL_MS))
 
     fleet.meanwhile = write
     fleet.wait_long(4.5)
-    assert said == ["Flush", "SendTo", "Empty", "Returned"]
+    assert said == ["FlushCall", "SendCall", "EmptyCall", "CallbackReturned"]
     assert rows(fleet) == [[{"product": "a", "n": 2}], [{"product": "b", "n": 4}]]
     assert [result.events for result in fleet.results] == [2, 4]
 

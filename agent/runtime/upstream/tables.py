@@ -60,7 +60,7 @@ class _Held:
 
 
 class FileTables:
-    """The tables of one agent. `names` are those it should have; `warn` is told which cannot be joined with, and why."""
+    """The tables of one agent. `names` are its tables; `warn` is told which cannot be joined with, and why."""
 
     def __init__(self, names: Iterable[str], warn: Callable[[str, str], None]) -> None:
         self._held = {name: _Held() for name in names}
