@@ -6,7 +6,6 @@ Every fault is found in one go and told with its line and key, as in
 
 from __future__ import annotations
 
-import glob
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,23 +15,29 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from agent.configuration.faults import RULE, Fault, line_of, place, struct_faults
+from agent.configuration.faults import Fault, line_of, place, struct_faults
 from agent.configuration.rules import (
+    AUTO,
     DISK_FREE_MIN,
     EVERY_INTERFACE,
     JOB_MEMORY,
     check_address,
     check_choice,
     check_days,
+    check_format,
     check_name,
-    check_path,
     check_reachable,
+    check_source,
     check_stream,
     check_table,
+    check_table_format,
     is_pattern,
     memory_bytes,
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
+from agent.sources.options import RULE, PathText
+from agent.sources.reader import ReadFrom, Source
+from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
 
 CONFIG_BYTES_MAX = 1 << 20
@@ -43,7 +48,6 @@ _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
 Listen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_address})]
-PathText = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, extra={RULE: check_path})]
 FleetName = Annotated[str, msgspec.Meta(min_length=1, max_length=63, extra={RULE: check_name})]
 AgentName = Annotated[str, msgspec.Meta(min_length=1, max_length=64, extra={RULE: check_name})]
 StreamName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_stream})]
@@ -51,20 +55,25 @@ TableName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, extra={RUL
 Memory = Annotated[str, msgspec.Meta(max_length=64, extra={RULE: memory_bytes})]
 Days = Annotated[int | float, msgspec.Meta(extra={RULE: check_days})]
 Chosen = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_choice})]
+SourceName = Annotated[str, msgspec.Meta(extra={RULE: check_source})]
+FormatName = Annotated[str, msgspec.Meta(extra={RULE: check_format})]
+TableFormatName = Annotated[str, msgspec.Meta(extra={RULE: check_table_format})]
 FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
-class _Stream(msgspec.Struct, forbid_unknown_fields=True):
+class _Stream(msgspec.Struct):
+    """The keys of every stream. Beside them stand those of its source, which the registry of sources knows."""
+
     name: StreamName
-    paths: Annotated[list[PathText], msgspec.Meta(min_length=1, max_length=1024)]
-    format: Literal["auto", "json", "combined", "csv", "tsv"] = "auto"
+    source: SourceName = DEFAULT_SOURCE
+    format: FormatName = AUTO
     time_field: FieldName | None = None
-    read_from: Literal["end", "beginning"] = "end"
+    read_from: ReadFrom = "end"
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
     file: PathText
-    format: Literal["auto", "json", "csv", "tsv"] = "auto"
+    format: TableFormatName = AUTO
 
 
 class _Identity(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,20 +106,20 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     control_socket: PathText | None = None
     job_memory: Memory = JOB_MEMORY
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    streams: Annotated[list[_Stream], msgspec.Meta(max_length=256)] = []
+    streams: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=256)] = []
     tables: Annotated[dict[TableName, _Table], msgspec.Meta(max_length=64)] = {}
     archive: _Archive | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
-    """A stream of this agent; `paths` are absolute globs."""
+    """A stream of this agent: its source, and how its lines are read."""
 
     name: str
-    paths: tuple[str, ...]
+    source: Source
     format: str
     time_field: str | None
-    read_from: Literal["end", "beginning"]
+    read_from: ReadFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,7 @@ def load_config(path: Path) -> Config:
     except RecursionError:
         raise ConfigError([f"{path}: is nested too deeply"]) from None
     lines = key_lines(text, document)
-    faults = [*struct_faults(document, _File), *_twins(document)]
+    faults = [*struct_faults(document, _File), *_stream_faults(document), *_twins(document)]
     if not faults:
         file = msgspec.convert(document, _File)
         config = _resolved(path, file, lines)
@@ -263,12 +272,30 @@ def _spelled_one_way(address: str) -> str:
     return format_address(*parse_address(address))
 
 
-def _resolved_stream(base: Path, stream: _Stream) -> StreamConfig:
-    # The folder of the file is no pattern, whatever it is called.
-    paths = tuple(
-        pattern if Path(pattern).is_absolute() else f"{glob.escape(str(base))}/{pattern}" for pattern in stream.paths
-    )
-    return StreamConfig(stream.name, paths, stream.format, stream.time_field, stream.read_from)
+def _resolved_stream(base: Path, table: Mapping[str, Any]) -> StreamConfig:
+    stream = msgspec.convert(table, _Stream)
+    kind = SOURCES[stream.source]
+    keys = {field.encode_name for field in msgspec.structs.fields(kind.options)}
+    options = msgspec.convert({key: value for key, value in table.items() if key in keys}, kind.options)
+    return StreamConfig(stream.name, kind.build(options, base), stream.format, stream.time_field, stream.read_from)
+
+
+def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
+    """Faults of streams, each held against the keys of every stream and those of its source."""
+    faults: list[Fault] = []
+    streams = document.get("streams")
+    for number, stream in enumerate(streams if isinstance(streams, list) else ()):
+        if not isinstance(stream, dict):
+            continue
+        name = stream.get("source", DEFAULT_SOURCE)
+        kind = SOURCES.get(name) if isinstance(name, str) else None
+        if kind is not None:
+            faults += struct_faults(stream, _Stream, kind.options, path=("streams", number))
+        else:  # of which source the other keys are, nobody knows
+            own = {field.encode_name for field in msgspec.structs.fields(_Stream)}
+            known = {key: value for key, value in stream.items() if key in own}
+            faults += struct_faults(known, _Stream, path=("streams", number))
+    return faults
 
 
 def _faults_together(file: _File, config: Config) -> list[Fault]:

@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from agent.configuration.toml_lines import KeyPath
-
-RULE = "rule"
-"""In `msgspec.Meta(extra={RULE: check})`: a function that raises ValueError with what is wrong with a value."""
+from agent.sources.options import RULE
 
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `(\w+)`")
 _LENGTH = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
@@ -33,9 +31,11 @@ class Fault:
     message: str
 
 
-def struct_faults(document: Mapping[str, Any], kind: type[msgspec.Struct], path: KeyPath = ()) -> list[Fault]:
-    """All faults of a table: unknown and missing keys, and values of the wrong type, length or choice."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+def struct_faults(document: Mapping[str, Any], *kinds: type[msgspec.Struct], path: KeyPath = ()) -> list[Fault]:
+    """All faults of a table that has the keys of these structs: unknown and missing keys, and values of the wrong type,
+    length or choice.
+    """
+    fields = {field.encode_name: field for kind in kinds for field in msgspec.structs.fields(kind)}
     faults = [Fault((*path, key), _unknown(key, fields)) for key in document if key not in fields]
     for name, field in fields.items():
         if name in document:
@@ -80,7 +80,7 @@ def _unknown(key: str, fields: Mapping[str, object]) -> str:
 def _value_faults(value: Any, kind: Any, path: KeyPath) -> list[Fault]:
     bare = _bare(kind)
     if isinstance(value, dict) and isinstance(bare, type) and issubclass(bare, msgspec.Struct):
-        return struct_faults(value, bare, path)
+        return struct_faults(value, bare, path=path)
     if isinstance(value, dict) and get_origin(bare) is dict:
         named, inner = get_args(bare)
         faults = [fault for key in value for fault in _own_faults(key, named, (*path, key))]

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from agent.sources.registry import SOURCES
 from overlay import parse_address
 
+AUTO = "auto"
 MEMORY_BYTES_MIN = 1 << 20
 JOB_MEMORY = "256 MiB"
 """What each job may take unless something else is said."""
@@ -95,7 +97,28 @@ def memory_bytes(text: str) -> int:
     return size
 
 
-def check_path(path: str) -> None:
-    """A path or a glob."""
-    if "\0" in path:
-        raise ValueError("has a NUL character, which no path has")
+def check_source(name: str) -> None:
+    """Checks that a source of this name is registered."""
+    if name not in SOURCES:
+        raise ValueError(_none_of(name, SOURCES))
+
+
+def check_format(name: str) -> None:
+    """Checks that a format of this name is registered."""
+    from agent.parsing import LINE_FORMATS  # here, so that configurations without formats load no parsers
+
+    if name != AUTO and name not in LINE_FORMATS:
+        raise ValueError(_none_of(name, (AUTO, *LINE_FORMATS)))
+
+
+def check_table_format(name: str) -> None:
+    """Checks that a registered format of this name can hold the rows of a look-up table."""
+    from agent.parsing import LINE_FORMATS
+
+    names = [AUTO, *(row.name for row in LINE_FORMATS.values() if row.fixed_time_field is None)]
+    if name not in names:
+        raise ValueError(_none_of(name, names))
+
+
+def _none_of(name: str, names: Iterable[str]) -> str:
+    return f"{name[:80]!r} is none of {', '.join(names)}"

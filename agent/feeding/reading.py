@@ -11,9 +11,7 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
-from agent.sources.file.backlog import BoundedReader
-from agent.sources.file.tail import TailReader
-from agent.sources.reader import FileBlock, ReaderStatistics, StreamReader
+from agent.sources.reader import ReaderStatistics, SourceBlock, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
 """Events given to the agent at once, so that between two inserts it can do other things."""
@@ -31,7 +29,7 @@ class ParsedBlock:
     `wall_ms`: the time of events that carry none.
     """
 
-    piece: FileBlock[Format]
+    piece: SourceBlock[Format]
     columns: Columns
     wall_ms: int
     parsed: Parsed
@@ -56,11 +54,7 @@ class FeedReader:
 
     def __init__(self, feed: Feed, stream: StreamConfig) -> None:
         recognise = partial(sniff, kind=stream.format, time_field=stream.time_field)
-        self._reader: StreamReader[Format]
-        if feed.bounded:
-            self._reader = BoundedReader(stream.paths, recognise)
-        else:
-            self._reader = TailReader(stream.paths, recognise, read_from=feed.start)
+        self._reader: StreamReader[Format] = stream.source.open(recognise, bounded=feed.bounded, read_from=feed.start)
         self._is_live = not feed.bounded
         self._parsers: dict[tuple[Format, Columns], Parser] = {}
         self._newest_ms = NO_WATERMARK_MS
@@ -93,13 +87,13 @@ class FeedReader:
         parsed = self._parse(batch.piece, columns, batch.wall_ms)
         return replace(batch, columns=columns, parsed=replace(parsed, watermark_ms=batch.parsed.watermark_ms))
 
-    def _parse(self, piece: FileBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
+    def _parse(self, piece: SourceBlock[Format], columns: Columns, wall_ms: int) -> Parsed:
         """The events of a block. A block that its parser fails on is counted, line by line, as malformed."""
         try:
             parsed = self._parser(piece.form, columns).parse(piece.block, wall_ms)
         except (Exception, pl.exceptions.PanicException) as error:
             lines = piece.block.data.count(b"\n")
-            self._faults.append(f"{piece.file.path}: {lines:,} lines cannot be parsed: {error!r}"[:500])
+            self._faults.append(f"{piece.part.path}: {lines:,} lines cannot be parsed: {error!r}"[:500])
             parsed = Parsed((), lines)
         return replace(parsed, malformed=parsed.malformed + piece.block.overlong)
 
@@ -115,17 +109,17 @@ class FeedReader:
             found = self._parsers[key] = parser(form, columns)
         return found
 
-    def _note_times(self, piece: FileBlock[Format], parsed: Parsed, wall_ms: int) -> None:
+    def _note_times(self, piece: SourceBlock[Format], parsed: Parsed, wall_ms: int) -> None:
         """How far a file has come: to its newest event, leaving out those of tomorrow."""
         limit = wall_ms + AHEAD_MS_MAX
         newest = [time for frame in parsed.frames if (time := _newest(frame[TIME], limit)) is not None]
-        reached = piece.file.reached_ms
+        reached = piece.part.reached_ms
         if newest:
-            piece.file.reached_ms = max(newest) if reached is None else max(reached, *newest)
+            piece.part.reached_ms = max(newest) if reached is None else max(reached, *newest)
             self._newest_ms = max(self._newest_ms, *newest)
         elif reached is None and (parsed.malformed or parsed.frames):
             # A file that tells no time to be believed must not hold the others back.
-            piece.file.reached_ms = wall_ms
+            piece.part.reached_ms = wall_ms
 
     def _watermark(self) -> int | None:
         return self._watermark_ms if self._is_live else None

@@ -10,11 +10,10 @@ import polars as pl
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, SourceColumn, parser, schema, sniff
 from agent.runtime.messages.descriptions import COLUMNS_MAX, EXAMPLE_CHARACTERS_MAX, ColumnType, DescribedColumn
-from agent.sources import Block, Origin, SourceError, SourceFile
-from agent.sources.file.finding import find_files
+from agent.sources import Block, Origin, SourceError
 
-FILES_MAX = 4
-"""Those that were changed last."""
+PARTS_MAX = 4
+"""Upper bound on the files looked at, those that changed last."""
 HEAD_BYTES = 64 << 10
 _TYPES: dict[pl.DataType, ColumnType] = {
     pl.Int64(): "integer",
@@ -26,17 +25,15 @@ _TYPES: dict[pl.DataType, ColumnType] = {
 
 def sample(stream: StreamConfig) -> tuple[list[DescribedColumn], bool]:
     """The columns of a stream, and whether events may have others. Blocks: reads up to 64 KiB of a few files."""
-    files = sorted(find_files(stream.paths).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     found: list[DescribedColumn] = []
     is_open = False
-    for file in files[:FILES_MAX]:
+    for name, head in stream.source.heads(PARTS_MAX, HEAD_BYTES):
         try:
-            head = SourceFile(file.path).head(HEAD_BYTES)
-            form = sniff(head, file.path, stream.format, stream.time_field)
+            form = sniff(head, name, stream.format, stream.time_field)
         except SourceError:
             continue
         is_open |= schema(form)[1]
-        found += _columns(form, head, file.path)
+        found += _columns(form, head, name)
     return united(found), is_open or not found
 
 

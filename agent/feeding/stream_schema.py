@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import query
 from agent.parsing import Format, schema, sniff
-from agent.sources import SourceError, SourceFile
-from agent.sources.file.finding import find_files
+from agent.sources import SourceError
+from agent.sources.file.files import HEAD_BYTES
+from agent.sources.reader import Source
 
 FILES_LOOKED_AT_MAX = 32
 """Heads read to learn a stream's columns; the files changed last tell what comes next."""
@@ -30,16 +31,15 @@ def schema_of(formats: Sequence[Format]) -> query.Schema:
     return query.Schema(columns, is_open)
 
 
-def stream_schema(patterns: Sequence[str], kind: str = "auto", time_field: str | None = None) -> query.Schema:
-    """What the files that the patterns match show in their first lines. Blocks: reads up to 256 KiB of each.
+def stream_schema(source: Source, kind: str = "auto", time_field: str | None = None) -> query.Schema:
+    """The columns that the first lines of a source show. Blocks: reads up to 256 KiB of each file.
 
-    Files that cannot be read, or fit no format, say nothing here; reading them says why.
+    Files that cannot be read, or fit no format, are left out here; reading them reports why.
     """
-    files = sorted(find_files(patterns).files.values(), key=lambda file: file.status.st_mtime_ns, reverse=True)
     formats = []
-    for file in files[:FILES_LOOKED_AT_MAX]:
+    for name, head in source.heads(FILES_LOOKED_AT_MAX, HEAD_BYTES):
         try:
-            formats.append(_format(SourceFile(file.path).head(), file.path, kind, time_field))
+            formats.append(_format(head, name, kind, time_field))
         except SourceError:
             continue
     return schema_of(formats)

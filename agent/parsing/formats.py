@@ -8,7 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
-from agent.parsing.records.record_reader import RecordReader
+from agent.parsing.record_reader import RecordReader
 from agent.sources import Block
 
 TIME = "@time"

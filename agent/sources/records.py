@@ -10,8 +10,6 @@ not fit, at the latest after `bytes_max`, and costs its own line only.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 _NEWLINE, _RETURN, _QUOTE, _COMMA = b'\n\r",'
 
 
@@ -51,6 +49,8 @@ def _irregular_lines(data: bytes) -> list[int]:
     """Starts of the lines with an odd quote that opens no field, or an even one that closes none."""
     if b'"' not in data:
         return []
+    import numpy as np  # here, so that configurations are read without it
+
     array = np.frombuffer(b"\n" + data + b"\n\n", np.uint8)  # so every byte has neighbours; offsets are one more
     newlines = np.flatnonzero(array == _NEWLINE)
     quotes = np.flatnonzero(array == _QUOTE)

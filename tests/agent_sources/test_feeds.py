@@ -20,6 +20,7 @@ from agent.feeding.feeds import Feeds
 from agent.feeding.reading import ROWS_PER_INSERT, Columns, FeedReader, ReadBatch
 from agent.parsing import Parsed, Parser, SourceColumn
 from agent.runtime.ingest.feed import Feed, FeedKey
+from agent.sources.file.source import FileSource
 
 pytestmark = pytest.mark.trio
 NUMBER = SourceColumn("number", ("number",), "any")
@@ -89,7 +90,7 @@ def bounded(stream: str = "web", app_id: int = 1) -> Feed:
 
 
 def stream(*paths: Path, name: str = "web", kind: str = "auto") -> StreamConfig:
-    return StreamConfig(name, tuple(map(str, paths)), kind, None, "end")
+    return StreamConfig(name, FileSource(tuple(map(str, paths))), kind, None, "end")
 
 
 def write(path: Path, numbers: Sequence[int], *, time_ms: int = DAY_MS, word: str = "w") -> None:

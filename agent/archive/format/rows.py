@@ -9,8 +9,8 @@ import polars as pl
 
 from agent.parsing import Format
 from agent.parsing.columns import same_times
-from agent.parsing.records.fields import Field
-from agent.parsing.records.record_reader import Mask, Records, eventless
+from agent.parsing.fields import Field
+from agent.parsing.record_reader import Mask, Records, eventless
 from agent.sources import Block
 
 

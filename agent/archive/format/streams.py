@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.configuration.config import ArchiveConfig, Config, StreamConfig
 from agent.configuration.rules import is_chosen
+from agent.sources.file.source import FileSource
 
 RESULTS = "@results"
 """The stream of published results, as the archive calls it."""
@@ -18,7 +19,11 @@ def results_directory(data_directory: Path) -> Path:
 
 
 def archived_streams(config: Config, archive: ArchiveConfig) -> dict[str, StreamConfig]:
-    """By name."""
-    chosen = {stream.name: stream for stream in config.streams if is_chosen(stream.name, archive.streams)}
+    """The streams by name. Rows are known by their files and offsets, so only streams of files are archived."""
+    chosen = {
+        stream.name: stream
+        for stream in config.streams
+        if is_chosen(stream.name, archive.streams) and isinstance(stream.source, FileSource)
+    }
     files = f"{glob.escape(str(results_directory(config.data_directory)))}/*.jsonl"
-    return chosen | {RESULTS: StreamConfig(RESULTS, (files,), "json", "time", "beginning")}
+    return chosen | {RESULTS: StreamConfig(RESULTS, FileSource((files,)), "json", "time", "beginning")}

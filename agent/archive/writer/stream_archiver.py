@@ -16,8 +16,9 @@ from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, sniff
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
+from agent.sources.file.source import FileSource
 from agent.sources.file.tail import TailReader
-from agent.sources.reader import FileBlock
+from agent.sources.reader import SourceBlock
 
 _EARLIEST = float("-inf")
 MISSED_MAX = 64
@@ -59,11 +60,11 @@ class StreamArchiver:
         self._sequence = positions.sequence if positions else 0
         self._known = {_read_up_to(file).identity: file for file in (positions.files if positions else ())}
         self._is_new, self._has_dropped = positions is None, False
-        self._tail: TailReader[Format] = TailReader(
-            stream.paths,
+        assert isinstance(stream.source, FileSource), "only streams of files are archived"
+        self._tail: TailReader[Format] = stream.source.tail(
             partial(sniff, kind=stream.format, time_field=stream.time_field),
-            read_from=stream.read_from if positions is None else "beginning",
-            known=map(_read_up_to, self._known.values()),
+            stream.read_from if positions is None else "beginning",
+            map(_read_up_to, self._known.values()),
         )
         self._readings: dict[FollowedFile[Format], _Reading] = {}
         self._committed = dict(self._known)
@@ -133,18 +134,18 @@ class StreamArchiver:
     def close(self) -> None:
         self._tail.close()
 
-    def _hold(self, piece: FileBlock[Format], now: float, wall_ms: int) -> None:
-        assert isinstance(piece.file, FollowedFile)
-        reading = self._reading(piece.file)
+    def _hold(self, piece: SourceBlock[Format], now: float, wall_ms: int) -> None:
+        assert isinstance(piece.part, FollowedFile)
+        reading = self._reading(piece.part)
         if reading.reader is None or reading.form != piece.form:
-            origin = FileOrigin(self.name, self._agent, piece.file.path, reading.file_id, piece.form)
+            origin = FileOrigin(self.name, self._agent, piece.part.path, reading.file_id, piece.form)
             reading.reader, reading.form = RowReader(origin, reading.reached_ms), piece.form
         rows = reading.reader.read(piece.block, wall_ms)
         if reading.reader.fault is not None:
-            self._faults.append(f"{piece.file.path}: {reading.reader.fault}")
+            self._faults.append(f"{piece.part.path}: {reading.reader.fault}")
         if rows is None:
             return
-        reading.reached_ms = piece.file.reached_ms = reading.reader.before_ms
+        reading.reached_ms = piece.part.reached_ms = reading.reader.before_ms
         self._lots.append(rows)
         self.held_bytes += rows.bytes
         if self.held_since is None:

@@ -14,7 +14,7 @@ from typing import Generic
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
 from agent.sources.file.finding import FoundFile, Identity, identity_of
 from agent.sources.file.format_probe import FormatProbe
-from agent.sources.reader import F, LogFile, Recognise
+from agent.sources.reader import F, Recognise, SourcePart
 
 OPEN_RECORD_S = 2.0
 """How long the lines after a CSV quote that nothing closes wait for what might close it."""
@@ -41,7 +41,7 @@ def digest(first: bytes) -> str:
     return hashlib.blake2b(first, digest_size=16).hexdigest()
 
 
-class FollowedFile(LogFile, Generic[F]):
+class FollowedFile(SourcePart, Generic[F]):
     """An open file and the position up to which its lines have been handed out.
 
     `look` takes what the file system says of it; then, if it `is_due`, `read` hands out a block or so. `is_behind`:

@@ -20,7 +20,7 @@ from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.file.finding import FILES_MAX, FoundFile, FoundFiles, Identity, find_files, identity_of, words_of
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
 from agent.sources.file.renamed import renamed_files
-from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
+from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
 """How often patterns are looked at."""
@@ -38,7 +38,7 @@ class TailReader(Generic[F]):
     """The lines of all files that match, as they are written: see `StreamReader`.
 
     Files that are there at the first poll are read from their end or beginning, later ones from their beginning.
-    Those whose events lag behind are read first, as far as their readers say (`LogFile.reached_ms`).
+    Those whose events lag behind are read first, as far as their readers say (`SourcePart.reached_ms`).
     `known`: files that were read before, which go on from there, also where none of the names is theirs any more.
     """
 
@@ -71,7 +71,7 @@ class TailReader(Generic[F]):
     def at_end(self) -> bool:
         return not self.behind()
 
-    def behind(self) -> Sequence[LogFile]:
+    def behind(self) -> Sequence[SourcePart]:
         return [file for file in self._files.values() if file.is_behind]
 
     @property
@@ -96,9 +96,9 @@ class TailReader(Generic[F]):
             self._forget(file)
         return lines, size
 
-    def poll(self, now: float) -> list[FileBlock[F]]:
+    def poll(self, now: float) -> list[SourceBlock[F]]:
         """What has been written since the last time, about `poll_bytes` of it."""
-        pieces: list[FileBlock[F]] = []
+        pieces: list[SourceBlock[F]] = []
         self.look(now)
         budget = self._poll_bytes
         for file in sorted((file for file in self._files.values() if file.is_due(now)), key=_lag):
@@ -264,9 +264,9 @@ class TailReader(Generic[F]):
         self._files[identity] = file
         return True
 
-    def _close_gone(self, now: float) -> list[FileBlock[F]]:
+    def _close_gone(self, now: float) -> list[SourceBlock[F]]:
         """Lets go of files without a name to which nothing was written for a while."""
-        pieces: list[FileBlock[F]] = []
+        pieces: list[SourceBlock[F]] = []
         for file in list(self._files.values()):
             since = file.gone_since
             if since is None or file.is_behind or now < max(since, file.changed_at) + GONE_S:
@@ -282,11 +282,11 @@ class TailReader(Generic[F]):
         file.close()
 
 
-def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[FileBlock[F]]:
+def _pieces(file: FollowedFile[F], blocks: Sequence[Block]) -> list[SourceBlock[F]]:
     if not blocks:
         return []
     assert file.form is not None, "lines are handed out in a format"
-    return [FileBlock(file, block, file.form) for block in blocks]
+    return [SourceBlock(file, block, file.form) for block in blocks]
 
 
 def _lag(file: FollowedFile[F]) -> tuple[float, int]:
