@@ -20,7 +20,7 @@ import msgspec
 
 AGENT_LOG = logging.getLogger("elf.agent")
 TEXT_CHARACTERS_MAX = 16_384
-"""Of one value; of a traceback the end is kept, which says what happened."""
+"""Upper bound on one value; a longer traceback keeps its end, which says what happened."""
 _INTEGER_MAX = 1 << 63
 _OWN_KEYS = ("time", "level", "event")
 

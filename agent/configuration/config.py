@@ -1,6 +1,6 @@
-"""`agent.toml`: what an agent is told, read and checked.
+"""Reads and checks `agent.toml`.
 
-Every fault is found in one go and told with its line and key, as in
+All faults are found in one go, each reported with its line and key, as in
 `agent.toml:12: streams[0].pathz: unknown key (did you mean paths?)`.
 """
 
@@ -43,7 +43,7 @@ from overlay import format_address, parse_address
 CONFIG_BYTES_MAX = 1 << 20
 CONTROL_SOCKET = "control.sock"
 SOCKET_PATH_BYTES_MAX = 107
-"""What fits the kernel's address of a Unix socket."""
+"""Upper bound on the path in the kernel's address of a Unix socket."""
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)")
 
 Seed = Annotated[str, msgspec.Meta(min_length=1, max_length=255, extra={RULE: check_reachable})]
@@ -62,7 +62,7 @@ FieldName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
 class _Stream(msgspec.Struct):
-    """The keys of every stream. Beside them stand those of its source, which the registry of sources knows."""
+    """The keys of every stream. The keys of its source stand beside them; the registry of sources lists those."""
 
     name: StreamName
     source: SourceName = DEFAULT_SOURCE
@@ -133,7 +133,7 @@ class TableConfig:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveConfig:
-    """Where rows are kept, for how long, and how much of the disk is left alone; `streams` are patterns of names."""
+    """Folder and retention of archived rows, and disk space left free; `streams` are patterns of names."""
 
     directory: Path
     keep_days: float
@@ -143,20 +143,20 @@ class ArchiveConfig:
 
 @dataclass(frozen=True, slots=True)
 class IdentityConfig:
-    """The files that say who this agent is."""
+    """The files of this agent's identity."""
 
     ca: Path
     certificate: Path
     key: Path
     key_password_file: Path | None
-    """Where the password of the key is, if it has one."""
+    """File with the password of the key, if it has one."""
     crl: Path | None
-    """Where this agent is given lists of revoked certificates, if anywhere."""
+    """File in which this agent is given lists of revoked certificates, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What `agent.toml` says; paths are absolute. `lines` tells where the keys stand, for faults found later."""
+    """The contents of `agent.toml`; paths are absolute. `lines` has the lines of keys, for faults found later."""
 
     path: Path
     fleet: str
@@ -175,7 +175,7 @@ class Config:
     lines: Mapping[KeyPath, int]
 
     def place(self, *key: str | int) -> str:
-        """Where a key stands, as faults begin: `agent.toml:12: identity.key`."""
+        """The position of a key, with which faults begin: `agent.toml:12: identity.key`."""
         return place(str(self.path), key, self.lines)
 
 
@@ -268,7 +268,7 @@ def _resolved_identity(base: Path, file: _Identity) -> IdentityConfig:
 
 
 def _spelled_one_way(address: str) -> str:
-    """Addresses are compared as text."""
+    """Normalises an address, since addresses are compared as text."""
     return format_address(*parse_address(address))
 
 
@@ -291,7 +291,7 @@ def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
         kind = SOURCES.get(name) if isinstance(name, str) else None
         if kind is not None:
             faults += struct_faults(stream, _Stream, kind.options, path=("streams", number))
-        else:  # of which source the other keys are, nobody knows
+        else:  # the other keys belong to a source that is not known
             own = {field.encode_name for field in msgspec.structs.fields(_Stream)}
             known = {key: value for key, value in stream.items() if key in own}
             faults += struct_faults(known, _Stream, path=("streams", number))
@@ -299,7 +299,7 @@ def _stream_faults(document: Mapping[str, Any]) -> list[Fault]:
 
 
 def _faults_together(file: _File, config: Config) -> list[Fault]:
-    """What is wrong with keys that are right each by itself."""
+    """Faults of keys whose values are valid each by itself."""
     faults = []
     host, _ = parse_address(file.listen)
     if host in EVERY_INTERFACE and file.advertise is None:
@@ -316,7 +316,7 @@ def _faults_together(file: _File, config: Config) -> list[Fault]:
 
 
 def _pointless_choices(config: Config) -> list[Fault]:
-    """Names of streams to archive that there are none of. A pattern may be meant for streams to come."""
+    """Faults of archived streams that do not exist. A pattern may be meant for streams added later."""
     names = [stream.name for stream in config.streams]
     return [
         Fault(("archive", "streams", number), f"there is no stream {pattern!r}")
@@ -326,7 +326,7 @@ def _pointless_choices(config: Config) -> list[Fault]:
 
 
 def _twins(document: Mapping[str, Any]) -> list[Fault]:
-    """Streams of one name."""
+    """Faults of streams that share a name."""
     faults: list[Fault] = []
     first: dict[str, int] = {}
     streams = document.get("streams")

@@ -1,4 +1,4 @@
-"""What is wrong with a document that should have the shape of a msgspec Struct: every fault, in a person's words."""
+"""Finds every fault of a document that should have the shape of a msgspec Struct, in words for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a key."""
+    """A fault of a key."""
 
     key: KeyPath
     message: str
@@ -46,7 +46,7 @@ def struct_faults(document: Mapping[str, Any], *kinds: type[msgspec.Struct], pat
 
 
 def line_of(key: KeyPath, lines: Mapping[KeyPath, int]) -> int | None:
-    """The line of a key, or, of a missing one, of its table; None where there is none to tell."""
+    """The line of a key, or of its table if the key is missing; None if neither is known."""
     return next((lines[key[:length]] for length in (len(key), len(key) - 1) if key[:length] in lines), None)
 
 
@@ -127,7 +127,7 @@ def _choices(kind: Any) -> tuple[str, ...]:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without its limits, and without None beside it."""
+    """A type without its constraints and without None."""
     return _taken_apart(kind)[0]
 
 

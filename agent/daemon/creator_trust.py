@@ -1,4 +1,4 @@
-"""Whose word counts for a job, as one agent of a fleet judges it."""
+"""Decides for one agent which creators may submit, update and stop jobs."""
 
 from __future__ import annotations
 

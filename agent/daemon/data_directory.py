@@ -83,7 +83,7 @@ class DataDirectory:
         self._write(self.path / REVOCATIONS_FILE, lists)
 
     def epochs(self) -> EpochsFile:
-        """What this agent has been the root of, over all its starts."""
+        """Epochs of the trees this agent has been the root of, over all its starts."""
         try:
             return EpochsFile(self.path / EPOCHS_FILE)
         except OSError as error:

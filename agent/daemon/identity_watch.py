@@ -112,7 +112,7 @@ def _described(identity: Identity) -> dict[str, object]:
 
 
 def _seen(paths: list[Path]) -> _Seen:
-    """What changes when files are written or replaced."""
+    """Fingerprint of files that changes when one is written or replaced."""
     return tuple(map(_state, paths))
 
 

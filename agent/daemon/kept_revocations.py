@@ -8,7 +8,7 @@ from overlay import Identity, RevocationError, Revocations, revocation_lists_of
 
 
 def kept_revocations(directory: DataDirectory, identity: Identity) -> Revocations:
-    """Those that were taken before and are of authorities that still count; new ones are kept."""
+    """Loads the revocation lists of authorities that are still trusted; lists accepted later are saved."""
     kept = directory.revocations()
 
     def keep(lists: bytes) -> None:

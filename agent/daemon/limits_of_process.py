@@ -1,4 +1,4 @@
-"""What the operating system lets this process have."""
+"""Raises the limits the operating system sets for this process."""
 
 from __future__ import annotations
 

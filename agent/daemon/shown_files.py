@@ -1,4 +1,4 @@
-"""What the code of jobs leaves for the web server beside the agent: a file for each job, replaced as a whole."""
+"""Writes what jobs show for the web server beside the agent: one file a job, replaced as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a stream show of its columns: types and an example of each."""
+"""Samples the columns of a stream: their types and an example of each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def united(columns: Iterable[DescribedColumn]) -> list[DescribedColumn]:
 
 
 def by_name(columns: Iterable[DescribedColumn]) -> dict[str, list[DescribedColumn]]:
-    """What has been seen of each column; of at most COLUMNS_MAX."""
+    """The descriptions of each column by its name, of at most COLUMNS_MAX columns."""
     found: dict[str, list[DescribedColumn]] = {}
     for column in columns:
         if column.name in found or len(found) < COLUMNS_MAX:
@@ -52,7 +52,7 @@ def by_name(columns: Iterable[DescribedColumn]) -> dict[str, list[DescribedColum
 
 
 def merged(every: Sequence[DescribedColumn]) -> DescribedColumn:
-    """One column as several have seen it: a type they agree on, and an example of one of them."""
+    """Merges descriptions of one column: their common type, and the first example."""
     types = {column.type for column in every}
     kind: ColumnType = "any"
     if len(types) == 1:
@@ -76,7 +76,7 @@ def _columns(form: Format, head: bytes, path: str) -> Iterator[DescribedColumn]:
 
 
 def _type(declared: str, values: list[pl.Series]) -> ColumnType:
-    """That of the values, where the format does not say it."""
+    """The declared type, or that of the values where the format declares none."""
     if declared != "any":
         known: ColumnType = msgspec.convert(declared, ColumnType)
         return known

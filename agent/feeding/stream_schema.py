@@ -1,4 +1,4 @@
-"""What is known of a stream's columns, for analysing queries: the union of what its files show."""
+"""Finds the columns of a stream for analysing queries: the union of the columns its files show."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from agent.sources.file.files import HEAD_BYTES
 from agent.sources.reader import Source
 
 FILES_LOOKED_AT_MAX = 32
-"""Heads read to learn a stream's columns; the files changed last tell what comes next."""
+"""Upper bound on files whose first lines are read; the files changed last show what comes next."""
 KNOWN_HEADS_MAX = 256
 _known_heads: dict[tuple[bytes, str, str | None], Format] = {}
 
 
 def schema_of(formats: Sequence[Format]) -> query.Schema:
-    """The columns of a stream whose files have these formats; without any, it may hold everything.
+    """The columns of a stream whose files have these formats; without formats, any columns.
 
-    An empty file beside others says nothing; alone, it may be anything. A column with different types is `any`.
+    Empty files count only if all are empty. A column with different types is `any`.
     """
     told = [form for form in formats if form.header is not None]
     columns: dict[str, str] = {}
@@ -46,7 +46,7 @@ def stream_schema(source: Source, kind: str = "auto", time_field: str | None = N
 
 
 def _format(head: bytes, file: str, kind: str, time_field: str | None) -> Format:
-    """As `sniff`; the beginnings of files that were seen before are remembered, for every query asks for them."""
+    """Like `sniff`, but remembers the formats of known beginnings, since every query asks for them."""
     key = (hashlib.blake2b(head).digest(), kind, time_field)
     form = _known_heads.get(key)
     if form is None:

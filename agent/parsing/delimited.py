@@ -50,7 +50,7 @@ class DelimitedParser:
         return parsed(self.times(texts, arrival_ms), columns, malformed)
 
     def header_end(self, block: Block) -> int:
-        """Where the rows of a block begin."""
+        """The offset at which the rows of a block begin."""
         return header_record(block.data, self._separator).end if block.origin.offset == 0 else 0
 
     def odd_records(self, rows: bytes) -> list[Record]:

@@ -1,8 +1,8 @@
-"""Columns of parsed values, as a segment stores them: typed by what they hold, never by what a query wants.
+"""Columns of parsed values as a segment stores them, typed by their values and never by the use in a query.
 
 A field's kind says how it is stored. `text` is a CSV field before a whole segment shows whether all of its texts are
-numbers; `null` never had a value; of an `object` the fields inside are columns, not itself; `unkept` had a value that
-no column can hold, so all of it is left out.
+numbers; `null` never had a value; an `object` has columns for the fields inside and none for itself; `unkept`
+had a value that no column can hold, so the whole column is left out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Field:
     values: pl.Series
 
     def gather(self, rows: pl.Series) -> Field:
-        """The same for other rows; NULL where `rows` names none."""
+        """The values of other rows; NULL where `rows` names none."""
         return Field(self.kind, self.values.gather(rows))
 
 

@@ -37,14 +37,14 @@ class PathReader:
         return [msgspec.convert(entry, self._type) for entry in self._whole.decode_lines(line)]
 
     def read(self, objects: list[Any]) -> dict[Path, list[Any]]:
-        """Of every path, the value in each of the decoded objects; None where there is none."""
+        """The values of every path in the decoded objects; None where an object has none."""
         found: dict[Path, list[Any]] = {}
         self._root.read(objects, (), found)
         return found
 
 
 class _Node:
-    """What is wanted at one place of the objects, and below it."""
+    """The fields wanted at one place of the objects and below it."""
 
     def __init__(self, is_strict: bool) -> None:
         self._is_strict = is_strict

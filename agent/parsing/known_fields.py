@@ -1,4 +1,4 @@
-"""Which fields the objects of a JSON file have, as far as they were seen."""
+"""Learns the fields that the objects of a JSON file have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KnownFields:
 
     @property
     def paths(self) -> list[Path]:
-        """Those that a reader has to know: of objects only the ones without fields so far."""
+        """The paths that a reader decodes: all columns, and objects without fields so far."""
         inner = {path[:length] for path in (*self._has_value, *self._objects) for length in range(1, len(path))}
         return [*self._has_value, *(path for path in self._objects if path not in inner)]
 
@@ -82,7 +82,7 @@ class KnownFields:
             self.is_complete = False
 
     def _close(self, path: Path) -> None:
-        """What was an object is a scalar too: it becomes one column, and the fields inside have none any more."""
+        """Turns an object that also occurs as a scalar into one column; the fields inside lose theirs."""
         self.is_complete = False
         depth = len(path)
         self._objects = {one: None for one in self._objects if one[:depth] != path}

@@ -1,6 +1,6 @@
-"""What the core orders of programs, what it is told of them, and the limits they live within.
+"""Commands of the core to programs, events of programs to the core, and limits of programs.
 
-A program is one process with the code of one job. The core chooses its key, which stands for the program until the core
+A program is one process with the code of one job. The core chooses its key, which identifies the program until the core
 ends it or is told that it ended.
 """
 
@@ -40,7 +40,7 @@ ProgramCommand = StartProgram | TellProgram | EndProgram
 
 @dataclass(frozen=True, slots=True)
 class ProgramSaid:
-    """What a program said in the middle of a call; never empty."""
+    """A frame that a program sent during a call; never empty."""
 
     key: int
     data: bytes
@@ -60,7 +60,7 @@ class ProgramEnded:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """What each program may use; one that goes beyond is ended, and only that one."""
+    """Limits of each program; a program that exceeds one is ended, and no other."""
 
     memory_bytes: int = 256 * MIB
     """Address space, Python's own included (about 17 MiB)."""
@@ -75,14 +75,14 @@ class ProgramLimits:
     """File descriptors, five of which every program has."""
     frame_bytes: int = 8 * MIB
     """Each thing that a program is told, or says."""
-    said_frames: int = 10_000
-    """How often a program may say something during one call."""
-    said_bytes: int = 64 * MIB
-    """How much it may say during one call."""
+    frames_in_call: int = 10_000
+    """Upper bound on frames a program sends during one call."""
+    bytes_in_call: int = 64 * MIB
+    """Upper bound on bytes a program sends during one call."""
     unsent_bytes: int = 16 * MIB
-    """What may wait until the program reads it."""
+    """Upper bound on bytes that wait until the program reads them."""
     stderr_bytes: int = 64 << 10
-    """So much of the end of what a program prints is kept."""
+    """Length of the end of a program's output that is kept."""
     nice: int = 10
     """Programs stand back behind the agent and what else runs on the machine."""
     programs: int = 64

@@ -13,7 +13,7 @@ from agent.programs.commands import ProgramLimits
 HEADER = struct.Struct(">I")
 TERMS_BYTES_MAX = 1024
 EXIT_EXCEPTION, EXIT_MEMORY, EXIT_UNCONTAINED = 70, 71, 78
-"""How a program ends that had an exception, no more memory, or nothing to contain it."""
+"""Exit codes of a program after an exception, without memory, and without confinement."""
 
 
 class FrameTooLargeError(Exception):

@@ -17,7 +17,7 @@ Argument = int | bytes | None
 
 
 def syscall(number: int, *arguments: Argument) -> int:
-    """What the kernel answers. OSError if it refuses."""
+    """Makes a system call and returns its result. OSError if the kernel refuses."""
     return _checked(_LIBC.syscall(ctypes.c_long(number), *map(_passed, arguments)))
 
 

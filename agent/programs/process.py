@@ -21,7 +21,7 @@ from agent.programs.watchdog import Watchdog, size
 
 READ_BYTES = 1 << 16
 FRAME_COST = 64
-"""What a frame that waits takes besides its bytes, about."""
+"""Approximate memory of a waiting frame besides its bytes."""
 LAST_WORDS_S = 0.5
 """A program that broke a limit of time says where it is, and is killed after this long."""
 CLOSED_S = 0.5
@@ -33,7 +33,7 @@ PRINTED_PAUSE_S = 0.05
 ENVIRONMENT = {"HOME": "/", "OMP_NUM_THREADS": "1", "TZ": "UTC"}
 """Nobody's home; no threads of numpy's, which would be refused; the same time of day on all agents."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH",)
-"""Where Python may have to look for its own library."""
+"""Variables a program inherits: Python may need them to find its own library."""
 
 
 class ProgramProcess:
@@ -44,7 +44,7 @@ class ProgramProcess:
         self.key = order.key
         self._limits = limits
         self._told = told
-        self._conduct = Watchdog(limits, trio.current_time())
+        self._watchdog = Watchdog(limits, trio.current_time())
         self._process: subprocess.Popen[bytes] | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
@@ -65,7 +65,7 @@ class ProgramProcess:
             self.condemn(f"was to be told {len(order.data):,} bytes at once: at most {self._limits.frame_bytes:,} are")
             return
         if order.is_call:
-            self._conduct.called(trio.current_time())
+            self._watchdog.note_call(trio.current_time())
         self._unsent_bytes += len(order.data) + FRAME_COST
         if self._unsent_bytes > self._limits.unsent_bytes:
             self.condemn(f"does not keep up: more than {size(self._limits.unsent_bytes)} wait for it")
@@ -84,15 +84,15 @@ class ProgramProcess:
             self._breach, self._wants_last_words = breach, wants_last_words
             self._condemned.set()
 
-    def next_look(self) -> float:
-        """When to call `look`, by trio's clock."""
-        return math.inf if self._condemned.is_set() else self._conduct.next_look()
+    def next_check(self) -> float:
+        """The time, on trio's clock, at which to call `check`."""
+        return math.inf if self._condemned.is_set() else self._watchdog.next_check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Holds the time that it takes against the limits."""
         process = self._process
         cpu_s = 0.0 if process is None or process.returncode is not None else _cpu_seconds(process.pid)
-        breach = self._conduct.looked(trio.current_time(), cpu_s)
+        breach = self._watchdog.check_time(trio.current_time(), cpu_s)
         if breach is not None:
             self.condemn(breach, wants_last_words=True)
 
@@ -170,7 +170,7 @@ class ProgramProcess:
             for frame in found:
                 if self._condemned.is_set():
                     return
-                breach = self._conduct.said(frame, trio.current_time())
+                breach = self._watchdog.note_frame(frame, trio.current_time())
                 if breach is not None:
                     self.condemn(breach)
                 elif frame:

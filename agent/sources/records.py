@@ -1,4 +1,4 @@
-"""Where CSV records end that are not simply lines.
+"""Finds the ends of CSV records that are not simply lines.
 
 Nearly every record is one line whose quotes are in place; lines that are not are found at once, with array
 arithmetic. Only those (fields with a line break inside, stray or unterminated quotes) are walked through
@@ -41,7 +41,7 @@ def irregular_records(data: bytes, bytes_max: int) -> Iterator[Record]:
 
 
 def open_record(data: bytes, bytes_max: int) -> int | None:
-    """Where the first record starts that more data might still close, if there is one."""
+    """The start of the first record that more data might still close, if there is one."""
     return next((record.start for record in irregular_records(data, bytes_max) if record.open), None)
 
 

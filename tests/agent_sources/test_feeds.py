@@ -277,7 +277,7 @@ async def test_a_slow_agent_holds_the_reading_back(
     def counting(reader: FeedReader, columns: Columns, now: float, wall_ms: int) -> ReadBatch:
         nonlocal read_bytes
         found = read(reader, columns, now, wall_ms)
-        read_bytes += sum(len(batch.piece.block.data) for batch in found.batches)
+        read_bytes += sum(len(parsed.piece.block.data) for parsed in found.blocks)
         return found
 
     def compare() -> None:

@@ -36,7 +36,7 @@ class ArchiveError(Exception):
 
 
 class StoreInfo(msgspec.Struct, frozen=True):
-    """Whose a store is. Two with one agent and different ids are two agents under one name."""
+    """The owner of a store. Two stores with one agent and different ids are two agents under one name."""
 
     version: int
     agent: str
@@ -56,7 +56,7 @@ class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """What a store holds. `removed`: names of segments that are gone, with the time of their removal."""
+    """Contents of a store. `removed`: names of segments that are gone, with the time of their removal."""
 
     segments: dict[str, Segment] = field(default_factory=dict)
     removed: dict[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def create_store(path: Path, agent: str) -> StoreInfo:
 
 
 def read_info(path: Path) -> StoreInfo:
-    """Whose store it is. ArchiveError when it is none, or damaged; OSError when it cannot be read."""
+    """Reads the owner of a store. ArchiveError if there is none, or a damaged one; OSError if it cannot be read."""
     try:
         data = (path / STORE_FILE).read_bytes()
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def decode_info(data: bytes, store: str) -> StoreInfo:
 
 
 def read_state(path: Path) -> StoreState:
-    """What the entries of a store say, while others may be writing and folding some."""
+    """Reads the state of a store from its entries, while another process may be writing and folding some."""
     for tries_left in reversed(range(_READ_TRIES)):
         try:
             return _read_state(path / LOG_DIRECTORY)
@@ -133,7 +133,7 @@ def decode_entry(data: bytes, name: str) -> LogEntry:
 
 
 def state_of(entries: Mapping[str, LogEntry]) -> StoreState:
-    """What entries, by name, say together."""
+    """The state that these entries, by name, add up to."""
     replaced = {name for entry in entries.values() for name in entry.replaces}
     state = StoreState(entries={name: entry for name, entry in entries.items() if name not in replaced})
     for entry in state.entries.values():

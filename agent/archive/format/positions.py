@@ -1,4 +1,4 @@
-"""How far the archived rows of a stream go, so that reading goes on right there."""
+"""Positions up to which a stream's files are archived, so that reading resumes there."""
 
 from __future__ import annotations
 

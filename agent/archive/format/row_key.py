@@ -17,10 +17,10 @@ import polars as pl
 SALTS = 16
 TIME_MS_MIN, TIME_MS_MAX = -(1 << 63), (1 << 63) - 1
 NUMBER_MAX = (1 << 64) - 1
-"""Of file ids and offsets."""
+"""Upper bound on file ids and offsets."""
 _SIGN = 1 << 63
 NUMBER_BYTES = 8
-"""Of each number in a key."""
+"""Length of each number in a key."""
 _Bytes = npt.NDArray[np.uint8]
 
 
@@ -30,7 +30,7 @@ class RowKeyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """Where a record comes from. Its salt follows from the agent."""
+    """The origin of a record. Its salt follows from the agent."""
 
     stream: str
     time_ms: int

@@ -184,7 +184,7 @@ def _fields(lots: Sequence[ArchiveRows]) -> tuple[dict[str, Field], bool]:
 
 
 def united_origins(origins: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Where rows were read from, in order, with what touches or overlaps put together."""
+    """Merges ranges of origins that touch or overlap; returns them in order."""
     found: list[tuple[int, int, int]] = []
     for file_id, begin, end in sorted(origins):
         if found and found[-1][0] == file_id and begin <= found[-1][2]:

@@ -1,4 +1,4 @@
-"""How an archive is doing, as its process tells the agent once a second: a line of JSON each."""
+"""Status of an archive, which its process reports to the agent once a second as a line of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which streams an agent archives: of its own those that are chosen, and what the masters on it publish."""
+"""Selects the streams an agent archives: its own as configured, and the results its masters publish."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agent.configuration.rules import is_chosen
 from agent.sources.file.source import FileSource
 
 RESULTS = "@results"
-"""The stream of published results, as the archive calls it."""
+"""Name of the stream of published results in the archive."""
 
 
 def results_directory(data_directory: Path) -> Path:
-    """Where their files are."""
+    """Folder of the files of published results."""
     return data_directory / "results"
 
 

@@ -1,4 +1,4 @@
-"""What the files of a stream hold now, from their first to their last byte, and then it ends."""
+"""Reads the files of a stream as they are now, from their first to their last byte, and then ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, BlockCutter
 from agent.sources.errors import SourceError
 from agent.sources.faults import Faults
 from agent.sources.file.files import OpenedFile
-from agent.sources.file.finding import FILES_MAX, find_files, words_of
+from agent.sources.file.finding import FILES_MAX, find_files, reason_of
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 POLL_BYTES = 4 << 20
@@ -54,7 +54,7 @@ class BoundedReader(Generic[F]):
         return self._ended
 
     def behind(self) -> Sequence[SourcePart]:
-        """The one that is being read; the others have not begun."""
+        """The file that is being read; the others have not begun."""
         return [] if self._log is None or self._ended else [self._log]
 
     def poll(self, now: float) -> list[SourceBlock[F]]:  # noqa: ARG002 (nothing here takes time)
@@ -85,7 +85,7 @@ class BoundedReader(Generic[F]):
         self._ended = True
 
     def _read_all(self) -> Generator[tuple[int, list[SourceBlock[F]]], None, None]:
-        """Bytes of content and the blocks they completed, in small steps."""
+        """Reads all files in small steps: bytes of content, and the blocks they completed."""
         try:
             self._open_all()
             while self._waiting:
@@ -111,7 +111,7 @@ class BoundedReader(Generic[F]):
             try:
                 descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
             except OSError as error:
-                self._standing[file.path] = words_of(error)
+                self._standing[file.path] = reason_of(error)
                 continue
             status = os.fstat(descriptor)
             if stat.S_ISREG(status.st_mode):
@@ -137,6 +137,6 @@ class BoundedReader(Generic[F]):
                 yield len(content), [SourceBlock(log, block, form) for block in cutter.feed(content)]
         except SourceError as error:
             damaged = True
-            self._faults.tell(file.file, error.what)
+            self._faults.report(file.file, error.what)
             self._statistics = replace(self._statistics, broken=self._statistics.broken + 1)
         yield 0, [SourceBlock(log, block, form) for block in cutter.finish(damaged=damaged)]

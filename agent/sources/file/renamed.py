@@ -13,7 +13,7 @@ from agent.sources.file.followed_file import ReadUpTo
 
 
 def renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
-    """Those of the files that are still in the folders where they were."""
+    """Finds the known files that are still in their folders under other names."""
     found = []
     for folder in {str(Path(one.path).parent) for one in known}:
         wanted = {one.identity for one in known if str(Path(one.path).parent) == folder}
