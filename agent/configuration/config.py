@@ -36,7 +36,7 @@ from agent.configuration.rules import (
 )
 from agent.configuration.toml_lines import KeyPath, key_lines
 from agent.sources.options import RULE, PathText
-from agent.sources.reader import ReadFrom, Source
+from agent.sources.reader import EventSource, ReadFrom
 from agent.sources.registry import DEFAULT_SOURCE, SOURCES
 from overlay import format_address, parse_address
 
@@ -116,7 +116,7 @@ class StreamConfig:
     """A stream of this agent: its source, and how its lines are read."""
 
     name: str
-    source: Source
+    source: EventSource
     format: str
     time_field: str | None
     read_from: ReadFrom

@@ -7,10 +7,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
+from agent import log
 from agent.daemon.epochs_file import EpochsFile
 from agent.errors import StartError
 
@@ -24,6 +27,10 @@ SPILL_DIRECTORY = "spill"
 SHOWN_DIRECTORY = "shown"
 INCARNATION_MAX = 1 << 62
 _DIGITS_MAX = 20
+WARNING_PERIOD_S = 60.0
+"""Shortest interval between two warnings of one kind."""
+SHOWN_FILES_MAX = 256
+SHOWN_MODE = 0o644
 
 
 class DataDirectory:
@@ -143,3 +150,40 @@ class DataDirectory:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+class DiskWarnings:
+    """One line a minute for each kind of failure; the others are counted. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warn(self, what: str, why: str) -> None:
+        """`what` is the kind, `why` what the system said."""
+        now = self._clock()
+        said_at, unsaid = self._said.get(what, (-WARNING_PERIOD_S, 0))
+        if now - said_at < WARNING_PERIOD_S:
+            self._said[what] = (said_at, unsaid + 1)
+            return
+        self._said[what] = (now, 0)
+        log.warn("disk", what=what, why=why, times=unsaid + 1)
+
+
+class ShownFiles:
+    """The files of one folder, `<app>.json` each. Characters that no file name should have are spelled as in URLs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._names: set[str] = set()
+
+    def show(self, app: str, json: bytes) -> None:
+        """Replaces a job's file. OSError where the disk does not take it, or there are too many."""
+        name = f"{quote(app, safe=' ')[:200]}.json".lstrip(".")
+        if name not in self._names and len(self._names) >= SHOWN_FILES_MAX:
+            raise OSError(None, f"more than {SHOWN_FILES_MAX} jobs want to show something")
+        self._names.add(name)
+        beside = self._directory / f"{name}.new"
+        beside.write_bytes(json)
+        beside.chmod(SHOWN_MODE)
+        beside.replace(self._directory / name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import random
+import resource
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -25,16 +26,12 @@ from agent.control.described import described_agent, memory_bytes, stream_counte
 from agent.control.server import ControlServer
 from agent.control.surveying import StreamSampler
 from agent.daemon.archiving import ArchiveSupervisor
-from agent.daemon.creator_trust import FleetCreators
-from agent.daemon.data_directory import DataDirectory
-from agent.daemon.disk_warnings import DiskWarnings
+from agent.daemon.data_directory import DataDirectory, DiskWarnings, ShownFiles
 from agent.daemon.epochs_file import EpochsFile
 from agent.daemon.identity_watch import IdentityWatch
-from agent.daemon.kept_revocations import kept_revocations
-from agent.daemon.limits_of_process import raise_descriptor_limit
 from agent.daemon.result_files import ResultFiles
 from agent.daemon.seeds import Seeds
-from agent.daemon.shown_files import ShownFiles
+from agent.daemon.trust import FleetCreators, kept_revocations
 from agent.driver import CoreDriver
 from agent.errors import StartError
 from agent.feeding.feeds import Feeds
@@ -62,6 +59,8 @@ from overlay import (
 )
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+DESCRIPTORS_WANTED = 8192
+"""Open files an agent may need: links to 1,024 peers, and files of a few streams."""
 SWEEP_S = 5.0
 """Interval at which the transport looks for idle and stuck links; long, so that an idle agent seldom wakes up."""
 SHOWN_PARTS = ("agent", "results", "spill", "control", "node")
@@ -78,7 +77,7 @@ def run_agent(config: Config, identity: Identity, program: Sequence[str]) -> int
     `program` is the command that runs the code of a job, in a process of its own.
     """
     started = time.monotonic()
-    raise_descriptor_limit()
+    _raise_descriptor_limit()
     gc.freeze()  # what is loaded by now stays: no need to look through it ever again
     with DataDirectory(config.data_directory) as directory:
         log.start_logging(config.log_level)
@@ -101,6 +100,14 @@ async def _run(
         shown = ShownFiles(directory.shown_directory())
         daemon = Daemon(config, identity, revocations, incarnation, spill_directory, epochs, shown, program, started)
         return await daemon.run(signals)
+
+
+def _raise_descriptor_limit() -> None:
+    """Asks for as many open files as an agent may need, as far as that is permitted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(DESCRIPTORS_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def wall_ms() -> int:

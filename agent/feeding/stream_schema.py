@@ -7,7 +7,7 @@ import query
 from agent.parsing import Format, schema, sniff
 from agent.sources import SourceError
 from agent.sources.file.files import HEAD_BYTES
-from agent.sources.reader import Source
+from agent.sources.reader import EventSource
 
 FILES_LOOKED_AT_MAX = 32
 """Upper bound on files whose first lines are read; the files changed last show what comes next."""
@@ -31,7 +31,7 @@ def schema_of(formats: Sequence[Format]) -> query.Schema:
     return query.Schema(columns, is_open)
 
 
-def stream_schema(source: Source, kind: str = "auto", time_field: str | None = None) -> query.Schema:
+def stream_schema(source: EventSource, kind: str = "auto", time_field: str | None = None) -> query.Schema:
     """The columns that the first lines of a source show. Blocks: reads up to 256 KiB of each file.
 
     Files that cannot be read, or fit no format, are left out here; reading them reports why.

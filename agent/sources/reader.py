@@ -99,7 +99,7 @@ class StreamReader(Protocol[F]):
         ...
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """A configured source of a stream. Its methods block."""
 
     @property

@@ -1,4 +1,4 @@
-"""Registry of sources: one row each. A new source is a file with its options and its `Source`, and a row here."""
+"""Registry of sources: one row each. A new source is a file with its options and its `EventSource`, and a row here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from agent.sources.file.source import FileOptions, build_file_source
-from agent.sources.reader import Source
+from agent.sources.reader import EventSource
 
 DEFAULT_SOURCE = "file"
 
@@ -22,7 +22,7 @@ class SourceKind:
     name: str
     options: type[msgspec.Struct]
     """The keys of a stream that belong to its source; their types and rules check their values."""
-    build: Callable[[Any, Path], Source]
+    build: Callable[[Any, Path], EventSource]
     """Makes a source of its options; relative paths start at the given folder."""
 
 

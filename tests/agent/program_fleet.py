@@ -23,7 +23,7 @@ from memory_fleet import WALL_MS, Fleet, events
 import query
 from agent import Agent, Ended, StreamOptions, Submit
 from agent.control.messages import Analysed
-from agent.daemon.creator_trust import FleetCreators
+from agent.daemon.trust import FleetCreators
 from agent.programs.commands import EndProgram, ProgramEnded, ProgramSaid, StartProgram, TellProgram
 from agent.runtime.model.bundle import Bundle, Contents
 from elf.program.code import about, load_code

@@ -82,14 +82,6 @@ def decode_key(data: bytes) -> RowKey:
     return key
 
 
-def key_range(stream: str, from_ms: int | None, to_ms: int | None, salt: int) -> tuple[bytes, bytes]:
-    """The keys of a stream's rows with `from_ms` <= time < `to_ms` under one salt: from the first, up to the second."""
-    prefix = _stream_prefix(salt, stream)
-    start = prefix if from_ms is None else prefix + _time_bytes(from_ms)
-    stop = prefix[:-1] + b"\x01" if to_ms is None else prefix + _time_bytes(to_ms)
-    return start, stop
-
-
 def encode_keys(stream: str, agent: str, times: pl.Series, file_ids: pl.Series, offsets: pl.Series) -> pl.Series:
     """The Binary keys of many rows of one agent's stream: times are Int64, the others UInt64."""
     prefix = np.frombuffer(_stream_prefix(salt_of(agent), stream), np.uint8)

@@ -28,7 +28,7 @@ class FileOptions(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files whose names match `paths`, which are absolute globs. See `Source`."""
+    """Files whose names match `paths`, which are absolute globs. See `EventSource`."""
 
     paths: tuple[str, ...]
 

@@ -12,14 +12,24 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from typing import Generic, Literal
 
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from agent.sources.faults import Faults
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
-from agent.sources.file.finding import FILES_MAX, FoundFile, FoundFiles, Identity, find_files, identity_of, reason_of
+from agent.sources.file.finding import (
+    FILES_MAX,
+    NAMES_MAX,
+    FoundFile,
+    FoundFiles,
+    Identity,
+    find_files,
+    identity_of,
+    reason_of,
+)
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.renamed import renamed_files
 from agent.sources.reader import F, ReaderStatistics, Recognise, SourceBlock, SourcePart
 
 LOOK_S = 1.0
@@ -193,7 +203,7 @@ class TailReader(Generic[F]):
     def _renamed(self, found: FoundFiles) -> list[FoundFile]:
         """Known files found under names that no pattern matches. Files not found are reported; they may come back."""
         elsewhere = [known for identity, known in self._known.items() if identity not in found.files]
-        renamed = renamed_files(elsewhere)
+        renamed = _renamed_files(elsewhere)
         identities = {file.identity for file in renamed}
         for known in elsewhere:
             if known.identity not in identities:
@@ -304,3 +314,22 @@ def _with(statistics: ReaderStatistics, file: FollowedFile[F]) -> ReaderStatisti
 
 def _is_compressed(path: str, first: bytes) -> bool:
     return path.lower().endswith(_COMPRESSED_SUFFIXES) or first.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+
+
+def _renamed_files(known: Sequence[ReadUpTo]) -> list[FoundFile]:
+    """Finds the known files that are still in their folders under other names."""
+    found = []
+    for folder in {str(Path(one.path).parent) for one in known}:
+        wanted = {one.identity for one in known if str(Path(one.path).parent) == folder}
+        found += [file for file in _files_with(folder, {inode for _, inode in wanted}) if file.identity in wanted]
+    return found
+
+
+def _files_with(folder: str, inodes: set[int]) -> list[FoundFile]:
+    found: list[FoundFile] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, NAMES_MAX):
+            with suppress(OSError):  # it has just vanished
+                if entry.inode() in inodes and entry.is_file(follow_symlinks=False):
+                    found.append(FoundFile(entry.path, entry.stat(follow_symlinks=False)))
+    return found
