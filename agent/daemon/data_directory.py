@@ -1,5 +1,5 @@
-"""The agent's own folder: a lock, so that one agent uses it, the number of its starts, and room for what does not fit
-its memory.
+"""The agent's own folder: a lock for one agent, the number of its starts, and files of state that outlives them or does
+not fit its memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHOWN_MODE = 0o644
 
 
 class DataDirectory:
-    """The folder while this process owns it: `with DataDirectory(path) as directory`.
+    """The folder, which this process owns: `with DataDirectory(path) as directory`.
 
     StartError (one line) when it cannot be made or written, or another agent uses it.
     """
@@ -65,7 +65,7 @@ class DataDirectory:
     def next_incarnation(self, wall_s: int) -> int:
         """The number of this start, one above the last, on disk before it is returned.
 
-        Where the file holds no number, the time stands in: higher than any number of starts.
+        If the file holds no number, the time replaces it, which is higher than any number of starts.
         """
         path = self.path / INCARNATION_FILE
         try:
@@ -76,7 +76,7 @@ class DataDirectory:
         return incarnation
 
     def revocations(self) -> bytes:
-        """The lists of revoked certificates that were kept here; empty when there are none."""
+        """The lists of revoked certificates saved here; empty if there are none."""
         try:
             with (self.path / REVOCATIONS_FILE).open("rb") as file:
                 return file.read(REVOCATIONS_BYTES_MAX)
@@ -86,7 +86,7 @@ class DataDirectory:
             raise self._unusable(error) from None
 
     def keep_revocations(self, lists: bytes) -> None:
-        """Keeps lists of revoked certificates for the next start. OSError when the disk does not take them."""
+        """Saves lists of revoked certificates for the next start. OSError if the disk does not take them."""
         self._write(self.path / REVOCATIONS_FILE, lists)
 
     def epochs(self) -> EpochsFile:
@@ -97,11 +97,11 @@ class DataDirectory:
             raise self._unusable(error) from None
 
     def empty_spill_directory(self) -> Path:
-        """A folder for what this process writes for itself alone; what a killed one left there is removed."""
+        """An empty folder for files of this process alone; those a killed process left are removed."""
         return self._emptied(SPILL_DIRECTORY, 0o700)
 
     def shown_directory(self) -> Path:
-        """A folder, empty now, for what jobs leave for the web server."""
+        """An empty folder for files that jobs show through the web server."""
         return self._emptied(SHOWN_DIRECTORY, 0o755)
 
     def _emptied(self, name: str, mode: int) -> Path:
@@ -125,7 +125,7 @@ class DataDirectory:
         return wall_s
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Writes a file whole, on disk before this returns."""
+        """Writes a whole file durably."""
         beside = path.with_name(f"{path.name}.new")
         with beside.open("wb") as file:
             file.write(content)
@@ -153,14 +153,14 @@ class DataDirectory:
 
 
 class DiskWarnings:
-    """One line a minute for each kind of failure; the others are counted. `clock` gives seconds."""
+    """Logs failures of the disk, one line a minute for each kind; others are counted. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._said: dict[str, tuple[float, int]] = {}
 
     def warn(self, what: str, why: str) -> None:
-        """`what` is the kind, `why` what the system said."""
+        """Warns of a failure: `what` is its kind, `why` the system's reason."""
         now = self._clock()
         said_at, unsaid = self._said.get(what, (-WARNING_PERIOD_S, 0))
         if now - said_at < WARNING_PERIOD_S:
@@ -171,14 +171,16 @@ class DiskWarnings:
 
 
 class ShownFiles:
-    """The files of one folder, `<app>.json` each. Characters that no file name should have are spelled as in URLs."""
+    """Files that jobs show through the web server beside the agent, `<app>.json` in one folder.
+
+    Characters that are unsafe in file names are escaped as in URLs."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._names: set[str] = set()
 
     def show(self, app: str, json: bytes) -> None:
-        """Replaces a job's file. OSError where the disk does not take it, or there are too many."""
+        """Replaces a job's file. OSError if the disk does not take it, or there are too many."""
         name = f"{quote(app, safe=' ')[:200]}.json".lstrip(".")
         if name not in self._names and len(self._names) >= SHOWN_FILES_MAX:
             raise OSError(None, f"more than {SHOWN_FILES_MAX} jobs want to show something")

@@ -26,7 +26,7 @@ DTYPES: dict[Kind, pl.DataType] = {
     "any": pl.String(),
 }
 EXACT_MAX = 1 << 53
-"""Integers up to this one are doubles too."""
+"""Largest integer up to which every integer is a double."""
 _KINDS: dict[type, Kind] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 _NOTHING = type(None)
 _INTEGER = r"^(?:0|-?[1-9][0-9]{0,17})$"
@@ -77,7 +77,7 @@ def field_of_values(values: list[Any]) -> Field:
 
 
 def united(fields: Sequence[Field]) -> Field:
-    """The columns of several lots of rows, one after the other."""
+    """Concatenates the columns of several sets of rows."""
     kinds = {field.kind for field in fields} - {"null"}
     count = sum(len(field.values) for field in fields)
     if "unkept" in kinds or ("object" in kinds and len(kinds) > 1):
@@ -99,7 +99,7 @@ def united(fields: Sequence[Field]) -> Field:
 
 
 def _typed(texts: pl.Series) -> Field:
-    """A column of CSV texts. Integers only if they are written as integers are, so that none reads differently."""
+    """Types a column of CSV texts: numbers only if all texts are in canonical form, so that none reads differently."""
     given = texts.drop_nulls()
     if not given.len():
         return null_field(len(texts))

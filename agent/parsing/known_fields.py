@@ -17,7 +17,7 @@ class KnownFields:
     """The paths of scalar fields (`columns`) and of objects that have fields.
 
     A list is a scalar here, and so is an object where the same field was a scalar, or that is nested too deeply.
-    `is_complete`: all that was seen is in the columns. A key with a dot has no column, since its name would be that of
+    `is_complete`: the columns hold all values seen. A key with a dot has no column, since its name would be that of
     a nested field.
     """
 
@@ -41,12 +41,12 @@ class KnownFields:
         return [*self._has_value, *(path for path in self._objects if path not in inner)]
 
     def learn(self, events: Iterable[dict[str, Any]]) -> None:
-        """Gets to know the fields of some events."""
+        """Learns the fields of some events."""
         for event in events:
             self._learn(event, ())
 
     def explains(self, path: Path, kinds: set[type]) -> bool:
-        """Whether values of these types, of one of the `paths`, are what is known of it."""
+        """Whether values of these types fit what is known of one of the `paths`."""
         if path in self._objects:
             return kinds <= {type(None)}
         return not self.is_complete or dict not in kinds
@@ -61,7 +61,7 @@ class KnownFields:
                 self._note_scalar(path, value is not None)
 
     def _is_object(self, path: Path) -> bool:
-        """Whether an object there is taken apart."""
+        """Whether an object at this path is taken apart."""
         if path in self._objects:
             return True
         is_too_much = len(path) >= DEPTH_MAX or len(self._objects) >= OBJECTS_MAX

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class StartProgram:
-    """Start a program. `name` is for logs."""
+    """Starts a program. `name` is for logs."""
 
     key: int
     name: str
@@ -21,7 +21,7 @@ class StartProgram:
 
 @dataclass(frozen=True, slots=True)
 class TellProgram:
-    """Hand `data` to a program: a call, or (`is_call` False) the answer it waits for in the middle of one."""
+    """Sends `data` to a program: a call, or (`is_call` False) the answer it waits for during one."""
 
     key: int
     data: bytes
@@ -30,7 +30,7 @@ class TellProgram:
 
 @dataclass(frozen=True, slots=True)
 class EndProgram:
-    """End a program at once. Nothing more is told of it."""
+    """Ends a program at once, without a report."""
 
     key: int
 
@@ -48,7 +48,7 @@ class ProgramSaid:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """The last that is told of a program, unless it was ended by order.
+    """The end of a program, unless a command ended it.
 
     `reason`: one line for people. `stderr`: the end of what it printed, with its traceback if it had one; any text.
     """
@@ -65,16 +65,16 @@ class ProgramLimits:
     memory_bytes: int = 256 * MIB
     """Address space, Python's own included (about 17 MiB)."""
     start_s: float = 30.0
-    """From the order to a contained process that can be called, by the wall clock."""
+    """Upper bound on the time from the command to a contained process that can be called."""
     call_s: float = 10.0
-    """For one call, by the wall clock, with what it waits for."""
+    """Upper bound on the time of one call, waiting included."""
     cpu_s: float = 30.0
-    """CPU time in any `cpu_window_s`."""
+    """Upper bound on CPU time in any `cpu_window_s`."""
     cpu_window_s: float = 60.0
     open_files: int = 32
     """File descriptors, five of which every program has."""
     frame_bytes: int = 8 * MIB
-    """Each thing that a program is told, or says."""
+    """Upper bound on each frame in either direction."""
     frames_in_call: int = 10_000
     """Upper bound on frames a program sends during one call."""
     bytes_in_call: int = 64 * MIB
@@ -84,9 +84,9 @@ class ProgramLimits:
     stderr_bytes: int = 64 << 10
     """Length of the end of a program's output that is kept."""
     nice: int = 10
-    """Programs stand back behind the agent and what else runs on the machine."""
+    """Niceness of programs, which yield to the agent and other processes."""
     programs: int = 64
-    """Programs of one agent; a further one is not started."""
+    """Upper bound on the programs of one agent."""
 
     def to_text(self) -> str:
         return " ".join(map(str, astuple(self)))

@@ -33,7 +33,7 @@ def open_pidfd(pid: int) -> int:
 
 
 def drop_capabilities() -> None:
-    """Gives up whatever capabilities this thread has, for good once it can gain no new ones."""
+    """Gives up all capabilities of this thread, for good once it can gain no new ones."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _checked(_LIBC.capset(_passed(header), _passed(bytes(24))))
 

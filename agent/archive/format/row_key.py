@@ -1,4 +1,4 @@
-"""Row keys: bytes that sort as their parts do, one for every record that an agent has ever read.
+"""Row keys: bytes that sort as their parts do, one for every record an agent reads.
 
     salt (1 byte) | stream, 0x00 | event time (8 bytes) | agent, 0x00 | file id (8 bytes) | offset (8 bytes)
 
@@ -25,7 +25,7 @@ _Bytes = npt.NDArray[np.uint8]
 
 
 class RowKeyError(ValueError):
-    """Bytes are no row key, or parts cannot be of one."""
+    """Bytes are no row key, or parts cannot form one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class RowKey:
 
 
 def salt_of(agent: str) -> int:
-    """From 0 to SALTS - 1."""
+    """The salt of an agent, from 0 to SALTS - 1."""
     return hashlib.blake2b(agent.encode(), digest_size=1).digest()[0] % SALTS
 
 
 def encode_key(key: RowKey) -> bytes:
-    """RowKeyError for names with a NUL character and numbers out of range.
+    """Encodes a key. RowKeyError for names with a NUL character and numbers out of range.
 
     >>> decode_key(encode_key(RowKey("web", -5, "web-1", 7, 1024)))
     RowKey(stream='web', time_ms=-5, agent='web-1', file_id=7, offset=1024)
@@ -62,7 +62,7 @@ def encode_key(key: RowKey) -> bytes:
 
 
 def decode_key(data: bytes) -> RowKey:
-    """The parts of a row key; RowKeyError for bytes that are none."""
+    """Decodes a key. RowKeyError for other bytes."""
     stream, _, rest = data[1:].partition(b"\0")
     agent, _, numbers = rest[NUMBER_BYTES:].partition(b"\0")
     if len(numbers) != 2 * NUMBER_BYTES:
