@@ -99,7 +99,7 @@ class Acknowledgements:
             return
         self._awaited[message.message_id] = (message.group, now + message.wanted.timeout_ms / 1000 + GRACE_S)
 
-    def handle_acknowledged(self, _sender: Peer, message: AcknowledgeResult, _now: float) -> None:
+    def handle_result(self, _sender: Peer, message: AcknowledgeResult, _now: float) -> None:
         """Raise the root's word, if it was waited for."""
         awaited = self._awaited.pop(message.message_id, None)
         received, missing = _unpacked(message.received), _unpacked(message.missing)

@@ -137,7 +137,7 @@ class TreeAttachment:
 
     def note_epoch(self, group: Group, status: TreeStatus) -> None:
         """Take in the epoch that a child has heard of: raise above it, or pass it on towards the root."""
-        if not self._epochs.hear(group, status.epoch):
+        if not self._epochs.note(group, status.epoch):
             return
         if group.is_root:
             self._epochs.take(group, group.epoch)
@@ -208,7 +208,7 @@ class TreeAttachment:
         redirect = refusal.redirect
         if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
             return
-        if self._tables.departed.is_buried(redirect, now) or redirect.node_id in self._watch.suspects:
+        if self._tables.departed.has_tombstone(redirect, now) or redirect.node_id in self._watch.suspects:
             return
         if group.redirects < REDIRECTS_MAX:
             group.redirects += 1

@@ -77,7 +77,7 @@ class Epochs:
         if len(self.taken) > TAKEN_MAX:
             del self.taken[next(iter(self.taken))]
 
-    def hear(self, group: Group, epoch: TreeEpoch) -> bool:
+    def note(self, group: Group, epoch: TreeEpoch) -> bool:
         """Note an epoch that a child has heard of; return whether the root should know of it.
 
         Heard before or not: that it is still above the group's may mean that word of it got lost on the way.

@@ -93,7 +93,7 @@ class Scribe:
             RootAnswer: self.handle_root_answer,
             Acknowledge: self.acknowledgements.handle_acknowledge,
             AcknowledgeAgain: self.acknowledgements.handle_again,
-            AcknowledgeResult: self.acknowledgements.handle_acknowledged,
+            AcknowledgeResult: self.acknowledgements.handle_result,
         }
 
     # The owner's calls.

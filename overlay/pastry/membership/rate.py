@@ -1,8 +1,8 @@
-"""How often something may be done: a bucket of tokens that fills as time goes by."""
+"""Rate limiting with a token bucket."""
 
 
 class Rate:
-    """Allows `per_s` a second in the long run, and `burst` at once.
+    """Allows `per_s` actions per second in the long run, and `burst` at once.
 
     >>> rate = Rate(per_s=2.0, burst=2)
     >>> [rate.allows(now) for now in (0.0, 0.1, 0.2, 0.6)]
@@ -16,7 +16,7 @@ class Rate:
         self._filled_at: float | None = None
 
     def allows(self, now: float) -> bool:
-        """Say whether it may be done once more, now."""
+        """Take a token; return whether there was one."""
         since = 0.0 if self._filled_at is None else max(0.0, now - self._filled_at)
         self._filled_at = now
         self._tokens = min(self._burst, self._tokens + since * self._per_s)

@@ -12,10 +12,10 @@ from overlay.wire.peer import Peer
 def next_hop(
     key: int, owner: Peer, leaf_set: LeafSet, routing_table: RoutingTable, avoid: Container[int] = ()
 ) -> Peer | None:
-    """Return the peer to pass a message for `key` to, none of `avoid`; None when the owner is closest itself.
+    """Return the next hop for a message to `key`, not in `avoid`; None when the owner itself is closest.
 
-    First the leaf set, if the key lies in its range; then the routing table; then, in the rare case that the
-    cell is empty, whoever is known with no shorter prefix and numerically closer than the owner.
+    The leaf set decides if the key lies in its range; otherwise the routing table; in the rare case that the cell is
+    empty, any known peer with no shorter prefix that is numerically closer than the owner.
     """
     if leaf_set.covers(key):
         nearest = leaf_set.closest(key, avoid)
