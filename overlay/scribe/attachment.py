@@ -36,8 +36,7 @@ from overlay.pastry.membership.membership import Membership
 from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
-from overlay.scribe.fan_out import FAN_OUT_MAX, is_full_for, next_down
-from overlay.scribe.group import Group
+from overlay.scribe.group import FAN_OUT_MAX, Group, is_full_for, next_down
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
 from overlay.scribe.tree_state import TreeState

@@ -1,5 +1,6 @@
 """What one node knows of one group's tree."""
 
+import hashlib
 import zlib
 
 from overlay.scribe.history import History
@@ -12,6 +13,11 @@ from overlay.wire.tree_fields import (
     TreePosition,
     TreeStatus,
 )
+
+FAN_OUT_MAX = 32
+"""Most children of a node in a group. It refers further ones to a child, so that the tree grows downwards."""
+REPAIR_SLOTS = 4
+"""Places kept for nodes that were in the tree before."""
 
 
 class Group:
@@ -158,6 +164,21 @@ class Group:
         assert not self.is_root or self.epoch.root == own_id
         if self.history is not None:
             self.history.check()
+
+
+def next_down(group: Group, sender: Peer) -> Peer:
+    """Return the child to send a peer to: for the same peer mostly the same one in all groups, to share heartbeats."""
+    sender_id = id_to_bytes(sender.node_id)
+    return max(
+        group.children.values(),
+        key=lambda child: hashlib.blake2b(sender_id + id_to_bytes(child.node_id), digest_size=8).digest(),
+    )
+
+
+def is_full_for(group: Group, sender: Peer, status: TreeStatus) -> bool:
+    """Say whether there is no place for a peer that is no child yet."""
+    room = FAN_OUT_MAX if status.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
+    return sender.node_id not in group.children and len(group.children) >= room
 
 
 def path_checksum(path: tuple[Id, ...]) -> int:

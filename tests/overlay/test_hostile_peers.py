@@ -9,7 +9,7 @@ from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
 from overlay.core.outbox import CODEC
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
+from overlay.scribe.group import FAN_OUT_MAX, REPAIR_SLOTS
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.messages import (

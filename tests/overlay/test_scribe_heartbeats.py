@@ -7,8 +7,7 @@ from overlay import (
     Node,
     Peer,
 )
-from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.group import path_checksum
+from overlay.scribe.group import FAN_OUT_MAX, REPAIR_SLOTS, path_checksum
 from overlay.wire.messages import (
     EdgeBuckets,
     GroupDigest,

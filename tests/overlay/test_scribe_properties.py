@@ -7,7 +7,7 @@ from living_overlay import LivingOverlay, _under
 from overlay_oracle import check_all
 
 from overlay import MulticastAcknowledged, MulticastReceived, Node, closest
-from overlay.scribe.fan_out import FAN_OUT_MAX
+from overlay.scribe.group import FAN_OUT_MAX
 
 
 class MulticastOverlay(LivingOverlay):
