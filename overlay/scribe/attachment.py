@@ -44,7 +44,7 @@ from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, clockwise
 from overlay.wire.messages import GroupJoin, GroupJoined, GroupLeave, GroupRefused
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import PATH_LENGTH_MAX, Refusal, TreePosition, TreeStatus
+from overlay.wire.tree_fields import PATH_LENGTH_MAX, GroupRefusal, TreePosition, TreeStatus
 
 GROUPS_MAX = 16_384
 REDIRECTS_MAX = 16
@@ -203,7 +203,7 @@ class TreeAttachment:
                 self._lose(group, sender, now)
                 self._redirect(group, refusal, now)
 
-    def _redirect(self, group: Group, refusal: Refusal, now: float) -> None:
+    def _redirect(self, group: Group, refusal: GroupRefusal, now: float) -> None:
         redirect = refusal.redirect
         if redirect is None or redirect.node_id in (self._own.node_id, *group.children):
             return

@@ -21,7 +21,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
-    Refusal,
+    GroupRefusal,
     RootState,
 )
 
@@ -49,7 +49,7 @@ class OutboundBatches:
 
     def refuse(self, peer: Peer, key: Id, redirect: Peer | None) -> None:
         """Refuse a peer, naming another to ask."""
-        self._add(peer, GroupRefused, Refusal(key, redirect))
+        self._add(peer, GroupRefused, GroupRefusal(key, redirect))
 
     def leave(self, peer: Peer, key: Id) -> None:
         """Tell a peer that this node is not its child."""

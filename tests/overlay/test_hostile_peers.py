@@ -52,8 +52,8 @@ from overlay.wire.messages import (
     Suspect,
 )
 from overlay.wire.tree_fields import (
+    GroupRefusal,
     MulticastEntry,
-    Refusal,
     RootState,
     TreePosition,
     TreeStatus,
@@ -113,7 +113,7 @@ messages = st.one_of(
     st.builds(Disseminate, group=keys, hops=hops, entry=entries),
     st.builds(GroupJoin, statuses=several(st.builds(TreeStatus, keys, epochs, frontiers))),
     st.builds(GroupJoined, positions=several(st.builds(TreePosition, keys, epochs, frontiers, several(keys)))),
-    st.builds(GroupRefused, refusals=several(st.builds(Refusal, keys, st.none() | peers))),
+    st.builds(GroupRefused, refusals=several(st.builds(GroupRefusal, keys, st.none() | peers))),
     st.builds(GroupLeave, groups=several(keys)),
     st.builds(
         GroupDigest,

@@ -3,7 +3,7 @@
 | file | what |
 |---|---|
 | `ca.pem`, `ca.key` | the authority; the key is encrypted unless that was declined |
-| `issued.jsonl` | a line of JSON for each certificate, written before the certificate itself: none is issued unrecorded |
+| `issued.jsonl` | a line of JSON for each certificate, written before it: none is issued unrecorded |
 | `crl.pem` | the newest list of revoked certificates, an empty one at first |
 | `lock` | held during changes, so that two operators cannot issue lists of the same number |
 
