@@ -1,4 +1,4 @@
-"""Whatever a peer sends, a node neither raises nor grows, and goes on working."""
+"""A node neither raises nor grows nor stops working, whatever a peer sends."""
 
 import random
 

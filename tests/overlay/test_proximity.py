@@ -1,4 +1,4 @@
-"""Who is near, how that is found out, and what it does to the routing table."""
+"""Measurements of proximity, and their effect on the routing table."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What neighbours in trees find out about each other: by heartbeats, and by who has too many children."""
+"""Heartbeats between neighbours in trees, and the limit on children."""
 
 from test_scribe_edges import CHILD, FIRST, KEY, LOW, ROOT, UNCLE, attached, drain, join, joined, member, tell
 
