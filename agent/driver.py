@@ -46,7 +46,7 @@ class DrivenCore(Protocol):
 class CoreDriver:
     """Drives the core of one agent; it is the transport's `Receiver`.
 
-    `send` takes messages to peers, `order` commands for programs, `notice` core events; `settled` is called after each
+    `send` takes messages to peers, `order` commands for programs; `settled` is called after each
     step. While `is_idle`, timers may be late by `IDLE_GRID_S`.
     """
 
