@@ -1,4 +1,4 @@
-"""A parsed query to a plan, with the plans of its sub-queries that have rows of their own."""
+"""Turns a parsed query into a plan, with the plans of sub-queries that have rows of their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def planned(query: ast.Query, known: Known) -> Plan:
-    """The plan of a query as it is written; raises QueryError for what cannot be run."""
+    """The plan of a query as it is written; raises QueryError for a query that cannot run."""
     plan = _planned(resolved(query, known), known)
     if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
         hint = 'a pattern names several, as in FROM "web-*"'
@@ -38,7 +38,7 @@ def _planned(query: ast.Query, known: Known) -> Plan:
 
 
 def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
-    """The plan of the sub-query, with what is computed over its rows, or over the events of its branches."""
+    """The plan of the sub-query, with the plan over its rows, or over the events of its branches."""
     if len(source.branches) > 1:
         return _united(query, source, known)
     if query.window is not None and query.window.gap is not None:

@@ -36,7 +36,7 @@ def _ipv4(arguments: Arguments) -> Value:
 
 
 def _on_ipv6(text: pl.Expr, compute: Callable[[IPv6Address], Scalar], dtype: pl.DataType) -> pl.Expr:
-    """What Python makes of each distinct IPv6 address; NULL of what is none."""
+    """The result of a Python function for each distinct IPv6 address; NULL for any other text."""
 
     def one(text: str) -> Scalar:
         try:

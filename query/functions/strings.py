@@ -1,4 +1,4 @@
-"""Functions of texts. Characters are code points, counted from 1; no text they put together is over 64 KiB."""
+"""Functions of texts. Characters are code points, counted from 1; no text they make is over 64 KiB."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _concatenated(arguments: Arguments) -> Value:
 def _substring(arguments: Arguments) -> Value:
     start = arguments.whole(1)
     text = arguments.expression(0)
-    # The place before the first is 0, as if a character were there; negative ones count from the end.
+    # Position 0 is before the first character; negative positions count from the end.
     offset = pl.when(start > 0).then(start - 1).otherwise(start.clip(-(2**31), 0))
     if len(arguments) < 3:
         return arguments.result(_known(text.str.slice(offset), start), "string")
