@@ -74,8 +74,8 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1
 def windows_text(windowing: Windowing | None) -> str:
     """The windows in a few words.
 
-    >>> from query.windows import Windowing, WindowSize
-    >>> windows_text(Windowing((WindowSize(600_000, 60_000), WindowSize(3_600_000, 3_600_000)), grace_ms=0))
+    >>> from query.plan.windows import PlanWindowSize, Windowing
+    >>> windows_text(Windowing((PlanWindowSize(600_000, 60_000), PlanWindowSize(3_600_000, 3_600_000)), grace_ms=0))
     '10 min every 1 min, 1 h, grace 0 ms, of panes of 1 min'
     """
     if windowing is None:

@@ -45,7 +45,7 @@ class UserFunctions:
     {'a.n': Int64}
     >>> functions.register("broken", 5)
     Traceback (most recent call last):
-    cbt.user_code.UserDefinedError: the function 'broken' is int, not a ColumnFunction or a ValueFunction
+    cbt.aggregates.user_code.UserDefinedError: the function 'broken' is int, not a ColumnFunction or a ValueFunction
     """
 
     def __init__(self, reserved: Collection[str] = ()) -> None:

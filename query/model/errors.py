@@ -34,7 +34,7 @@ class QueryError(Exception):
     `line` and `column` count from 1, `length` is the number of characters the carets underline (at least 1).
     `str()` is several lines: the message, the excerpt with carets and, if there is one, a hint.
 
-    >>> print(QueryError("there is no column shop", "SELECT shop", Span(7, 11), hint="did you mean store?"))
+    >>> print(QueryError("there is no column shop", "SELECT shop", SourceSpan(7, 11), hint="did you mean store?"))
     line 1, column 8: there is no column shop
       SELECT shop
              ^^^^

@@ -54,7 +54,7 @@ class Windowing:
     """The windows of a query: `sizes` in ascending order, or a `session`. `changes`: windows are also shown while they
     are open. `grace_ms`: the time for which late events are awaited; None for the job's default.
 
-    >>> Windowing((WindowSize(600_000, 60_000),)).pane_ms
+    >>> Windowing((PlanWindowSize(600_000, 60_000),)).pane_ms
     60000
     """
 

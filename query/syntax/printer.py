@@ -111,7 +111,7 @@ def format_join(join: Join) -> str:
 def format_window(window: WindowClause) -> str:
     """The WINDOWING clause.
 
-    >>> format_window(Window((WindowSize(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
+    >>> format_window(WindowClause((SizeClause(Duration(10, "MINUTES"), Duration(60, "SECONDS")),)))
     'WINDOWING 10 MINUTES EVERY 60 SECONDS'
     """
     sizes = ", ".join(map(_window_size, window.sizes))
