@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from query.binder.planning import planned
+from query.binder.planning import bind
 from query.binder.scope import Known
 from query.functions import FUNCTIONS
 from query.model.limits import GROUPS_DEFAULT
@@ -70,6 +70,6 @@ def analyze_with_rules(
     rules: Sequence[Rule] = RULES,
 ) -> Rewriting:
     """The plan of a query, and the rules that changed it; with `rules=()`, the plan as the query is written."""
-    written = planned(query, Known(catalog, tables))
+    written = bind(query, Known(catalog, tables))
     rewriting = rewrite(replace(written, max_groups=max_groups, beyond_groups=beyond_groups), rules)
     return replace(rewriting, plan=plan_execution(rewriting.plan))

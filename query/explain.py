@@ -190,7 +190,7 @@ def explain(plan: Plan, rules: Sequence[Rule] = ()) -> Explanation:
             *_outer_steps(plan),
             publishing_step(plan.windowing),
         ),
-        rules=tuple(rule.says for rule in rules),
+        rules=tuple(rule.description for rule in rules),
     )
 
 

@@ -172,7 +172,7 @@ class Analysis:
 
     def _check_arguments(self, call: ast.FunctionCall) -> None:
         function, count = FUNCTIONS[call.function], len(call.arguments)
-        if not function.takes_so_many(count):
+        if not function.accepts_count(count):
             given = f"{count or 'no'} argument{'' if count == 1 else 's'}"
             hint = f"it is written {function.signature}, as in {function.example}"
             raise self._error(f"{function.name} cannot take {given}", call.span, hint)
@@ -187,7 +187,7 @@ class Analysis:
         for item in query.select:
             self._inference.visit(item.expression)
         for item, wanted in zip(query.select, self._wanted, strict=False):
-            self._inference.want(item.expression, wanted)
+            self._inference.require_type(item.expression, wanted)
         if query.join is not None:
             join_keys(query.join, self._scope, query.text)
             self._inference.condition(query.join.on)
@@ -336,10 +336,10 @@ class Analysis:
         except TypeMismatchError as error:
             if "any" not in {operand.type for operand in operands} and not isinstance(node, ast.Cast):
                 raise
-            raise self._untyped(node, str(error)) from None
+            raise self._type_error(node, str(error)) from None
         return Operation("not", (call,), "boolean") if negated else call
 
-    def _untyped(self, node: ast.Expression, why: str) -> QueryError:
+    def _type_error(self, node: ast.Expression, why: str) -> QueryError:
         """The error for values whose type nothing determines, or for a time that is cast to a number."""
         if isinstance(node, ast.Cast):
             hint = "EPOCH_MS(time) gives milliseconds, TO_TIMESTAMP(seconds) a time"

@@ -103,7 +103,7 @@ class Inference:
         kind = self._kinds[id(node)].root()
         return None if kind.name is not None else "text" if kind.text else "any"
 
-    def want(self, node: Expression | Star, type_: str) -> None:
+    def require_type(self, node: Expression | Star, type_: str) -> None:
         """Requires a visited node to be of a type; "any" allows every type."""
         if type_ != "any":
             self._require(node, family(type_))

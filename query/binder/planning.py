@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan
 
 
-def planned(query: ast.Query, known: Known) -> Plan:
+def bind(query: ast.Query, known: Known) -> Plan:
     """The plan of a query as it is written; raises QueryError for a query that cannot run."""
-    plan = _planned(resolved(query, known), known)
+    plan = _bind(resolved(query, known), known)
     if len(plan.stream) > STREAMS_CHARACTERS_MAX and query.source is not None:
         hint = 'a pattern names several, as in FROM "web-*"'
         message = f"a query names at most {STREAMS_CHARACTERS_MAX} characters of streams"
@@ -27,7 +27,7 @@ def planned(query: ast.Query, known: Known) -> Plan:
     return plan
 
 
-def _planned(query: ast.Query, known: Known) -> Plan:
+def _bind(query: ast.Query, known: Known) -> Plan:
     """The plan of a resolved query."""
     windowed = query.window is not None
     if isinstance(query.source, ast.Subquery):
@@ -45,7 +45,7 @@ def _staged(query: ast.Query, source: ast.Subquery, known: Known) -> Plan:
         hint = "count sessions in a job of its own, and read its results with FROM app('its name')"
         raise QueryError("SESSION is not made of rows of a sub-query", query.text, query.window.span, hint=hint)
     (inner,) = source.branches
-    below = _planned(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
+    below = _bind(replace(inner, trees=query.trees, trees_span=query.trees_span), known)
     rows = rows_of(source, {output.name: output.type for output in below.shown.output})
     scope = Scope((rows,), query.text, windowed=query.window is not None)
     outer = Analysis(replace(query, trees=None), below.stream, scope, over_rows=True).plan()

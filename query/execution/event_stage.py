@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from query.plan.plan import Plan, PlanBranch, PlanColumn, PlanOrder
 
 
-WORTH_NS = 5.0
+SHARED_COST_MIN_NS = 5.0
 """Cost (ns for each event) below which a repeated expression is computed again rather than kept."""
 
 
@@ -39,7 +39,7 @@ def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
         expression = pending.pop()
         if not isinstance(expression, Operation) or expression in shared:
             continue
-        if expression in seen and cost(expression) >= WORTH_NS:
+        if expression in seen and cost(expression) >= SHARED_COST_MIN_NS:
             shared.add(expression)
             continue
         seen.add(expression)
@@ -49,7 +49,7 @@ def shared_calls(expressions: Iterable[Expression]) -> frozenset[Operation]:
 
 COSTLY_NS = 20.0
 """Cost (ns for each event) above which a condition is tested only on events that the cheaper ones keep."""
-FEW = 0.5
+COPIED_SHARE_MAX = 0.5
 """Largest share of a frame that is worth copying before costly conditions are tested."""
 
 
@@ -77,7 +77,7 @@ class Where:
             self._cheap = first.translate(cheap).as_boolean()
             self._rest = translator.translate(rest).as_boolean()
 
-    def kept(self, frame: pl.DataFrame) -> pl.LazyFrame:
+    def filter(self, frame: pl.DataFrame) -> pl.LazyFrame:
         """The events for which the condition is TRUE, with the columns that the translator prepared."""
         if self._condition is None:
             return frame.lazy()
@@ -86,7 +86,7 @@ class Where:
             passed = self._first.prepare(frame.lazy()).select(passed=self._cheap).collect()["passed"]
             if len(passed) == 1 != frame.height:  # constants give a single value for all events
                 passed = passed.new_from_index(0, frame.height)
-            if (passed.sum() or 0) <= FEW * frame.height:
+            if (passed.sum() or 0) <= COPIED_SHARE_MAX * frame.height:
                 frame, condition = frame.filter(passed), self._rest
         return self._prepare(frame.lazy()).filter(condition)
 
@@ -192,7 +192,7 @@ class _Compiled:
         self._columns = list(columns)
 
     def apply(self, frame: pl.DataFrame) -> pl.DataFrame:
-        events = self._where.kept(frame.select("@time", *self._needed))
+        events = self._where.filter(frame.select("@time", *self._needed))
         return self._selection.prepare(events).select("@time", *self._columns).collect()
 
     def _group_columns(self, plan: Plan) -> Iterator[pl.Expr]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from query.functions import FUNCTIONS
-from query.functions.function import alike, bounded
+from query.functions.function import bounded_text, in_one_kind
 from query.functions.texts import cast
 from query.model.expression import Constant, Expression, Operation, Reference
 from query.model.like import matches
@@ -125,7 +125,7 @@ class Translator:
 
     def _case(self, conditions: Sequence[Value], results: Sequence[Value], otherwise: Value) -> Value:
         """The result of the first condition that is true, or the default."""
-        (chosen, *expressions), kind = alike([otherwise, *results])
+        (chosen, *expressions), kind = in_one_kind([otherwise, *results])
         if kind == "null":
             return NULL
         for condition, expression in zip(reversed(conditions), reversed(expressions), strict=True):
@@ -139,7 +139,7 @@ class Translator:
             return NULL
         texts = [self.bind(operand) for operand in operands]
         size = pl.sum_horizontal(text.expression.str.len_bytes() for text in texts)
-        joined = bounded(pl.concat_str([text.expression for text in texts]), size)
+        joined = bounded_text(pl.concat_str([text.expression for text in texts]), size)
         return Value(joined, "string", level=max(text.level for text in texts))
 
     def bound(self, expression: Expression) -> Value:

@@ -136,7 +136,7 @@ class ScalarFunction:
             text += f"[{separator}{shown}]" if parameter.optional else separator + shown
         return f"{self.name}({text})"
 
-    def takes_so_many(self, count: int) -> bool:
+    def accepts_count(self, count: int) -> bool:
         """Whether it can be called with this number of arguments."""
         least = sum(not parameter.optional for parameter in self.parameters)
         return count >= least and (count <= len(self.parameters) or self.parameters[-1].repeated)
@@ -147,7 +147,7 @@ class ScalarFunction:
 
     def result_type(self, arguments: Sequence[Expression]) -> str:
         """The type of its result; raises TypeMismatchError or ConstantError for arguments it cannot take."""
-        if not self.takes_so_many(len(arguments)):
+        if not self.accepts_count(len(arguments)):
             raise TypeMismatchError(f"{self.signature} has no meaning for {len(arguments)} arguments")
         wanted = [self.parameter(place) for place in range(len(arguments))]
         for parameter, argument in zip(wanted, arguments, strict=True):
@@ -177,7 +177,7 @@ class ScalarFunction:
         return self.compute(Arguments(values, given, bind))
 
 
-def alike(values: Sequence[Value]) -> tuple[list[pl.Expr], str]:
+def in_one_kind(values: Sequence[Value]) -> tuple[list[pl.Expr], str]:
     """Expressions of one physical kind, as branches of one result have to be; the kind is null if all are."""
     kinds = {value.kind for value in values} - {"null"}
     if not kinds:
@@ -191,6 +191,6 @@ def of_text(compute: Callable[[pl.Expr], pl.Expr], kind: str = "string") -> Comp
     return lambda arguments: arguments.result(compute(arguments.expression(0)), kind)
 
 
-def bounded(expression: pl.Expr, bytes_: pl.Expr) -> pl.Expr:
+def bounded_text(expression: pl.Expr, bytes_: pl.Expr) -> pl.Expr:
     """The text, or NULL where it would have more bytes than allowed."""
     return pl.when(bytes_ <= TEXT_BYTES_MAX).then(expression)

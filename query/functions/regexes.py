@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, bounded
+from query.functions.function import Arguments, ConstantError, Scalar, ScalarFunction, bounded_text
 from query.physical.values import Value
 
 PATTERN_CHARACTERS_MAX = 1_000
@@ -108,7 +108,7 @@ def _replaced(arguments: Arguments) -> Value:
     literal = len(_REFERENCE.sub("", replacement).encode()) + replacement.count("$$")
     count = text.str.count_matches(pattern).cast(pl.Int64)
     size = text.str.len_bytes().cast(pl.Int64) * (1 + references) + count * literal
-    return arguments.result(bounded(text.str.replace_all(pattern, spelled), size), "string")
+    return arguments.result(bounded_text(text.str.replace_all(pattern, spelled), size), "string")
 
 
 FUNCTIONS = (

@@ -13,7 +13,7 @@ from query.functions.function import (
     ConstantError,
     Scalar,
     ScalarFunction,
-    bounded,
+    bounded_text,
     of_text,
 )
 from query.functions.texts import as_text
@@ -25,7 +25,7 @@ PAD_MAX = 1_000
 def _concatenated(arguments: Arguments) -> Value:
     texts = [as_text(arguments.bound(place), type_) for place, type_ in enumerate(arguments.types)]
     size = pl.sum_horizontal(text.str.len_bytes() for text in texts)
-    return arguments.result(bounded(pl.concat_str(texts, ignore_nulls=True), size), "string")
+    return arguments.result(bounded_text(pl.concat_str(texts, ignore_nulls=True), size), "string")
 
 
 def _substring(arguments: Arguments) -> Value:
@@ -73,7 +73,7 @@ def _replaced(arguments: Arguments) -> Value:
     more = len(replacement.encode()) - len(search.encode())
     if more > 0:
         count = text.str.count_matches(search, literal=True).cast(pl.Int64)
-        replaced = bounded(replaced, text.str.len_bytes() + count * more)
+        replaced = bounded_text(replaced, text.str.len_bytes() + count * more)
     return arguments.result(replaced, "string")
 
 

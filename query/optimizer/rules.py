@@ -27,10 +27,10 @@ _PASSES_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function from a plan to an equivalent one; `says` is EXPLAIN's text if it changed something."""
+    """A function from a plan to an equivalent one; `description` is EXPLAIN's text if it changed something."""
 
     name: str
-    says: str
+    description: str
     apply: Callable[[Plan], Plan]
 
 
