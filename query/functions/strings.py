@@ -215,7 +215,7 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "LPAD", "text: string, count!: integer, fill?!: string", "string", _padded(left=True),
-        "filled from the left to so many characters, or cut: at most 1,000", "LPAD('7', 3, '0')", '"007"',
+        "filled from the left to a number of characters, or cut: at most 1,000", "LPAD('7', 3, '0')", '"007"',
         check=_check_count,
     ),
     ScalarFunction(
@@ -224,6 +224,6 @@ FUNCTIONS = (
     ),
     ScalarFunction(
         "REPEAT", "text: string, count!: integer", "string", _repeated,
-        "so many times, at most 1,000", "REPEAT('ab', 3)", '"ababab"', check=_check_count,
+        "repeated a number of times, at most 1,000", "REPEAT('ab', 3)", '"ababab"', check=_check_count,
     ),
 )  # fmt: skip
