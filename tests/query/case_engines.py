@@ -13,7 +13,7 @@ ARRIVAL_MS = 1_700_000_000_000
 
 
 def local_rows(query, tables, agents, folder):
-    """The answer of a fleet of `agents` in this process, with the rows distributed to as many files."""
+    """What a fleet of so many agents in this process answers; rows are dealt to as many files."""
     streams = {name: table for name, table in tables.items() if table.lookup is None}
     sources = [Source(name, written(name, table, agents, folder)) for name, table in streams.items()]
     lookups = {name: looked_up(name, table, folder) for name, table in tables.items() if table.lookup}
@@ -45,7 +45,7 @@ def looked_up(name, table, folder):
 
 
 def duckdb_rows(query, tables):
-    """The answer of DuckDB."""
+    """What DuckDB answers."""
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for name, table in tables.items():
