@@ -49,8 +49,8 @@ Exit codes: 0 you left, 1 no such files, 2 no terminal, 130 SIGTERM.
 def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: Path | None) -> int:
     """Ask a fleet, statement by statement, with completion (Tab), history and colours.
 
-    A statement ends with `;` and may have many lines. A live query goes on until Ctrl-C, which stops the query and
-    not the shell. When the agent goes away, the shell does not: what is typed next is asked again.
+    A statement ends with `;` and may have many lines. A live query goes on until Ctrl-C, which stops the query and not
+    the shell. When the agent goes away, the shell stays: the next statement is sent to the agent again.
     """
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("elf shell needs a terminal: elf query -f - runs statements from standard input")
@@ -98,7 +98,7 @@ def _over_files(files: tuple[str, ...], tables: dict[str, str]) -> Shell:
 
 
 def history_file() -> Path | None:
-    """Where what is typed is kept: ELF_HISTORY, else below XDG_STATE_HOME or ~/.local/state; None without a home."""
+    """Path of the history: ELF_HISTORY, else below XDG_STATE_HOME or ~/.local/state; None without a home directory."""
     if named := os.environ.get("ELF_HISTORY"):
         return Path(named)
     try:

@@ -1,4 +1,4 @@
-"""`elf batch backfill`: windows from the archive that a job has not published, and then its own."""
+"""`elf batch backfill`: windows that a job has not published, from the archive, and then the job's own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ Exit codes: 0 done, or the job has finished; 1 failed, 2 wrong usage; with --fol
 @archives_option
 @from_option
 @to_option
-@click.option("--follow", is_flag=True, help="Go on with the job's own windows, from the first one that has everyone.")
+@click.option(
+    "--follow", is_flag=True, help="Go on with the job's own windows, from the first one that expects every agent."
+)
 @windows_option
 @timeout_option
 @output_option("table", "json", "csv")
@@ -55,9 +57,9 @@ def backfill(
 ) -> int:
     """Compute the windows of the job APP that it has not published, from the archive.
 
-    They are those from before it was submitted, or of times when it had no master. With --follow, all windows come from
-    the archive up to the first live one that expects every agent, and from there on the job's own: no window is missing
-    at the seam, and none comes twice.
+    They are windows from before it was submitted, or of times when it had no master. With --follow, all windows come
+    from the archive up to the first live one that expects every agent, and from then on from the job: none is missing
+    in between, and none comes twice.
     """
     if follow and until is not None:
         raise UsageError("--follow goes on for ever: leave out --to")

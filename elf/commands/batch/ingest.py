@@ -20,7 +20,7 @@ AGENT = "bulk"
 
 
 class IngestSummary(msgspec.Struct, frozen=True):
-    """What was loaded, as `--output json` says it."""
+    """Result of a load, as `--output json` prints it."""
 
     files: int
     present: int
@@ -37,9 +37,13 @@ class IngestSummary(msgspec.Struct, frozen=True):
 @click.option(
     "--archive", metavar="URI", required=True, help="The agent's archive, or the directory of archives it is in."
 )
-@click.option("--stream", metavar="NAME", required=True, help="The stream that the lines are of.")
+@click.option("--stream", metavar="NAME", required=True, help="The stream of the lines.")
 @click.option(
-    "--agent", metavar="NAME", default=AGENT, show_default=True, help="The agent that the lines are said to be of."
+    "--agent",
+    metavar="NAME",
+    default=AGENT,
+    show_default=True,
+    help="The agent under whose name the lines are archived.",
 )
 @click.option(
     "--format", "source_format", type=click.Choice(["auto", *KINDS]), default="auto", show_default=True,
@@ -60,9 +64,9 @@ def ingest(
 ) -> None:
     """Load FILEs, plain, .gz or .zst, into the archive of an agent, as if it had archived them itself.
 
-    A FILE may be a pattern (quote it); workers of a cluster read the files under the same paths. All is committed at
-    once, at the end. A file is known by its path and its first KiB: what is there of it already is not loaded again.
-    Lines that cannot be parsed are kept as they are, and counted.
+    A FILE may be a pattern (quote it); workers of a cluster read the files under the same paths. Everything is
+    committed at once, at the end. A file is known by its path and its first KiB: lines that are archived already are
+    not loaded again. Lines that cannot be parsed are kept as they are, and counted.
     """
     from elf.batch.session.progress import spark_progress
     from elf.batch.session.session import spark_session

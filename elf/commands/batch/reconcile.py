@@ -1,4 +1,4 @@
-"""`elf batch reconcile`: the live answer against the offline one."""
+"""`elf batch reconcile`: published windows compared with the archive."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def reconcile(
 ) -> int:
     """Compute the windows that APP has published again, from the archive, and say of each whether they are equal.
 
-    Each is computed of the events of those agents that are in it. APP is a name, or NAME@CREATOR.
+    Each is computed from the events of the agents that contributed to it. APP is a name, or NAME@CREATOR.
     """
     if (live is None) != (query_text is None):
         raise UsageError("--live FILE and --query TEXT go together: what was printed does not say how it was computed")

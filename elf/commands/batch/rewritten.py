@@ -1,4 +1,4 @@
-"""What a command says that has rewritten segments."""
+"""Reports rewritten segments, for several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RewriteSummary(msgspec.Struct, frozen=True):
-    """Segments that were replaced and those in their place, and files that were deleted, as `--output json` says it."""
+    """Replaced segments, new ones, and deleted files, as `--output json` prints them."""
 
     removed: int
     removed_rows: int

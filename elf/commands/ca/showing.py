@@ -107,5 +107,5 @@ def _row(one: RevokedCertificate) -> Sequence[str | None]:
 
 
 def moment(when: datetime) -> str:
-    """The time as tables have it."""
+    """A time as tables show it."""
     return f"{when:%Y-%m-%d %H:%M} UTC"

@@ -27,10 +27,10 @@ Examples:
 )  # fmt: skip
 @click.option("--password-file", metavar="FILE", type=FILE, help="Encrypt the key with the first line of this file.")
 def init(name: str | None, directory: Path | None, password_file: Path | None) -> None:
-    """Make a creator's key, creator.key, and its public half, creator.pub, which has NAME in it for people to read.
+    """Make a creator's key, creator.key, and its public half, creator.pub, which carries NAME for people to read.
 
-    The key stays where it is: who has it can change and stop the jobs it owns. creator.pub is for who holds the
-    fleet's authority. Nothing is written over.
+    Keep the key: whoever has it can change and stop the jobs it owns. Give creator.pub to the holder of the fleet's
+    authority. Existing files are not overwritten.
     """
     with errors_told():
         files = CreatorFiles(directory or creator_directory())

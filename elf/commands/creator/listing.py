@@ -29,7 +29,7 @@ Columns: KEY stands for the creator's public key; STATE is valid, expired or rev
 
 
 class TrustedCreator(msgspec.Struct, frozen=True):
-    """A creator's certificate; `revoked` is since when, or None."""
+    """A creator's certificate; `revoked` is the time of its revocation, or None."""
 
     name: str
     key: str

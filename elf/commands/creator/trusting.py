@@ -21,7 +21,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES, short_help="Let the fleet trust a creator: make the certificate for its key.")
 @click.argument("public_key", metavar="PUBFILE", type=FILE)
-@click.option("--name", required=True, help="What the fleet calls the creator.")
+@click.option("--name", required=True, help="The creator's name in the fleet.")
 @ca_option
 @days_option
 @click.option(
@@ -37,7 +37,7 @@ def trust(
     """Make the certificate for the public key in PUBFILE, a creator.pub of elf creator init, by which the fleet of the
     authority in CA_DIR trusts the creator NAME.
 
-    See that the file comes from who you think it does. The certificate is no secret. To renew one, make another.
+    Make sure that the file comes from that person. The certificate is no secret. To renew one, make another.
     """
     file = public_key.with_suffix(".pem") if out is None else out
     if file.exists():
