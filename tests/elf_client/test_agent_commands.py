@@ -234,7 +234,7 @@ def test_ask_says_when_no_window_is_out_yet(socket_path: Path) -> None:
     with answering(socket_path, Answered("shop", ACCEPTED.query, ACCEPTED.columns, [])):
         finished = ask("ask", "shop", "--output", "json", socket=socket_path)
     assert (finished.code, finished.out) == (0, "")
-    assert finished.err == "shop: no window is out yet: elf follow waits for the next one\n"
+    assert finished.err == "shop: no window is published yet: elf follow waits for the next one\n"
 
 
 @pytest.mark.parametrize("windows", ["0", str(ASKED_WINDOWS_MAX + 1), "many"])

@@ -17,7 +17,7 @@ Window: TypeAlias = tuple[str | None, str | None]
 
 
 class BackfillArchive(Protocol):
-    """What a backfill needs of an archive."""
+    """An archive, as a backfill needs it."""
 
     def agents(self, version: VersionLine) -> frozenset[str]:
         """Agents with events for a version."""
