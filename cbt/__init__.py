@@ -1,4 +1,5 @@
-"""The compressed buffer tree, and the algebra of what it stores: partial aggregates by pane and key."""
+"""The compressed buffer tree and windows: raw rows come in, partial aggregates by pane and key, and windows of them, go
+out. Imports nothing of the other rooms."""
 
 from cbt.aggregates.user_defined import ColumnFunction, UserDefinedError, UserFunctions, ValueFunction
 from cbt.algebra.columns import Aggregate, Key, Order

@@ -223,7 +223,7 @@ class LocalRun:
         blocks_assigned = 0
         for index, source in enumerate(self._inputs):
             decode = parser(source.format, fleet.needs(source.stream))
-            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.kind == "csv")
+            blocks = source.file.blocks(block_bytes=BLOCK_BYTES, csv_quotes=source.format.quotes_span_lines)
             for block in self._unbroken(blocks):
                 agent = (index if by_file else blocks_assigned) % len(fleet)
                 yield _AssignedBlock(agent, source.stream, partial(self._parse, decode, block))
@@ -270,7 +270,7 @@ def _open(sources: Sequence[LocalSource], options: LocalOptions) -> list[_Input]
     except SourceError as error:
         raise UsageError(str(error)) from error
     time_field = options.time_field
-    if time_field not in (None, "time") and all(i.format.kind == "combined" for i in inputs):
+    if time_field not in (None, "time") and all(i.format.traits.fixed_time_field for i in inputs):
         raise UsageError(f"--time-field {time_field}: the time of combined logs is always in the field time")
     return inputs
 

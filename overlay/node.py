@@ -1,25 +1,24 @@
 """One node of the overlay: Pastry and Scribe behind one object that does no input or output.
 
-Like a protocol library: bytes go in with `receive`, time with `handle_timer`; bytes to send come out of
-`messages_to_send`, facts out of `events`. Drain both after every call. Time is a number of seconds on
-whatever clock the caller keeps, randomness is given: the same calls with the same seed make the same run.
+Works like a protocol library: bytes go in with `receive`, time with `handle_timer`; bytes to send come out of
+`messages_to_send`, facts out of `events`. Drain both after every call. Time is in seconds on any clock of the caller's,
+and randomness is an argument: the same calls with the same seed produce the same run.
 """
 
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from overlay.events import Event, LeafSetChanged, MessageReceived, Requested
-from overlay.outbox import CODEC, Outbox
-from overlay.parts import Components
+from overlay.components import Components
+from overlay.core.events import Event, LeafSetChanged, MessageReceived, Requested
+from overlay.core.outbox import CODEC, Outbox
+from overlay.core.random_source import RandomSource
+from overlay.core.statistics import Statistics
 from overlay.pastry.forwarding.forwarding import OnForward
 from overlay.pastry.membership.join import ProtocolError
 from overlay.pastry.tables.leaf_set import LeafSet
 from overlay.pastry.tables.routing_table import RoutingTable
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
-from overlay.scribe.history import ACKNOWLEDGE_MS_MAX
-from overlay.statistics import Statistics
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.codec import WIRE_BYTES_MAX, WireError
 from overlay.wire.ids import Id, checked_id
 from overlay.wire.messages import (
@@ -33,6 +32,7 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    ACKNOWLEDGE_MS_MAX,
     Wanted,
 )
 
@@ -45,12 +45,12 @@ _GOODBYES = (Leaving, Absent)
 
 
 class Node:
-    """A node: its tables, its trees, and what others may ask of them.
+    """A node with its tables and trees.
 
-    `random` is a seeded `random.Random` or anything like it. `start_number`: which process of this id it is; it grows
-    from start to start. `on_forward` is called with every routed message that this node is about to pass on, its own
-    too (and once more when it begins anew to be sent another way): see `OnForward`. `epochs`: by group the highest
-    counter of the `EpochTaken` that nodes of this id have raised before.
+    `random` is a seeded `random.Random` or compatible. `start_number` distinguishes the processes of one id; it grows
+    from start to start. `on_forward` is called with every routed message that this node is about to forward, including
+    its own (and once more when a message is rerouted): see `OnForward`. `epochs`: by group the highest counter of an
+    `EpochTaken` event of earlier nodes of this id.
     """
 
     def __init__(
@@ -68,35 +68,35 @@ class Node:
         parts = Components(peer, self._outbox, random, start_number, on_forward, epochs or {})
         self._parts = parts
         self._tables, self._membership, self._detector = parts.tables, parts.membership, parts.detector
-        self._presence, self._repair, self._survey = parts.presence, parts.repair, parts.survey
+        self._presence, self._repair, self._table_maintenance = parts.presence, parts.repair, parts.table_maintenance
         self._requests, self._scribe, self._forwarding = parts.requests, parts.scribe, parts.forwarding
         self._timers = parts.timers()
         self._handlers = parts.handlers() | {Direct: self._handle_direct}
-        # Of the parts' changes, which have been acted upon: see `_settle`.
+        # Revisions of the tables and trees that `_settle` has acted upon.
         self._settled_revision = (0, 0)
         self._leaf_set_revision = 0
 
-    # The owner's calls.
+    # Calls by the owner.
 
     def start(self, now: float) -> None:
-        """Begin a new overlay of which this is the first node; ProtocolError if it is in one already."""
+        """Start a new overlay with this node as its first; ProtocolError if the node is in one already."""
         self._membership.start(now)
         self._settle(now)
 
     def join(self, contact: Peer, now: float) -> None:
-        """Join the overlay the contact is in; `Joined` follows. ProtocolError if the node is in one already.
+        """Join the contact's overlay; `Joined` follows. ProtocolError if the node is in one already.
 
-        May be called again before that, with another contact.
+        May be called again before `Joined`, with another contact.
         """
         self._membership.join(contact, now)
         self._settle(now)
 
     def meet(self, peer: Peer, now: float) -> None:  # noqa: ARG002 - every call takes the time
-        """Try a peer that may be in another ring: if it answers, the two rings become one. Only when active."""
+        """Probe a peer that may be in another ring: if it answers, the two rings merge. Only when active."""
         self._repair.meet(peer)
 
     def leave(self, now: float) -> None:
-        """Say goodbye to everyone who knows this node, and be in no overlay and no tree. It may join again."""
+        """Say goodbye to all known peers and leave the overlay and every tree. The node may join again."""
         if self._membership.is_idle:
             return
         known = {peer.node_id: peer for peer in chain(self.routing_table, self.leaf_set)} | self._scribe.neighbours()
@@ -110,11 +110,11 @@ class Node:
         self._settle(now)
 
     def route(self, key: int, payload: bytes, now: float) -> None:
-        """Send a payload to the node numerically closest to the key, which raises `Delivered`."""
+        """Send a payload to the node numerically closest to the key, which emits `Delivered`."""
         self._begin(self._new_route(key, payload, wants_response=False), now)
 
     def request(self, key: int, payload: bytes, timeout_s: float, now: float) -> int:
-        """Route a payload to the node closest to the key, which raises `Requested` and is to answer it.
+        """Route a payload to the node closest to the key, which emits `Requested` and is expected to answer.
 
         Return a ticket: one `Responded` or `RequestFailed` with that ticket follows.
         """
@@ -143,7 +143,7 @@ class Node:
         )
 
     def send(self, peer: Peer, payload: bytes, now: float) -> None:
-        """Send a payload straight to a peer, which raises `MessageReceived`."""
+        """Send a payload directly to a peer, which emits `MessageReceived`."""
         message = Direct(payload=_checked_payload(payload))
         if peer.node_id == self.peer.node_id:
             self._handle_direct(self.peer, message, now)
@@ -155,16 +155,16 @@ class Node:
         self._scribe.subscribe(checked_id(group), now)
 
     def unsubscribe(self, group: int, now: float) -> None:  # noqa: ARG002 - every call takes the time
-        """Leave a group, and its tree as well once no child needs this node."""
+        """Leave a group, and also its tree once no child needs this node."""
         self._scribe.unsubscribe(checked_id(group))
 
     def multicast(
         self, group: int, payload: bytes, now: float, *, acknowledged: bool = False, timeout_s: float = 5.0
     ) -> int:
-        """Send a payload to every member of a group, by way of its root; each raises `MulticastReceived`.
+        """Send a payload to every member of a group by way of its root; each emits `MulticastReceived`.
 
-        Return its message id. Acknowledged: `MulticastAcknowledged` says who has it, at the latest after the timeout
-        and a little more.
+        Return the message id. If `acknowledged`, `MulticastAcknowledged` reports who has it, at the latest shortly
+        after the timeout.
         """
         timeout_ms = min(max(1, round(timeout_s * 1000)), ACKNOWLEDGE_MS_MAX)
         message = Publish(
@@ -180,10 +180,10 @@ class Node:
         self._settle(now)
         return message.message_id
 
-    # The shell's calls.
+    # Calls by the shell.
 
     def receive(self, sender: Peer, data: bytes, now: float) -> None:
-        """Take in one message from the peer the channel says it is from. Never raises, whatever the bytes."""
+        """Handle one message from the peer that the channel has authenticated. Never raises, whatever the bytes."""
         counters = self._outbox.counters
         counters.received += 1
         counters.received_bytes += len(data)
@@ -205,32 +205,36 @@ class Node:
         self._settle(now)
 
     def unreachable(self, peer: Peer, now: float) -> None:
-        """The transport could not connect to a peer: it has failed, unless it has another address by now."""
+        """Note that the transport could not connect to a peer: it has failed, unless its known address is
+        another one.
+        """
         if not self._membership.is_idle and peer.node_id != self.peer.node_id:
             self._presence.unreachable(peer, now)
             self._settle(now)
 
     def disconnected(self, peer: Peer, now: float) -> None:
-        """A link to a peer broke: if it matters, the transport has to connect anew, or say `unreachable`."""
+        """Note that a link to a peer broke. A peer that matters is pinged, so the transport reconnects or reports
+        `unreachable`.
+        """
         if self.is_active:
             self._presence.doubt(peer, now)
 
     def restarted(self, peer: Peer, now: float) -> None:
-        """Another process answers for the peer: what was shared with the one before is gone.
+        """Note that another process answers for the peer, which shares nothing with this node yet.
 
-        Whether the new one is in the overlay already, it will say itself.
+        The new process says itself whether it is in the overlay.
         """
         if not self._membership.is_idle and peer.node_id != self.peer.node_id:
             self._presence.restarted(peer, now)
             self._settle(now)
 
     def stood_still(self, now: float) -> None:
-        """The process did not run for seconds in which its clock stood still too, as when a machine is suspended."""
+        """Note that the process was suspended for seconds that its clock may not show."""
         self._presence.stood_still(now)
         self._settle(now)
 
     def next_timer(self) -> float | None:
-        """Return when `handle_timer` wants to be called; None: not at all."""
+        """Return when `handle_timer` is due; None when it is not."""
         earliest = None
         for part_timer in self._timers:
             timer = part_timer()
@@ -239,31 +243,31 @@ class Node:
         return earliest
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due. Calling too early does nothing."""
+        """Do everything that is due. Calling too early does nothing."""
         self._presence.notice_time(now)
         self._presence.handle_timer(now)
         self._forwarding.handle_timer(now)
         self._repair.handle_timer(now)
-        self._survey.handle_timer(now)
+        self._table_maintenance.handle_timer(now)
         for message in self._requests.handle_timer(now):
             self._forwarding.handle_route(self.peer, message, now)
         self._scribe.handle_timer(now)
         self._settle(now)
 
     def messages_to_send(self) -> list[tuple[Peer, bytes]]:
-        """Return what has to be sent since the last call, in order."""
+        """Return the messages to send since the last call, in order."""
         self._scribe.flush()
         return self._outbox.drain_messages()
 
     def events(self) -> list[Event]:
-        """Return what has happened since the last call, in order."""
+        """Return the events since the last call, in order."""
         return self._outbox.drain_events()
 
-    # What can be asked.
+    # State.
 
     @property
     def is_active(self) -> bool:
-        """Whether the node has joined, and delivers what it owns."""
+        """Whether the node has joined and delivers messages for the keys it owns."""
         return self._membership.is_active
 
     @property
@@ -277,30 +281,30 @@ class Node:
         return self._tables.routing_table
 
     @property
-    def tables(self) -> Tables:
-        """All that the node knows of others."""
+    def tables(self) -> PeerTables:
+        """All tables of peers."""
         return self._tables
 
     @property
     def groups(self) -> tuple[Id, ...]:
-        """The groups whose trees the node is in, as a member or as a forwarder."""
+        """The groups whose trees the node is in, as a member or forwarder."""
         return self._scribe.groups
 
     @property
     def epochs(self) -> Mapping[Id, int]:
-        """The counters of the epochs this node took as a root, by group: for the next node of this id."""
+        """Counters of the epochs this node took as a root, by group, for the next node of this id."""
         return self._scribe.epochs.taken
 
     def is_root(self, key: int) -> bool:
-        """Say whether this node is the root of the key's group: active, the closest, and sure that nobody else is."""
+        """Say whether this node is the root for the key: active, closest, and certain that no other node is."""
         return self._membership.owns(key)
 
     def closest(self, key: int) -> Peer:
-        """Return the peer numerically closest to the key, as far as this node knows. It may be itself."""
+        """Return the numerically closest known peer to the key; it may be this node."""
         return self._tables.closest(checked_id(key))
 
     def neighbours(self, count: int) -> tuple[Peer, ...]:
-        """Return the numerically nearest peers of the leaf set, the nearest first."""
+        """Return the numerically nearest peers of the leaf set, nearest first."""
         return self._tables.neighbours(count)
 
     def is_attached(self, group: int) -> bool:
@@ -308,11 +312,11 @@ class Node:
         return self._scribe.is_attached(group)
 
     def parent(self, group: int) -> Peer | None:
-        """Return the parent in the group's tree; None at its root and outside the tree."""
+        """Return the parent in the group's tree; None at the root and outside the tree."""
         return self._scribe.parent(group)
 
     def children(self, group: int) -> tuple[Peer, ...]:
-        """Return the children in the group's tree, in the order they came."""
+        """Return the children in the group's tree, in order of arrival."""
         return self._scribe.children(group)
 
     def statistics(self) -> Statistics:
@@ -321,7 +325,14 @@ class Node:
 
     def check(self) -> None:
         """Assert every invariant of every part."""
-        pastry = (self._tables, self._membership, self._repair, self._survey, self._detector, self._forwarding)
+        pastry = (
+            self._tables,
+            self._membership,
+            self._repair,
+            self._table_maintenance,
+            self._detector,
+            self._forwarding,
+        )
         for part in (*pastry, self._requests, self._scribe):
             part.check()
         if self.is_active:
@@ -331,7 +342,7 @@ class Node:
         self._outbox.emit(MessageReceived(sender, message.payload))
 
     def _settle(self, now: float) -> None:
-        """After any change: trees may want other roots, held messages may now be handled, others be watched."""
+        """Act upon changes of tables and trees: reconsider roots, release held messages, watch new neighbours."""
         self._presence.follow_neighbours(now)
         revision = (self._membership.revision, self._scribe.revision)
         if self._settled_revision == revision:
@@ -340,7 +351,7 @@ class Node:
         self._settled_revision = revision
         if have_tables_changed:
             self._repair.tables_changed(now)
-            self._survey.tables_changed(now)
+            self._table_maintenance.tables_changed(now)
             self._scribe.tables_changed(now)
             if self.is_active:
                 self._become_settled(now)

@@ -12,8 +12,8 @@ from agent.configuration.config import StreamConfig
 from agent.parsing import NO_WATERMARK_MS, TIME, Format, Parsed, Parser, SourceColumn, parser, sniff
 from agent.runtime.ingest.feed import Feed
 from agent.sources.file.backlog import BoundedReader
-from agent.sources.file.pieces import FileBlock, ReaderStatistics, StreamReader
 from agent.sources.file.tail import TailReader
+from agent.sources.reader import FileBlock, ReaderStatistics, StreamReader
 
 ROWS_PER_INSERT = 1 << 15
 """Events given to the agent at once, so that between two inserts it can do other things."""
@@ -107,8 +107,7 @@ class FeedReader:
         self._reader.close()
 
     def _parser(self, form: Format, columns: Columns) -> Parser:
-        # What else is known of JSON files makes no difference to their parser, and each may have shown other fields.
-        key = (replace(form, header=()) if form.kind == "json" else form), columns
+        key = form.parsing_key, columns
         found = self._parsers.get(key)
         if found is None:
             if len(self._parsers) >= PARSERS_MAX:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.feeding.reading import ReadBatch
 from agent.parsing import Parsed
-from agent.sources.file.pieces import ReaderStatistics
+from agent.sources.reader import ReaderStatistics
 
 RATE_S = 5.0
 """Rates are over about so many of the last seconds."""

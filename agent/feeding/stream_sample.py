@@ -68,7 +68,7 @@ def merged(every: Sequence[DescribedColumn]) -> DescribedColumn:
 def _columns(form: Format, head: bytes, path: str) -> Iterator[DescribedColumn]:
     declared, _ = schema(form)
     wanted = [
-        SourceColumn(f"c{number}", (name,) if form.kind in ("csv", "tsv") else tuple(name.split(".")), "any")
+        SourceColumn(f"c{number}", (name,) if form.has_header_line else tuple(name.split(".")), "any")
         for number, name in enumerate(declared)
     ]
     frames = parser(form, wanted).parse(Block(head, Origin(path, 0), 0), 0).frames

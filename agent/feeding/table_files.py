@@ -27,7 +27,7 @@ def read_table(path: str, kind: str = "auto") -> FileTable:
     """The rows of a file. Blocks. Raises SourceError for a file that is too large, or has a line that is no row."""
     head = SourceFile(path).head()
     sniffed = sniff(head, path, kind)
-    if sniffed.kind == "combined":
+    if sniffed.traits.fixed_time_field is not None:
         raise SourceError(path, "holds log lines: a table is JSON lines, CSV or TSV")
     form = Format(sniffed.kind, None, sniffed.header)
     blocks = _blocks(path, form)
@@ -49,7 +49,7 @@ def table_schema(table: FileTable) -> query.Schema:
 
 def _blocks(path: str, form: Format) -> tuple[Block, ...]:
     blocks, size = [], 0
-    for block in SourceFile(path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=form.kind == "csv"):
+    for block in SourceFile(path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=form.quotes_span_lines):
         size += len(block.data)
         if size > query.TABLE_BYTES_MAX:
             raise SourceError(path, f"is larger than {query.TABLE_BYTES_MAX >> 20} MiB, which a table may have")

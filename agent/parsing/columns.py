@@ -5,18 +5,17 @@ has a value in any row. Rows that have their values in different variants go to 
 row means never depends on its neighbours.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agent.parsing.formats import COERCED, TIME, Parsed
+from agent.parsing.canonical_json import canonical_json
+from agent.parsing.formats import COERCED, TIME, Parsed, SourceColumn
 from agent.parsing.times import parse_times
 
 _NOTHING = type(None)
@@ -101,17 +100,6 @@ def _fit(value: Any, accepted: frozenset[type]) -> Any:
     if kind is float and not math.isfinite(value):
         return None
     return value
-
-
-def canonical_json(value: Any) -> str | None:
-    """JSON text with sorted keys; None if it holds a number beyond a double or is nested too deeply."""
-    try:
-        text = msgspec.json.encode(value, order="sorted").decode()
-        if "null" in text:  # which msgspec writes for infinity as well
-            json.dumps(value, allow_nan=False)
-        return text
-    except (ValueError, RecursionError):
-        return None
 
 
 def _double(value: int) -> float | None:
@@ -239,3 +227,14 @@ def _choice(column: ParsedColumn) -> _Rows:
     for index, variant in enumerate(column.variants):
         choice[variant.is_not_null().to_numpy()] = index
     return choice
+
+
+def parsed_rows(times: Sequence[int], columns: Sequence[SourceColumn], values: dict[str, list[Any]]) -> Parsed:
+    """The events of rows given as values by column, typed as if they had been read from JSON lines."""
+    made = [
+        column_of_values(column.name, column.type, values[column.field])
+        if column.field in values
+        else null_column(column.name, len(times))
+        for column in columns
+    ]
+    return parsed(pl.Series(times, dtype=pl.Int64), made, 0)

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed
-from agent.parsing.formats import TIME, Parsed, SourceColumn
+from agent.parsing.formats import TIME, Format, Parsed, SourceColumn
+from agent.parsing.sample import parse_sample
 from agent.parsing.times import parse_times
 from agent.sources import Block
 
+TIME_FIELD = "time"
 COLUMNS = {
     "remote_addr": "string",
     "remote_user": "string",
@@ -90,7 +92,7 @@ _IS_REGULAR_REQUEST = (
 class CombinedParser:
     """Parses combined and common log lines; the latter have no referer and user agent."""
 
-    def __init__(self, columns: Sequence[SourceColumn]) -> None:
+    def __init__(self, form: Format, columns: Sequence[SourceColumn]) -> None:  # noqa: ARG002 (all are alike)
         self._columns = tuple(columns)
         names = {column.field for column in columns}
         self._needs_parts = bool(names & {"method", "path", "query_string", "protocol"})
@@ -174,3 +176,18 @@ def _column(frame: pl.DataFrame, column: SourceColumn) -> ParsedColumn:
     if use == "timestamp":
         return ParsedColumn(column.name, (frame[TIME].cast(pl.Datetime("ms", "UTC")).rename(column.name),))
     return column_of_texts(column.name, use, frame[column.field])
+
+
+# Detection.
+
+
+def combined_evidence(sample: bytes) -> tuple[int, int]:
+    return parse_sample(CombinedParser(Format("combined", TIME_FIELD), []), sample)
+
+
+def recognise_combined(sample: bytes, file: str, given: str | None) -> Format:  # noqa: ARG001 (all are alike)
+    return Format("combined", TIME_FIELD, tuple(COLUMNS))
+
+
+def combined_schema(form: Format) -> tuple[dict[str, str], bool]:  # noqa: ARG001
+    return dict(COLUMNS), False

@@ -12,13 +12,15 @@ import polars as pl
 
 from agent.parsing.columns import ParsedColumn, column_of_texts, null_column, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
-from agent.sources import LINE_BYTES_MAX, Block, Record, irregular_records, read_record
+from agent.parsing.sample import is_binary, time_field
+from agent.sources import LINE_BYTES_MAX, Block, Record, SourceError, irregular_records, read_record
 
 SEPARATORS = {"csv": b",", "tsv": b"\t"}
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK_LINE = re.compile(rb"^\r?\n", re.MULTILINE)
 _NEWLINE, _RETURN = b"\n\r"
+_NO_NAME = re.compile(r"^\d|\d:\d\d|.{101}|[{}<>]", re.DOTALL)
 
 
 class DelimitedParser:
@@ -156,3 +158,52 @@ def _without_blank_lines(data: bytes) -> tuple[bytes, int]:
     if (lengths == 0).any() or ((lengths == 1) & (body[newlines[1:] - 1] == _RETURN)).any():
         return _without_blank_lines(_BLANK_LINE.sub(b"", data))
     return data, count
+
+
+# Detection.
+
+
+def csv_evidence(sample: bytes) -> tuple[int, int]:
+    return (1, 0) if _is_table(sample, SEPARATORS["csv"]) else (0, 1)
+
+
+def tsv_evidence(sample: bytes) -> tuple[int, int]:
+    return (1, 0) if _is_table(sample, SEPARATORS["tsv"]) else (0, 1)
+
+
+def recognise_csv(sample: bytes, file: str, given: str | None) -> Format:
+    return _recognise("csv", sample, file, given)
+
+
+def recognise_tsv(sample: bytes, file: str, given: str | None) -> Format:
+    return _recognise("tsv", sample, file, given)
+
+
+def delimited_schema(form: Format) -> tuple[dict[str, str], bool]:
+    return dict.fromkeys(form.header or (), "any" if form.header is None else "text"), form.header is None
+
+
+def _recognise(kind: str, sample: bytes, file: str, given: str | None) -> Format:
+    if is_binary(sample):
+        raise SourceError(file, "is binary, not log text")
+    names = header_record(sample, SEPARATORS[kind]).fields or ()
+    header = tuple(name.decode("utf-8", "replace").strip() for name in names)
+    if given is not None and given not in header:
+        raise SourceError(file, f"has no column {given!r} for the time; its columns are {', '.join(header)}"[:500])
+    form = Format(kind, None, header)
+    return Format(kind, time_field(sample, file, form, given, lambda form: DelimitedParser(form, [])), header)
+
+
+def _is_table(sample: bytes, separator: bytes) -> bool:
+    """Whether the first line can be a header, and most of the lines after it have fields like it."""
+    record = header_record(sample, separator)
+    names = [name.decode("utf-8", "replace").strip() for name in record.fields or ()]
+    if len(names) < 2 or names.count("") > 1 or any(map(_NO_NAME.search, names)):
+        return False
+    rows = [line for line in sample[record.end :].split(b"\n") if line.strip()]
+    if separator == b",":
+        fields = [read_record(row, 0, LINE_BYTES_MAX).fields for row in rows]
+        similar = sum(row is None or len(row) == len(names) for row in fields)
+    else:
+        similar = sum(separator in row for row in rows)
+    return 2 * similar >= len(rows)

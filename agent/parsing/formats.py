@@ -1,32 +1,82 @@
-"""What the parsers are told and what they return."""
+"""Types that parsers take and return, and the traits that every format declares in its row of the registry."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import polars as pl
 
+from agent.parsing.records.record_reader import RecordReader
 from agent.sources import Block
 
 TIME = "@time"
 COERCED = "@coerced"
 
 NO_WATERMARK_MS = -(2**63)
-"""Says that anything may still come."""
-
-KINDS = ("json", "combined", "csv", "tsv")
+"""Watermark that promises nothing: events of any time may still come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How one file is read: `kind` is json, combined, csv or tsv.
+    """How one file is read. `kind` is the name of a registered `LineFormat`.
 
     `time_field` names the column with the event's time; None: the time of arrival. `header` holds the names
-    of the columns, of JSON those that were seen; None: the file is empty.
+    of the columns, for a format with open columns those seen so far; None: the file is empty.
     """
 
     kind: str
     time_field: str | None
     header: tuple[str, ...] | None = None
+
+    @property
+    def traits(self) -> LineFormat:
+        return LINE_FORMATS[self.kind]
+
+    @property
+    def quotes_span_lines(self) -> bool:
+        return self.traits.quotes_span_lines
+
+    @property
+    def has_header_line(self) -> bool:
+        return self.traits.has_header_line
+
+    @property
+    def parsing_key(self) -> Format:
+        """The format without the columns seen so far where they make no difference to its parser."""
+        return replace(self, header=()) if self.traits.has_open_columns else self
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """One row of the registry of formats: how files of a kind are told from others, described and read."""
+
+    name: str
+    parser: Callable[[Format, Sequence[SourceColumn]], Parser]
+    """The parser of a file's blocks that reads only the given columns."""
+    records: Callable[[Format], RecordReader]
+    """The reader that takes a file's blocks apart for the archive."""
+    evidence: Callable[[bytes], tuple[int, int]]
+    """The numbers of lines in a sample that are events of this format and that are not."""
+    recognise: Callable[[bytes, str, str | None], Format]
+    """The format of the file with this sample, name and, if given, time field. Raises SourceError."""
+    schema: Callable[[Format], tuple[dict[str, str], bool]]
+    """The columns of a file with their types, and whether it may have others."""
+    tier: int = 0
+    """Rank in detection: within a tier the format with the most events wins; a later tier is tried if none fits."""
+    quotes_span_lines: bool = False
+    """Quoted fields may hold line breaks, so that a record may span lines."""
+    has_header_line: bool = False
+    """The first line names the columns, whose values are texts."""
+    has_open_columns: bool = False
+    """Any line may bring new columns; a file's header lists those seen so far."""
+    fixed_time_field: str | None = None
+    """The time field of every file of the format, whatever another is asked for."""
+
+
+LINE_FORMATS: dict[str, LineFormat] = {}
+"""Formats by name, in the order in which people see them listed; `agent.parsing.registry` fills it."""
 
 
 @dataclass(frozen=True, slots=True)

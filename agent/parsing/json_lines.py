@@ -15,10 +15,13 @@ import polars as pl
 from agent.parsing.columns import column_of_values, parsed, same_times, times_of
 from agent.parsing.formats import Format, Parsed, SourceColumn
 from agent.parsing.json_paths import DECODE_ERRORS, Path, PathReader
+from agent.parsing.sample import parse_sample, time_field
 from agent.sources import Block
 
 _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NAMES_MAX = 1_000
+_DEPTH_MAX = 8
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
 
 
@@ -128,3 +131,38 @@ def _without_lone_surrogate(match: re.Match[bytes]) -> bytes:
     """Half a surrogate pair is no character; it becomes the replacement character."""
     escape = match.group()
     return b"\\ufffd" if len(escape) == 6 else escape
+
+
+# Detection.
+
+
+def json_evidence(sample: bytes) -> tuple[int, int]:
+    return parse_sample(JsonParser(Format("json", None), []), sample)
+
+
+def recognise_json(sample: bytes, file: str, given: str | None) -> Format:
+    """The format of a file of JSON lines: its time field, and the columns seen in the sample."""
+    form = Format("json", None, _names(sample))
+    return Format("json", time_field(sample, file, form, given, lambda form: JsonParser(form, [])), form.header)
+
+
+def json_schema(form: Format) -> tuple[dict[str, str], bool]:
+    return dict.fromkeys(form.header or (), "any"), True
+
+
+def _names(sample: bytes) -> tuple[str, ...]:
+    """The keys of the objects in the sample, those of nested objects as paths with dots."""
+    names: dict[str, None] = {}
+    for event in decode_events(PathReader([()]), sample)[0]:
+        _add_names(event, "", _DEPTH_MAX, names)
+    return tuple(names)
+
+
+def _add_names(entry: Any, prefix: str, depth: int, names: dict[str, None]) -> None:
+    if type(entry) is not dict or not depth:
+        return
+    for key, value in entry.items():
+        if len(names) >= _NAMES_MAX:
+            return
+        names[prefix + key] = None
+        _add_names(value, f"{prefix}{key}.", depth - 1, names)

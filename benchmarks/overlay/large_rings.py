@@ -12,7 +12,7 @@ from statistics import mean
 
 from benchmarks.report import Comparison
 from overlay import Id, Latency, Peer, PlaneLatency, build_tables, route_path
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 
 from .lines import at_most, beside, size
 from .population import SIDE_S, progress
@@ -38,9 +38,9 @@ class _Ring:
         self._peers = peers
         self._near = near
         self._random = source
-        self._tables: dict[int, Tables] = {}
+        self._tables: dict[int, PeerTables] = {}
 
-    def tables(self, peer: Peer) -> Tables:
+    def tables(self, peer: Peer) -> PeerTables:
         if peer.node_id not in self._tables:
             self._tables[peer.node_id] = build_tables(peer, self._peers, self._near, random=self._random)
         return self._tables[peer.node_id]

@@ -1,4 +1,4 @@
-"""COLLECT and COLLECT_SET: a group's values themselves, the first of them up to a limit."""
+"""COLLECT and COLLECT_SET: the values of a group, up to a limit."""
 
 import polars as pl
 
@@ -70,6 +70,6 @@ class Collection(ItemPao):
         return rows.select(group).unique().join(found, on=group, how="left", nulls_equal=True)
 
     def _count(self) -> pl.Expr:
-        """How many values a row stands for: of a peer's rows whatever that says, within reason."""
+        """The number of values a row stands for, clipped: a peer may claim any number."""
         n = pl.lit(1, dtype=pl.Int64) if self._distinct else pl.col(self._n).clip(0, self.most + 1)
         return pl.when(any_kind(self._kinds)).then(n).otherwise(0)

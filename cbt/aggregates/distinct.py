@@ -1,7 +1,7 @@
 """Exact COUNT(DISTINCT x): a row for each value, up to a limit if there is one.
 
-Beyond its limit a group keeps the values with the lowest hashes. Whatever is among the lowest of all is so wherever it
-occurs, hence the same values are kept however rows were merged. Their greatest hash then tells how many there are
+Beyond its limit a group keeps the values with the lowest hashes. A value among the lowest of all is among the lowest of
+any part, hence the same values are kept however rows were merged. Their greatest hash then tells how many there are
 (Bar-Yossef et al., 2002; the estimator is Beyer et al.'s, 2007).
 """
 

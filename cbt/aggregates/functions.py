@@ -30,7 +30,7 @@ _NUMBERS = ("integer", "number")
 
 @dataclass(frozen=True, slots=True)
 class PaoParameter:
-    """A constant of a function, and what it can be."""
+    """A constant parameter of a function, and the kind of value it accepts."""
 
     name: str
     kind: str
@@ -133,7 +133,7 @@ FUNCTIONS: Mapping[str, PaoFunction] = {
 def pao_of(aggregate: Aggregate, functions: UserFunctions | None = None) -> Pao | ItemPao:
     """The PAO of an aggregate, whose function is built in or one of `functions`.
 
-    Raises ValueError if there is no such function of the aggregate's type, or not with its parameters.
+    Raises ValueError for an unknown function, or for one that does not take the aggregate's type or parameters.
 
     >>> sorted(pao_of(Aggregate("a", "bool_or", "x", "boolean")).state)
     ['a.b']

@@ -1,8 +1,8 @@
 """Sets and sketches in PAO frames: beside the *main row* of a group, a row for each item of each such aggregate.
 
 The column `:part` is NULL in main rows, which hold the states of ordinary aggregates, and else the number of the item
-aggregate; the item columns of all of these follow. Columns that are not a row's own hold nothing: NULL, or the state of
-no values. So a group is one or many rows, which are merged, buffered and sent like any others.
+aggregate; the item columns of all of these follow. In columns that are not its own, a row has NULL or the state of no
+values. So a group is one or many rows, which are merged, buffered and sent like any others.
 
 The upper half of an item row's hash is that of its group's key hash, the lower one is made of the item. So a group's
 rows stand together in the order of hashes, and ranges of hashes that begin at multiples of 2**32 part no group. Groups
@@ -37,7 +37,7 @@ class ItemRows:
         self._keys, self.paos, self._seed = list(keys), tuple(paos), seed
         items = [column for pao in paos for column in pao.items.items()]
         self.columns: list[tuple[str, pl.DataType]] = [(PART, pl.Int8()), *items] if paos else []
-        """What tells the rows of a group apart."""
+        """Columns that tell the rows of a group apart."""
         self._shrinking = [part for part, pao in enumerate(paos) if type(pao).compact is not ItemPao.compact]
 
     @property
@@ -58,8 +58,8 @@ class ItemRows:
         return groups & np.uint64(UPPER_HALF) | lower.to_numpy() >> _HALF_BITS
 
     def compact(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-        """Shrinks what is too much for a group: the rows that stay, and those in place of others, as far as they have
-        columns of their own. O(n log n).
+        """Shrinks groups that are too large: the rows that stay and the rows that replace others, with their own
+        columns only. O(n log n).
         """
         stay = frame
         others: list[pl.DataFrame] = []
@@ -92,7 +92,7 @@ class ItemRows:
         return frame.filter(is_main), results
 
     def limited(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """In how many groups of a pane an aggregate has met its limit: `pane`, `aggregate`, `groups`. O(n)."""
+        """The number of groups in a pane that met an aggregate's limit: `pane`, `aggregate`, `groups`. O(n)."""
         found = [pl.DataFrame(schema={"pane": pl.Int64, "aggregate": pl.String, "groups": pl.Int64})]
         limits = [(part, pao, limit) for part, pao in enumerate(self.paos) if (limit := pao.limited()) is not None]
         groups = group_numbers(frame, self._keys) if limits else None
@@ -111,7 +111,7 @@ class ItemRows:
 
 
 def upper_halves(frame: pl.DataFrame) -> np.ndarray[Any, Any]:
-    """What the hashes of a group's rows agree in. O(n)."""
+    """The upper halves of the hashes, equal in all rows of a group. O(n)."""
     return frame["hash"].to_numpy() >> _HALF_BITS
 
 

@@ -1,4 +1,4 @@
-"""Looks for examples that break the algebra of a PAO: a check for those who write one."""
+"""Looks for examples that break the algebra of a PAO: a check for authors of user-defined functions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _ARGUMENT = "argument"
 
 
 class AlgebraError(Exception):
-    """A PAO's result would depend on how events were dealt to agents; gives an example."""
+    """A PAO's result depends on how events are distributed among agents; the message gives an example."""
 
 
 def check_algebra(pao: Pao, values: pl.Series, **inputs: pl.Series) -> None:
-    """Raises AlgebraError if some way to deal these values to agents, or to merge theirs, changes states and results.
+    """Raises AlgebraError if some way to distribute these values among agents, or to merge their states, changes the
+    result.
 
     `values` is an argument column in a physical form of its type, NULL among them, the more telling the better;
-    `inputs` has the columns that the PAO names in `inputs`. The values are dealt to two, three, five and seven
+    `inputs` has the columns that the PAO names in `inputs`. The values are distributed among two, three, five and seven
     agents; states are merged in several orders, and subtracted if they can be. States are the same if their results
-    are, and doubles if their 15 digits are. That nothing is found proves nothing. Raises UserDefinedError for code
-    that fails. O(n) for n values.
+    are, and doubles if their 15 digits are. Finding no example proves nothing. Raises UserDefinedError for code that
+    fails. O(n) for n values.
 
     >>> from cbt.sums import NumberSum
     >>> check_algebra(NumberSum("total"), pl.Series([0.1, 1e300, None, -1e300, 3.0]))

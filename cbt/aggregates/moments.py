@@ -106,7 +106,8 @@ _SPLITTER = 2.0**27 + 1
 
 
 class Variance(Pao):
-    """What the variances share: a sum's states, and the squares' columns, named from the greatest part to the least.
+    """The states that all variances share: a sum's, and the squares' columns, named from the greatest part to the
+    least.
 
     `sample` divides by n - 1, else by n. `deviation` lowers to the square root. Both lower to Float64, NULL where
     there are too few values.
@@ -160,7 +161,7 @@ class Variance(Pao):
 
 
 class IntegerVariance(Variance):
-    """Of integers: states `sum` Int128, `n` Int64, `s1` and `s0` Int128."""
+    """Variance of integers: states `sum` Int128, `n` Int64, `s1` and `s0` Int128."""
 
     def __init__(self, name: str, *, sample: bool, deviation: bool) -> None:
         super().__init__(name, IntegerSum(name), 2, sample=sample, deviation=deviation)
@@ -176,7 +177,7 @@ class IntegerVariance(Variance):
 
 
 class NumberVariance(Variance):
-    """Of numbers: states `hi`, `lo` Int128, `wide` String, `n` Int64, `s3`, `s2`, `s1` and `s0` Int128.
+    """Variance of numbers: states `hi`, `lo` Int128, `wide` String, `n` Int64, `s3`, `s2`, `s1` and `s0` Int128.
 
     NaN where a value is not finite. A variance beyond all doubles is Infinity, though its deviation is none.
     """

@@ -1,10 +1,9 @@
 """Exact sums of the doubles that fixed point has no room for: the huge, the tiny, NaN and the infinities.
 
-They are too rare to deserve columns of their own, so one String column holds what is known of them, NULL where
-there are none, and Python does the arithmetic where there are some. The text is
-`{NaNs} {infinities} {negative infinities} {sum}`, and the sum of squares follows where one is kept. A sum is
-`{hex}p{n}`: that hexadecimal number times 2**n units, where a unit is the least double, 2**-1074, and for
-squares its square. So the text depends on the values alone, and what was added can be taken off again.
+They are too rare to deserve columns of their own, so one String column describes them, NULL where there are none, and
+Python does the arithmetic. The text is `{NaNs} {infinities} {negative infinities} {sum}`, and the sum of squares
+follows where one is kept. A sum is `{hex}p{n}`: that hexadecimal number times 2**n units, where a unit is the least
+double, 2**-1074, and for squares its square. So the text depends on the values alone, and an addition can be undone.
 
 Text from elsewhere that is not of this form counts as a NaN: it is a false state like any other.
 """
@@ -24,7 +23,7 @@ _SUM = r"(-?[0-9a-f]{1,1200})p([0-9]{1,4})"
 
 
 class Sums(NamedTuple):
-    """How many values are not finite, and the sums of the finite ones' powers, in units of 2**(-1074·power)."""
+    """Counts of values that are not finite, and the sums of the finite ones' powers, in units of 2**(-1074·power)."""
 
     nans: int
     infinities: int
@@ -33,7 +32,7 @@ class Sums(NamedTuple):
 
     @property
     def special(self) -> float | None:
-        """What the values sum up to if not all are finite, else None."""
+        """The sum if not all values are finite, else None."""
         if self.nans or (self.infinities and self.negative_infinities):
             return math.nan
         if self.infinities:
@@ -53,7 +52,7 @@ class Outliers:
         return pl.col(self.column).drop_nulls().implode()
 
     def lift(self) -> pl.Expr:
-        """The states of what `group` yields."""
+        """The state of each group of values in the frame."""
         return self._texts(pl.col(self.column), lambda values: self._sum(map(self._of_double, values)))
 
     def combine(self) -> pl.Expr:
@@ -61,7 +60,7 @@ class Outliers:
         return self._texts(self.group(), lambda texts: self._sum(map(self.read, texts)))
 
     def subtract(self) -> pl.Expr:
-        """This column without what its subtrahend holds."""
+        """This column without its subtrahend."""
         whole, part = pl.col(self.column), pl.col(self.column + LESS)
         pairs = pl.when(whole.is_not_null() | part.is_not_null()).then(pl.concat_list(whole, part))
         return self._texts(pairs, self._difference)

@@ -1,4 +1,4 @@
-"""What runs somebody else's code: whatever it does wrong becomes one error that names the function."""
+"""Runs user-defined code and turns whatever it does wrong into one error that names the function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES: dict[str, pl.DataType] = {
 
 
 class UserDefinedError(Exception):
-    """A user-defined function is wrong; names it and says in a line what it did."""
+    """A user-defined function has failed; the message names it and says what it did."""
 
 
 def wrong(function: str, fault: str) -> UserDefinedError:
@@ -32,13 +32,13 @@ def wrong(function: str, fault: str) -> UserDefinedError:
 
 
 class UserDefinedPao(Pao):
-    """A PAO that runs somebody else's code; `function` is the name it is registered under."""
+    """A PAO that runs user-defined code; `function` is the name it is registered under."""
 
     function: str
 
 
 def guarded(function: str, method: str, code: Callable[[], T]) -> T:
-    """What `code` returns. Raises UserDefinedError for whatever it raises, but for the end of the process."""
+    """The value that `code` returns. Raises UserDefinedError for any exception that does not end the process."""
     try:
         return code()
     except UserDefinedError:
@@ -50,10 +50,10 @@ def guarded(function: str, method: str, code: Callable[[], T]) -> T:
 
 
 def attempt(paos: Sequence[Algebra], method: str, work: Callable[[Sequence[Algebra]], T]) -> T:
-    """What `work` makes of all PAOs. If it fails, each user-defined one is tried alone, to find the one to blame.
+    """The result of `work` on all PAOs. If it fails, each user-defined PAO is tried alone, to find the one to blame.
 
-    So their expressions run among all others, at no cost while nothing is wrong. Raises UserDefinedError if one of
-    them fails alone as well, else what `work` raised.
+    User-defined expressions thus run together with all others, at no cost while nothing is wrong. Raises
+    UserDefinedError if one of them fails alone as well, else what `work` raised.
     """
     try:
         return work(paos)

@@ -58,7 +58,7 @@ class ColumnFunction(ABC):
         """The result of each state."""
 
     def subtract(self, whole: Mapping[str, pl.Expr], part: Mapping[str, pl.Expr]) -> Mapping[str, pl.Expr] | None:  # noqa: ARG002
-        """For each column of the state, what is left of `whole` without `part`; None if that cannot be known."""
+        """For each column of the state, `whole` without `part`; None if the aggregate is not invertible."""
         return None
 
 
@@ -101,7 +101,7 @@ class ColumnPao(UserDefinedPao):
         return {part: pl.col(column + suffix) for part, column in self._parts.items()}
 
     def _aggregations(self, method: str, expressions: Callable[[], Mapping[str, pl.Expr]]) -> dict[str, pl.Expr]:
-        """What a method of the definition gives, by state column."""
+        """The expressions that a method of the definition returns, by state column."""
         given = self._run(method, expressions)
         if not isinstance(given, Mapping) or set(given) != set(self._parts):
             names = ", ".join(map(str, given)) if isinstance(given, Mapping) else type(given).__name__
@@ -119,7 +119,7 @@ class ColumnPao(UserDefinedPao):
         return self._aggregations("subtract", lambda: self._definition.subtract(whole, part) or {})
 
     def _stored(self, state: pl.Expr, column: str) -> pl.Expr:
-        """The state in its declared type, and no larger than it may be."""
+        """The state in its declared type. Raises UserDefinedError for one that is too large."""
         dtype = self.state[column]
         if dtype != pl.String:
             return state.cast(dtype)
@@ -132,7 +132,7 @@ class ColumnPao(UserDefinedPao):
         return texts
 
     def _check_types(self) -> None:
-        """Runs everything on frames without rows, where the types show."""
+        """Runs everything on frames without rows to check the types."""
         argument = pl.DataFrame(schema={self._argument: self._argument_type, "key": pl.Int64()})
         states = pl.DataFrame(schema={**self.state, "key": pl.Int64()})
         pairs = states.with_columns(pl.lit(None, dtype=dtype).alias(name + LESS) for name, dtype in self.state.items())

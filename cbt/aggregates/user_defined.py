@@ -3,10 +3,10 @@
 A `ColumnFunction` speaks in Polars expressions and is as fast as they are. A `ValueFunction` speaks in plain Python
 values, one call for each, and is a hundred times slower.
 
-What can be wrong with somebody else's code is found out where it can be, when the function is registered; what
-shows only with some data (an exception, a state that is too large) is a `UserDefinedError` that names the function.
-Whoever runs expressions of several PAOs together does so in `attempt`, which finds the one to blame. Nothing guards
-against code that never returns, or that does harm on purpose: it runs with all the agent's rights.
+A faulty definition is refused when the function is registered, as far as that shows without data. A fault that shows
+only with some data (an exception, a state that is too large) is a `UserDefinedError` that names the function.
+Expressions of several PAOs are run together in `attempt`, which finds the PAO to blame. Nothing guards against code
+that never returns, or that does harm on purpose: it runs with all the agent's rights.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ class UserFunctions:
         self._definitions: dict[str, ColumnFunction | ValueFunction] = {}
 
     def register(self, name: str, definition: ColumnFunction | ValueFunction) -> None:
-        """Names a function. Raises UserDefinedError if it is seen to be wrong, and for a name that is taken or no name.
+        """Registers a function. Raises UserDefinedError for a definition that is seen to be wrong, and for a name that
+        is taken or invalid.
 
-        O(1): the function runs on no rows, or on none but its own zero.
+        O(1): the function runs on no rows, or on its own zero alone.
         """
         lower = name.lower()
         if not _NAME.fullmatch(lower):

@@ -1,7 +1,7 @@
 """User-defined aggregates in plain Python values: easy to write, and slow, with a call for each value and merge.
 
-A state is what JSON can say: None, bool, int, float, str, lists, and dicts with text for keys. It travels as
-canonical JSON text (sorted keys, no spaces, ASCII; `NaN` and `Infinity` where needed) of at most 64 KiB.
+A state is a JSON value: None, bool, int, float, str, lists, and dicts with text for keys. It travels as canonical JSON
+text (sorted keys, no spaces, ASCII; `NaN` and `Infinity` where needed) of at most 64 KiB.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ _RESULTS: dict[str, tuple[type, ...]] = {
 
 
 def _fault(state: object, depth: int = 0) -> str | None:
-    """What makes a state not plain, or None."""
+    """The reason why a state is not plain, or None."""
     if state is None or type(state) in (bool, int, float, str):
         return None
     if depth == _DEPTH_MAX:

@@ -1,1 +1,2 @@
-"""What every partial aggregate is made of: columns, kinds, scalars, key hashes and partitions."""
+"""The base of all partial aggregates: their algebra, columns, kinds, scalars, key hashes and partitions. Imports
+nothing else of `cbt`."""

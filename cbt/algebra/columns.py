@@ -1,5 +1,5 @@
-"""What callers say about the columns they aggregate: keys, aggregates and orders, and the physical types
-these may have.
+"""Descriptions of the columns that callers aggregate: keys, aggregates and orders, and the physical types these may
+have.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _ORDERED: dict[str, pl.DataType] = {"integer": pl.Int64(), "number": pl.Float64(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A column that is kept as it is: a part of the group's key, or a selected column of a `RowBuffer`."""
+    """A column that is kept unchanged: a part of the group's key, or a selected column of a `RowBuffer`."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class Key:
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """`function(argument, *parameters)` under a name; `type` is the argument's, parameters are constants. COUNT(*) has
-    the argument None. `cbt.aggregates.functions` says which functions there are.
+    the argument None. The functions are listed in `cbt.aggregates.functions`.
 
     >>> Aggregate("slow", "approx_percentile", "ms", "number", (0.95,)).parameters
     (0.95,)

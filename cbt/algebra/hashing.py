@@ -1,10 +1,10 @@
 """The key hash that the tree, partitions and the archive share; stable between versions, machines and runs.
 
-One column hashes to `element`: strings to xxh3-64 of their UTF-8 bytes under the seed; integers, booleans (0
-and 1) and floats to splitmix64 of 64 bits, where an integral float takes the bits of its integer; NULL to a
-constant. Columns are chained from the left: `hash = splitmix64(hash ^ element)`, starting with the seed.
-Golden vectors in the tests keep it so. It is not cryptographic: whoever chooses keys can make hashes collide,
-so equal hashes are told apart by keys.
+One column hashes to `element`: strings to xxh3-64 of their UTF-8 bytes under the seed; integers, booleans (0 and 1) and
+floats to splitmix64 of 64 bits, where an integral float takes the bits of its integer; NULL to a constant. Columns are
+chained from the left: `hash = splitmix64(hash ^ element)`, starting with the seed. Golden vectors in the tests keep the
+hash stable. It is not cryptographic: a sender who chooses the keys can make hashes collide, so keys with equal hashes
+are told apart by the keys themselves.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def splitmix64(bits: pl.Series) -> pl.Series:
 
 
 def _mix(bits: npt.NDArray[np.uint64], shifted: npt.NDArray[np.uint64]) -> None:
-    """Mixes in place, with room for as many at least beside."""
+    """Mixes `bits` in place; `shifted` is scratch space of at least the same length."""
     shifted = shifted[: len(bits)]
     for shift, factor in _MIXING:
         np.right_shift(bits, shift, out=shifted)
@@ -82,7 +82,7 @@ def _element(column: pl.Series, seed: int) -> pl.Series:
 
 
 def _float_bits(column: pl.Series) -> pl.Series:
-    """Bits by value: 1.0 has those of the integer 1, -0.0 those of 0, every NaN the same."""
+    """The bits of each value: 1.0 has the bits of the integer 1, -0.0 those of 0, and all NaNs have the same."""
     integral = (column == column.floor()) & (column >= -(2.0**63)) & (column < 2.0**63)
     integers = column.set(~integral, None).cast(pl.Int64).reinterpret(dtype=pl.UInt64)
     doubles = _u64(_NAN_BITS).zip_with(column.is_nan(), column.reinterpret(dtype=pl.UInt64))

@@ -1,10 +1,10 @@
 """Aggregates whose state is a set or a sketch: many small rows for one key, each with an *item* as part of
 its identity.
 
-One Python object a group would cost a Python call a row. As rows, a set of distinct values, a histogram or a
-sketch is lifted and merged by the same group-by as everything else: by pane, keys and items.
+A Python object for each group would cost a Python call for each row. As rows, a set of distinct values, a histogram or
+a sketch is lifted and merged by the same group-by as all other aggregates: by pane, keys and items.
 
-A value that is NULL has the item NULL: the row that says that its group is there, and counts nothing.
+A NULL value has the item NULL: a row that marks its group as present and counts nothing.
 """
 
 from abc import abstractmethod
@@ -16,8 +16,8 @@ from cbt.algebra.pao import Lifted, StateAlgebra
 
 
 class ItemPao(StateAlgebra):
-    """The algebra of one such aggregate. A row is `pane`, keys, the columns `items` and the columns `state`, all of
-    them named `{aggregate}.{part}`.
+    """The algebra of one aggregate whose state is many rows. A row is `pane`, keys, the columns `items` and the columns
+    `state`, all of them named `{aggregate}.{part}`.
 
     `error` is the relative or rank error that holds in 99 % of cases or more, None for what is exact.
     """
@@ -33,8 +33,8 @@ class ItemPao(StateAlgebra):
         """
 
     def compact(self, rows: pl.DataFrame, group: list[str]) -> pl.DataFrame:  # noqa: ARG002 - sets keep all
-        """Shrinks what is too much for a group (the columns `group`). Right for any part of a group's rows, in any
-        order, and the same each time.
+        """Shrinks groups (by the columns `group`) that are too large. Correct for any part of a group's rows in any
+        order, and deterministic.
         """
         return rows
 
@@ -71,7 +71,7 @@ def merge_items(pao: ItemPao, frames: Iterable[pl.DataFrame], keys: Sequence[str
 
 
 def subtract_items(pao: ItemPao, minuend: pl.DataFrame, less: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The item rows of `minuend` without what `less`, a part of it, brought. O(n).
+    """The item rows of `minuend` without its part `less`. O(n).
 
     Raises ValueError where the aggregate is not invertible.
     """

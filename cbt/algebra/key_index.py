@@ -1,4 +1,5 @@
-"""Who is who: the hashes of a leaf's keys in order, the checks that tell equal ones apart, and the keys' slots."""
+"""The index of a leaf's keys: their hashes in order, the checks that tell keys with equal hashes apart, and the keys'
+slots."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Rows = npt.NDArray[np.intp]
 
 
 class KeyIndex:
-    """Three arrays of one length: `hashes` ascending, `checks`, and `slots` as narrow as they may be."""
+    """Three arrays of one length: `hashes` ascending, `checks`, and `slots` in the narrowest type."""
 
     __slots__ = ("checks", "hashes", "slots")
 
@@ -31,11 +32,12 @@ class KeyIndex:
         return self.hashes.nbytes + self.checks.nbytes + self.slots.nbytes
 
     def copy(self) -> KeyIndex:
-        """One that can be changed by itself. O(1)."""
+        """A copy that changes independently. O(1)."""
         return copy.copy(self)
 
     def find(self, hashes: Hashes, checks: Checks) -> tuple[Rows, npt.NDArray[np.bool_]]:
-        """Where each identity stands or belongs, and whether it is there. O(n log m); the hashes ascend."""
+        """Each identity's place, or the place where it belongs, and whether it is present. O(n log m); the hashes
+        ascend."""
         if not len(self):
             return np.zeros(len(hashes), np.intp), np.zeros(len(hashes), dtype=bool)
         last = len(self) - 1
@@ -54,7 +56,7 @@ class KeyIndex:
         return places, found
 
     def insert(self, places: Rows, hashes: Hashes, checks: Checks, slots: npt.NDArray[np.integer[Any]]) -> None:
-        """Inserts others, in hash order, where they belong. O(m + n)."""
+        """Inserts identities, in hash order, at the places that `find` gave. O(m + n)."""
         old = np.ones(len(self) + len(places), dtype=bool)
         new = places + np.arange(len(places))
         old[new] = False

@@ -1,4 +1,5 @@
-"""Scalars of mixed kinds in one column for each kind, so that equal values are equal rows without a text of each.
+"""Scalars of mixed kinds in one column for each kind, so that equal values are equal rows without being written as
+text.
 
 `b` Boolean, `i` Int64, `f` Float64, `s` String: a value is in one of them, NULL in none. A number that is an integer
 in -2**63 .. 2**63-1 is in `i`, whether it came as 1 or as 1.0; -0.0 is 0 and there is one NaN, as in canonical JSON.
@@ -22,7 +23,7 @@ def kind_columns(name: str, type_: str) -> dict[str, pl.DataType]:
 
 
 def split_kinds(values: pl.Series, columns: dict[str, pl.DataType]) -> list[pl.Series]:
-    """The values of a String, Int64, Float64, Boolean or Null column, dealt to `columns`. O(n)."""
+    """The values of a String, Int64, Float64, Boolean or Null column, distributed to `columns`. O(n)."""
     parts = {values.dtype: values}
     if values.dtype == pl.Float64:
         integral = (values == values.floor()) & (values >= -(2.0**63)) & (values < 2.0**63)
@@ -42,8 +43,8 @@ def any_kind(columns: dict[str, pl.DataType]) -> pl.Expr:
 
 
 def value_order(name: str, parts: str, *, latest: bool = False) -> list[pl.Expr]:
-    """What to sort the columns `{name}.{part}` by, NULL last, for the order of MIN; or of MAX, `latest`, descending.
-    The kind that comes first has its values first and NULL elsewhere.
+    """Expressions to sort the columns `{name}.{part}` by, NULL last, in the order of MIN, or with `latest`, in the
+    order of MAX, descending. The kind that comes first has its values first and NULL elsewhere.
     """
     columns = {part: pl.col(f"{name}.{part}") for part in parts}
     kinds = [[columns[part]] for part in parts if part not in "if"]
@@ -54,7 +55,7 @@ def value_order(name: str, parts: str, *, latest: bool = False) -> list[pl.Expr]
 
 
 def _number_order(integer: pl.Expr, double: pl.Expr) -> list[pl.Expr]:
-    """Integers and doubles are compared as doubles, then by what the integer lost by that; last, 1 is before 1.0."""
+    """Compares integers and doubles as doubles, then by the integer's rounding error; last, 1 is before 1.0."""
     rounded = integer.cast(pl.Float64)
     lost = (integer.cast(pl.Int128) - rounded.cast(pl.Int128)).fill_null(0)
     return [pl.coalesce(double, rounded), lost, double.is_not_null()]

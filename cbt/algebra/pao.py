@@ -1,11 +1,11 @@
 """The algebra of partial aggregation objects (PAOs), column-wise: lift, combine, lower.
 
-A PAO is one key's mergeable state (paper, section 2.2). Here it is a row, and one aggregate's part of it a
-few *state columns* named `{aggregate}.{part}`. `lift` makes states from a block of raw values, within the one
-group-by that the block goes through anyway; `combine` merges the states of one key; `lower` turns states into
-results. Combining is associative and commutative, so that it does not matter how events were dealt to agents
-or in which order their trees merge. Where an aggregate is invertible, `subtract` takes a part out again: a
-window's states are then an earlier window's with panes added and taken off.
+A PAO is one key's mergeable state (paper, section 2.2). Here it is a row, and one aggregate's part of it a few *state
+columns* named `{aggregate}.{part}`. `lift` makes states from a block of raw values, within the one group-by that the
+block goes through anyway; `combine` merges the states of one key; `lower` turns states into results. Combining is
+associative and commutative, so that it does not matter which agent has which events or in which order their trees
+merge. Where an aggregate is invertible, `subtract` takes a part out again: a window's states are then an earlier
+window's with panes added and taken off.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ LESS = ":less"  # ends the names of a subtrahend's state columns
 
 
 class Lifted(NamedTuple):
-    """How one block's raw values become states: `rows` beside the block's columns, `groups` inside the
+    """Expressions that turn a block's raw values into states: `rows` beside the block's columns, `groups` inside the
     group-by, `states` over its result.
 
     The split keeps wide integers out of the group-by wherever the block's values provably fit narrow ones.
@@ -30,20 +30,20 @@ class Lifted(NamedTuple):
 
 
 class StateAlgebra(ABC):
-    """How one aggregate's states, in the columns `state` (full name -> type), are merged and taken off again."""
+    """The algebra of one aggregate's states, in the columns `state` (full name -> type): merging and subtracting."""
 
     state: dict[str, pl.DataType]
     sparse: tuple[str, ...] = ()
-    """State columns where NULL is nothing: merged with a state it leaves that as it is."""
+    """State columns in which NULL is neutral: merged with a state it leaves the state unchanged."""
     inputs: tuple[str, ...] = ()
-    """Columns of a block that `lift`'s expressions look at, besides the argument."""
+    """Columns of a block that `lift`'s expressions read, besides the argument."""
 
     @abstractmethod
     def combine(self) -> list[pl.Expr]:
         """One aggregation for each state column, over the states of one identity: pane, key and, if any, item."""
 
     def subtract(self) -> list[pl.Expr] | None:
-        """What is left of states once a part of their events is taken out; None if that cannot be known.
+        """The states without a part of their events; None if the aggregate is not invertible.
 
         One expression for each state column, over a frame that also has the part's states, named with `:less`
         at the end. Exact: it gives the states of the events that are left. Where nothing is left, `n` is 0.

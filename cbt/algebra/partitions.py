@@ -8,7 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 _HIGH_BITS = 32
-"""Only the upper half of a hash decides: rows that agree in it are never parted."""
+"""Number of upper bits of a hash that decide: rows that agree in them are always in one partition."""
 PARTITIONS_MAX = 2**_HIGH_BITS
 
 

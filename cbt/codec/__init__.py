@@ -1,1 +1,1 @@
-"""Bytes of the tree: frames of Arrow streams, compressed and bounded."""
+"""Frames to compressed bytes, and bytes from anyone to bounded, checked frames. Imports nothing else of `cbt`."""

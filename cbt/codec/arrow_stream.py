@@ -1,10 +1,10 @@
 """Checks the messages of an Arrow IPC stream before a reader sees them.
 
-Polars' reader believes the lengths it is told: a flipped bit can make it ask for petabytes, and the process
-is aborted, which nothing can catch; compressed bodies could grow beyond any cap. So only what our own writer
-makes is let through: the schema message, byte for byte, then record batches without compression whose columns
-and buffers lie within their bodies and suffice for their rows, then the end. What buffers hold (offsets,
-UTF-8) the reader does check.
+Polars' reader trusts the lengths in a message: a flipped bit can make it allocate petabytes, which aborts the process,
+and compressed bodies could grow beyond any bound. Therefore only streams of the form that our own writer makes are let
+through: the schema message, byte for byte, then record batches without compression whose columns and buffers lie within
+their bodies and suffice for their rows, then the end. The contents of buffers (offsets, UTF-8) are checked by the
+reader itself.
 
 A message is: 0xFFFFFFFF, length of the metadata (int32), metadata (a flatbuffer), body. Layouts: Arrow's
 `Message.fbs`.
@@ -29,7 +29,7 @@ _WIDTH_BYTES: dict[type[pl.DataType], int] = {
 
 
 class StreamError(Exception):
-    """The bytes are not a stream that our writer makes."""
+    """The bytes are not a stream as our writer makes it."""
 
 
 class _Message(NamedTuple):
@@ -39,7 +39,7 @@ class _Message(NamedTuple):
 
 
 def schema_message_end(stream: bytes) -> int:
-    """Where the first message of a stream, its schema, ends. Raises StreamError."""
+    """The end of a stream's first message, its schema. Raises StreamError."""
     return _message(stream, 0).end
 
 

@@ -15,7 +15,7 @@ _NEVER_NULL = ("pane", "hash")
 
 
 class FrameError(Exception):
-    """Bytes that should hold a frame do not; says what is wrong with them."""
+    """Bytes that should hold a frame do not; the message says what is wrong with them."""
 
 
 def encode_frame(frame: pl.DataFrame) -> bytes:
@@ -25,12 +25,10 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
 
 
 def decode_frame(data: bytes, schema: pl.Schema, *, bytes_max: int) -> pl.DataFrame:
-    """The frame that `encode_frame` wrote, from bytes that may be anything. O(bytes), at most about
-    `4·bytes_max` of memory.
+    """The frame that `encode_frame` wrote, from untrusted bytes. O(bytes), at most about `4·bytes_max` of memory.
 
-    Raises FrameError if the frame is larger than `bytes_max` uncompressed, has another schema, is damaged in
-    any way, or has a NULL `pane` or `hash`. The order of rows and the values are the sender's word:
-    `Layout.combine` orders anew.
+    Raises FrameError if the frame is larger than `bytes_max` uncompressed, has another schema, is damaged in any way,
+    or has a NULL `pane` or `hash`. The order of rows and the values are not verified: `Layout.combine` orders anew.
     """
     try:
         stream = _decompress(data, bytes_max)

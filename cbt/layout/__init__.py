@@ -1,1 +1,2 @@
-"""The layout of a tree: its keys and aggregates, and the states they become."""
+"""The layout of a tree: in come keys and aggregates, out come the columns of their states and the algebra over whole
+frames. Imports `cbt.aggregates` and `cbt.algebra`."""

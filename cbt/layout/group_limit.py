@@ -1,11 +1,11 @@
-"""A limit of groups: what a job does once its events have more keys than it may keep.
+"""The limit of groups: bounds a job's groups when its events have more keys than it may keep.
 
 Under the policy `other`, the groups with the lowest ranks are kept and all others are combined into one, OTHER. The
-rank is a hash of the key's hash, so it says nothing about what the key is, yet is the same everywhere: whatever one
-agent folds away, every agent and every merge of theirs folds away as well. For if a key is among the lowest `n` of
-all, it is among the lowest `n` wherever it occurs, and so nobody ever folds a part of a group that is kept. Limiting
-before and after any merge gives what limiting everything at once gives: kept groups are exact, and OTHER is exactly
-the rest. (Ranks differ from hashes so that the kept groups are spread evenly over hash ranges.)
+rank is a hash of the key's hash, so it is independent of the key's meaning, yet equal on all agents: a group that one
+agent adds to OTHER is added to OTHER by every agent and every merge. A key among the lowest `n` of all is among the
+lowest `n` wherever it occurs, so no part of a kept group is ever added to OTHER. Limiting before and after any merge
+gives what limiting everything at once gives: kept groups are exact, and OTHER is exactly the rest. (Ranks differ from
+hashes so that the kept groups are spread evenly over hash ranges.)
 
 The row of OTHER has NULL for every key and the greatest hash, which the group of NULLs does not have. So it goes
 through trees, frames and merges as any row does, and is never taken for another. With aggregates that are sets or
@@ -35,8 +35,8 @@ class GroupLimitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FoldedGroups:
-    """About how many groups OTHER stands for. The number of all groups, kept or not, is within the relative
-    `error` of the truth at 99 %; None where too few are kept to tell.
+    """The estimated number of groups in OTHER. The number of all groups, kept or not, is within the relative `error` of
+    the truth at 99 %; None where too few are kept for an estimate.
     """
 
     groups: int
@@ -44,7 +44,8 @@ class FoldedGroups:
 
 
 class GroupLimit:
-    """At most `max_groups` groups in each pane or window, and what becomes of more: an `error`, or an `other` group.
+    """Keeps at most `max_groups` groups in each pane or window; the policy decides whether more are an `error` or an
+    `other` group.
 
     Raises ValueError for a limit below 1 or another policy.
 
@@ -94,7 +95,7 @@ class GroupLimit:
         return ranked.select((position <= self.max_groups).fill_null(False)).to_series()
 
     def folded(self, layout: Layout, frame: pl.DataFrame) -> FoldedGroups:
-        """How many groups are in OTHER in the limited frame of one pane or window, all of its rows. O(n)."""
+        """An estimate of the groups in OTHER, from all rows of the limited frame of one pane or window. O(n)."""
         groups = layout.main_rows(frame)
         other = groups.select(is_other(layout)).to_series()
         if not other.any():

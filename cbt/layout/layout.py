@@ -1,4 +1,4 @@
-"""What a frame of PAOs looks like for one set of keys and aggregates, and the algebra over whole frames."""
+"""The columns of PAO frames for one set of keys and aggregates, and the algebra over whole frames."""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,10 +23,9 @@ class Layout:
 
     Keys of type `any` and `number` are stored as canonical JSON text. There is one row for each (pane, key), and where
     an aggregate is a set or a sketch one more for each of its items (`cbt.aggregates.item_rows`); rows are ordered by
-    (pane, hash, keys), NULL last. Without keys there is one group a pane, with the hash 0.
-    Aggregates name a function of `cbt.aggregates.functions` or one of `functions`. Raises ValueError if two columns
-    share a name or an aggregate does not take its type. What is done with states raises UserDefinedError where a
-    function of `functions` is wrong.
+    (pane, hash, keys), NULL last. Without keys there is one group a pane, with the hash 0. Aggregates name a function
+    of `cbt.aggregates.functions` or one of `functions`. Raises ValueError if two columns share a name or an aggregate
+    does not take its type. Methods that compute states raise UserDefinedError where a function of `functions` fails.
 
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
     >>> events = pl.DataFrame({"pane": [0, 0, 0], "path": ["/a", "/b", "/a"]})
@@ -55,7 +54,7 @@ class Layout:
         }
         self.states = StateColumns(self.paos)
         self.rewrites_keys = any(key.type in ("any", "number") for key in self.keys)
-        """Whether keys are stored as text that is not what they are in events."""
+        """Whether some key is stored as text that differs from its form in events."""
         identity = [*((key.name, key.stored_type) for key in self.keys), *self._items.columns]
         columns: list[tuple[str, pl.DataType]] = [("pane", pl.Int64()), ("hash", pl.UInt64()), *identity]
         columns += [column for pao in self.paos for column in pao.state.items()]
@@ -64,7 +63,8 @@ class Layout:
             raise ValueError(f"two columns of a PAO frame share a name: {', '.join(names)}")
         self.schema, self.key_schema = pl.Schema(columns), pl.Schema(identity)
         self.key_names = self.key_schema.names()
-        """What tells the rows of a pane apart: the keys and, where there are item aggregates, part and items."""
+        """The columns that tell the rows of a pane apart: the keys and, where there are item aggregates, part and
+        items."""
         arguments = [(a.argument, a.type) for a in self.aggregates if a.argument is not None]
         self._times = list(dict.fromkeys(name for pao in self.paos for name in pao.inputs))
         inputs = {*self._times, *(name for name, _ in arguments)}
@@ -138,7 +138,7 @@ class Layout:
         return rows.with_columns(pl.lit(value, dtype=self.schema[name]).alias(name) for name, value in missing)
 
     def _states_of_nothing(self) -> dict[str, object]:
-        """What columns hold in rows that they play no part in, unchanged by merging: of sums that is 0."""
+        """The neutral value of columns in rows that have no part in them, unchanged by merging: 0 for sums."""
         whole = {"pane", *self._times}
         block = pl.DataFrame({name: [0 if name in whole else None] for name in self.input_columns})
         states = attempt(self._ordinary, "lift", lambda paos: self._grouped(block, paos))
@@ -147,13 +147,13 @@ class Layout:
         return nothing | states.row(0, named=True) | dict.fromkeys(sums, 0)
 
     def _grouped(self, frame: pl.DataFrame, paos: Sequence[Pao]) -> pl.DataFrame:
-        """The states of some aggregates by pane and keys as they are."""
+        """The states of some aggregates by pane and keys as they are in the block."""
         lifted = self._lifted(frame, paos)
         groups = ["pane", *self._group_keys]
         return frame.with_columns(lifted.rows).group_by(groups).agg(lifted.groups).select(*groups, *lifted.states)
 
     def _lifted(self, frame: pl.DataFrame, paos: Sequence[Pao]) -> Lifted:
-        """How a block becomes states: what these aggregates want, together."""
+        """The expressions of several aggregates that turn a block into states."""
         lifted = [pao.lift(frame[self._arguments[pao]]) for pao in paos]
         return Lifted(
             [row for part in lifted for row in part.rows],
@@ -199,9 +199,9 @@ class Layout:
         return own_strings(ordered if starts.all() else self._merge_runs(ordered, starts))
 
     def compact(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Shrinks the sketches of a frame as `merge` leaves it, and leaves order behind. O(n log n).
+        """Shrinks the sketches of a frame as `merge` leaves it, and puts rows in order. O(n log n).
 
-        Right for parts of groups as well, and the same each time.
+        Correct for parts of groups as well, and deterministic.
         """
         stay, others = self._items.compact(frame.with_columns(self._foreign))
         if not others:
@@ -250,8 +250,8 @@ class Layout:
         return frame.filter(pl.col(PART).is_null()) if self.has_items else frame
 
     def limited(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """In how many groups of a pane an aggregate has met its limit and left something out: `pane`, `aggregate` (its
-        name) and `groups`, where there are any. The frame has all rows of a group or none. O(n).
+        """The number of groups of a pane in which an aggregate has met its limit and left something out: `pane`,
+        `aggregate` (its name) and `groups`, where there are any. The frame has all rows of a group or none. O(n).
         """
         return self._items.limited(frame)
 
@@ -262,7 +262,7 @@ class Layout:
     def alike(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """A PAO frame in parts of whole panes that each lower to columns of one type. O(n).
 
-        A column of sums is of integers or of doubles as a whole: lowered apart, what one pane holds never decides
+        A column of sums is of integers or of doubles as a whole: lowered apart, the contents of one pane never decide
         how another's results are rounded.
         """
         marks = {
@@ -276,14 +276,14 @@ class Layout:
 
 
 def own_strings(frame: pl.DataFrame) -> pl.DataFrame:
-    """Copies the strings: gathered ones keep the whole blocks alive that they were gathered from."""
+    """Copies the strings: gathered strings keep the whole blocks alive from which they come."""
     return frame.with_columns(
         pl.concat_str(name, pl.lit("")) for name, dtype in frame.schema.items() if dtype == pl.String
     )
 
 
 def _by_pane_and_hash(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame ordered by (pane, hash), in whatever order within. O(n log n)."""
+    """The frame ordered by (pane, hash); rows with equal hashes in any order. O(n log n)."""
     # As one number of 128 bits, which any two fit, Polars sorts them twice as fast as the two columns.
     bounds = pl.col("pane").cast(pl.Int128) * pl.lit(2**64, dtype=pl.Int128) + pl.col("hash").cast(pl.Int128)
     return frame[frame.select(bounds).to_series().arg_sort()]

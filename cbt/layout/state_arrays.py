@@ -1,7 +1,8 @@
-"""State columns that NumPy merges in place: integers that add up, and numbers of which the least or greatest stays.
+"""State columns that NumPy merges in place: integers that are summed, and numbers of which the least or greatest is
+kept.
 
-A column is one array or a few, its *parts*, which have a *neutral* value where there is nothing: so merging needs no
-look at NULLs, and a part of nothing else need not be there at all.
+A column is one array or a few, its *parts*, which have a *neutral* value in place of NULL. Merging therefore ignores
+NULLs, and a part that is neutral throughout may be missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cbt.algebra.key_index import Rows
 
 Array = npt.NDArray[Any]
 Arrays = dict[str, Array]
-"""By part, all of one length; parts that are neutral in all rows may be missing."""
+"""Arrays by part, all of one length; parts that are neutral in all rows may be missing."""
 
 _LIMB_BITS = 56  # so that 2**6 sums at least fit 64 bits
 _LIMB = 2**_LIMB_BITS
@@ -48,11 +49,11 @@ class ArrayColumn(ABC):
 
     @abstractmethod
     def series(self, arrays: Arrays, count: int) -> pl.Series:
-        """The column of `count` rows again. O(n)."""
+        """The column of `count` rows, put together from its parts. O(n)."""
 
     @abstractmethod
     def store(self) -> ArrayStore:
-        """Where a leaf keeps its states of the column."""
+        """A new store for a leaf's states of the column."""
 
 
 class ArrayStore(ABC):
@@ -71,7 +72,7 @@ class ArrayStore(ABC):
 
     @abstractmethod
     def append(self, first: int, count: int, arrays: Arrays) -> None:
-        """Adds `count` slots from `first` on, which is their number so far."""
+        """Adds `count` slots; `first` is the number of slots before."""
 
     @abstractmethod
     def add(self, count: int, slots: Rows, arrays: Arrays) -> None:
@@ -79,7 +80,7 @@ class ArrayStore(ABC):
 
 
 class SumColumn(ArrayColumn):
-    """Integers of 64 or 128 bits that add up, as limbs of 56 bits, of which most often only the lowest is there."""
+    """Sums of integers of 64 or 128 bits, as limbs of 56 bits, of which usually only the lowest exists."""
 
     def __init__(self, name: str, dtype: pl.DataType) -> None:
         super().__init__(name, dtype)
@@ -155,7 +156,7 @@ class _SumStore(ArrayStore):
         values[slots] += states.astype(values.dtype)
 
     def _carry(self, part: str, count: int) -> None:
-        """What is over a limb goes into the next one; the highest has none, and wraps as its column would."""
+        """Carries the overflow of each limb into the next; the highest has no next and wraps as its column would."""
         values, parts = self.values[part], list(self.values)
         assert values is not None
         if part != parts[-1]:
@@ -174,9 +175,10 @@ class _SumStore(ArrayStore):
 
 
 class ExtremeColumn(ArrayColumn):
-    """Int64 or Float64 of which the greatest stays, or the least; NaN is greater than all numbers, NULL does not count.
+    """Int64 or Float64 columns of which the greatest value is kept, or the least; NaN is greater than all numbers, NULL
+    does not count.
 
-    As unsigned numbers in the same order, and whether there is one.
+    Values are stored as unsigned numbers in the same order, beside a flag for presence.
     """
 
     def __init__(self, name: str, dtype: pl.DataType, *, greatest: bool) -> None:
@@ -227,7 +229,7 @@ class _ExtremeStore(ArrayStore):
 
 
 def _sums_of_runs(limb: Array, starts: Rows) -> tuple[Array, Array | None]:
-    """The sums of runs, and what goes into the next limb if they are too large for one."""
+    """The sums of runs, and the carry into the next limb if they are too large for one."""
     longest = int(np.diff(starts, append=len(limb)).max())
     if _most(limb) * longest < _SUM_MAX:
         return np.asarray(np.add.reduceat(limb, starts)), None

@@ -1,4 +1,4 @@
-"""The states of PAOs: as arrays where NumPy merges them in place, everything else in frames."""
+"""The states of PAOs: arrays that NumPy merges in place, and frames for all other states."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cbt.algebra.key_index import Rows
 from cbt.algebra.pao import StateAlgebra
 from cbt.layout.state_arrays import ArrayColumn, Arrays, ArrayStore, ExtremeColumn, SumColumn
 
-_SETTLED_ROWS_MIN = 1024
+_MERGED_ROWS_MIN = 1024
 
 
 class StateColumns:
     """The state columns of a layout, how each merges, and those that are `arrays`.
 
-    What is no array is in a frame beside: of columns that have nothing in any row it need not have the column, and
+    All other columns are in a frame beside the arrays. A column without a value in any row may be missing from it, and
     with no column left there is no frame.
     """
 
@@ -36,7 +36,7 @@ class StateColumns:
         self._sparse = [name for name in self.types if name not in self.arrays and name not in self._dense]
 
     def split(self, states: pl.DataFrame) -> tuple[Arrays, pl.DataFrame | None]:
-        """A frame's states as arrays, and the rest of it. O(n)."""
+        """A frame's states as arrays, and a frame of the other columns. O(n)."""
         arrays: Arrays = {}
         for name, column in self.arrays.items():
             arrays |= column.split(states[name])
@@ -56,7 +56,7 @@ class StateColumns:
         return merged, None if others is None else self.merge(others, rows, starts)
 
     def merge(self, others: pl.DataFrame, rows: Rows, starts: Rows) -> pl.DataFrame:
-        """Merges states that are in no array, of each run of `rows` that begins at one of `starts`. O(n)."""
+        """Merges the states of the frame: each run of `rows` that begins at one of `starts`. O(n)."""
         ordered = others[rows.astype(np.uint32)]
         if len(starts) == len(rows):
             return ordered
@@ -77,7 +77,7 @@ class StateColumns:
         return attempt(self._paos, "combine", merged)
 
     def frame(self, arrays: Arrays, others: pl.DataFrame | None, count: int) -> pl.DataFrame:
-        """All columns of `count` rows in their own types and order again. O(n)."""
+        """All columns of `count` rows, in their own types and order. O(n)."""
         columns = {} if others is None else {column.name: column for column in others}
         for name, column in self.arrays.items():
             columns[name] = column.series({part: arrays[part] for part in column.parts if part in arrays}, count)
@@ -90,20 +90,20 @@ class StateColumns:
 class StateStore:
     """The states of a leaf's keys, by *slot*: the number under which a key was added.
 
-    Those in arrays are merged in place. Others wait, with their slots, until there are as many as are settled.
+    States in arrays are merged in place. Others wait, with their slots, until as many wait as are merged already.
     """
 
     def __init__(self, columns: StateColumns) -> None:
         self._columns = columns
         self._arrays: list[ArrayStore] = [column.store() for column in columns.arrays.values()]
         self._count = 0
-        self._settled: tuple[Rows, pl.DataFrame] | None = None
+        self._merged: tuple[Rows, pl.DataFrame] | None = None
         self._waiting: list[tuple[Rows, pl.DataFrame]] = []
         self._waiting_rows = 0
 
     @property
     def nbytes(self) -> int:
-        parts = self._waiting if self._settled is None else [self._settled, *self._waiting]
+        parts = self._waiting if self._merged is None else [self._merged, *self._waiting]
         frames = sum(slots.nbytes + int(others.estimated_size()) for slots, others in parts)
         return frames + sum(store.nbytes for store in self._arrays)
 
@@ -116,7 +116,7 @@ class StateStore:
         self._count += count
 
     def add(self, slots: Rows, arrays: Arrays, others: pl.DataFrame | None) -> None:
-        """Merges states into those of known slots, each of which is there once at most."""
+        """Merges states into those of known slots, each of which occurs at most once."""
         for store in self._arrays:
             store.add(self._count, slots, {part: arrays[part] for part in store.values if part in arrays})
         if others is not None:
@@ -127,10 +127,10 @@ class StateStore:
         arrays: Arrays = {}
         for store in self._arrays:
             arrays |= store.of(slots)
-        self._settle()
-        if self._settled is None:
+        self._merge_waiting()
+        if self._merged is None:
             return arrays, None
-        settled, others = self._settled
+        settled, others = self._merged
         if len(settled) == self._count:
             return arrays, others[slots.astype(np.uint32)]
         rows = np.full(self._count, -1)
@@ -143,20 +143,20 @@ class StateStore:
             return
         self._waiting.append((slots, others))
         self._waiting_rows += others.height
-        if self._waiting_rows > max(_SETTLED_ROWS_MIN, 0 if self._settled is None else len(self._settled[0])):
-            self._settle()
+        if self._waiting_rows > max(_MERGED_ROWS_MIN, 0 if self._merged is None else len(self._merged[0])):
+            self._merge_waiting()
 
-    def _settle(self) -> None:
-        """One row for every slot that has such states."""
+    def _merge_waiting(self) -> None:
+        """Merges the waiting states into one row for each slot that has any."""
         if not self._waiting:
             return
-        parts = self._waiting if self._settled is None else [self._settled, *self._waiting]
+        parts = self._waiting if self._merged is None else [self._merged, *self._waiting]
         slots = np.concatenate([slots for slots, _ in parts])
         few = int(slots.max()) < 2**16  # such numbers are sorted by their digits
         rows = np.argsort(slots.astype(np.uint16) if few else slots, kind="stable")
         starts = np.flatnonzero(np.diff(slots[rows], prepend=-1))
         others = pl.concat([others for _, others in parts], how="diagonal")
-        self._settled = slots[rows][starts], self._columns.merge(others, rows, starts)
+        self._merged = slots[rows][starts], self._columns.merge(others, rows, starts)
         self._waiting, self._waiting_rows = [], 0
 
 
@@ -168,7 +168,7 @@ def run_numbers(count: int, starts: Rows) -> pl.Series:
 
 
 def _array_column(name: str, dtype: pl.DataType, merging: pl.Expr) -> ArrayColumn | None:
-    """How the column's states are merged in an array, if they can be."""
+    """The array column that merges these states, or None if only a frame can."""
     if dtype in (pl.Int64, pl.Int128) and merging.meta.eq(pl.col(name).sum()):
         return SumColumn(name, dtype)
     if dtype in (pl.Int64, pl.Float64):

@@ -1,4 +1,4 @@
-"""Frames cut so that all rows of a group are in one: what sketches are compacted and lowered by."""
+"""Frames cut so that all rows of a group are in one frame, as compacting and lowering sketches requires."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def whole_groups(layout: Layout, frames: Iterable[pl.DataFrame], rows_max: int) 
 
 
 def _begins(frame: pl.DataFrame, before: pl.DataFrame | None) -> Rows:
-    """The rows of a frame at which another group begins than the row before is of."""
+    """The rows of a frame whose group differs from the row before."""
     panes, halves = frame["pane"].to_numpy(), upper_halves(frame)
     begins = np.ones(len(panes), dtype=bool)
     np.logical_or(panes[1:] != panes[:-1], halves[1:] != halves[:-1], out=begins[1:])
@@ -51,7 +51,7 @@ def _begins(frame: pl.DataFrame, before: pl.DataFrame | None) -> Rows:
 
 
 def _cuts(begins: Rows, rows_max: int) -> Iterator[tuple[int, int]]:
-    """Ranges from 0 to the last of `begins` that end there, of at most so many rows if groups allow it."""
+    """Ranges from 0 to the last of `begins` that end there, of at most `rows_max` rows if groups allow it."""
     cuts = [0]
     last = int(begins[-1])
     while cuts[-1] < last:

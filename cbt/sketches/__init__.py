@@ -1,1 +1,1 @@
-"""Sketches as rows, and as bytes of Apache DataSketches at the edge."""
+"""Sketches as rows, which are merged like any others, and as bytes of Apache DataSketches. Imports `cbt.algebra`."""

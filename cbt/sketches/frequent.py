@@ -3,11 +3,11 @@
 
 A group keeps at most `capacity` items. Where it has more, the count of the first one too many, in descending order, is
 taken off all counts, and items of which nothing is left go. What was taken off in all is the group's *offset*: no
-item's count is too low by more than that, whatever was merged with whatever, for each time `capacity` + 1 items lost
-as much. So the offset is at most the number of values / (`capacity` + 1): an error bound that always holds.
+item's count is too low by more than the offset, in whatever order sketches were merged, since each time `capacity` + 1
+items lost as much. So the offset is at most the number of values / (`capacity` + 1): an error bound that always holds.
 
-The offset is the count of the row without an item. `weight` is how many values a row has brought; those of items
-that went are the offset row's. Their sum is the number of values of the group.
+The offset is the count of the row without an item. `weight` is the number of values that a row has brought; the values
+of dropped items count in the offset row. Their sum is the number of values of the group.
 """
 
 import math

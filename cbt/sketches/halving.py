@@ -16,7 +16,7 @@ Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 def capacities(k: int) -> Longs:
-    """How many rows a level holds, by its depth below the highest one.
+    """The capacity of a level in rows, by its depth below the highest level.
 
     >>> capacities(200)[:9].tolist()
     [200, 133, 89, 59, 40, 26, 18, 12, 8]
@@ -26,7 +26,7 @@ def capacities(k: int) -> Longs:
 
 
 def room(k: int) -> Longs:
-    """How many rows a sketch holds, by the number of its levels, from 0 on.
+    """The capacity of a sketch in rows, by the number of its levels, from 0 on.
 
     >>> room(200)[:3].tolist()
     [0, 200, 333]
@@ -123,7 +123,7 @@ def _halved(rows: pl.DataFrame, level: int) -> tuple[pl.DataFrame, pl.DataFrame]
 
 
 def _coins(rows: pl.DataFrame, firsts: Longs, level: int) -> Longs:
-    """0 or 1 for each sketch, a hash of its rows: whoever halves the same rows finds the same."""
+    """The coin, 0 or 1 for each sketch: a hash of its rows, so that equal rows are halved alike."""
     bits = rows["value"].to_numpy().view(np.uint64) + rows["n"].to_numpy().view(np.uint64)
     mixed = (bits ^ bits >> np.uint64(32)) * np.uint64(0x9E37_79B9_7F4A_7C15)
     total = np.add.reduceat(mixed ^ mixed >> np.uint64(29), firsts) + np.uint64(level)

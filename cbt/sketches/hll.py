@@ -11,7 +11,7 @@ UTF-8, so that 1 and 1.0 are one value. (Spark's `hll_sketch_agg` takes no doubl
 
 The estimate is Ertl's improved raw estimator ("New cardinality estimation algorithms for HyperLogLog sketches",
 arXiv:1702.01284, section 3): unbiased at all sizes without tables or thresholds, and the same however sketches were
-merged. What it needs of the registers are two sums of powers of two, exact in doubles.
+merged. It needs two sums of powers of two over the registers, exact in doubles.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""What the formats of Apache DataSketches have in common: little-endian, one value for each sketch, from anyone."""
+"""Reads and writes what the formats of Apache DataSketches have in common: little-endian, one value for each sketch,
+from untrusted senders."""
 
 import struct
 from typing import Any
@@ -10,7 +11,7 @@ from cbt.algebra.items import ItemPao
 
 
 class SketchError(Exception):
-    """Bytes that should be a sketch are none that can be taken in; says why."""
+    """Bytes that should be a sketch cannot be read; the message says why."""
 
 
 class SketchReader:
@@ -44,7 +45,7 @@ class SketchReader:
 
 
 def check(holds: bool, complaint: str) -> None:
-    """Raises SketchError with the complaint unless it holds."""
+    """Raises SketchError with the complaint unless the condition holds."""
     if not holds:
         raise SketchError(complaint)
 

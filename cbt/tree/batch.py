@@ -41,7 +41,7 @@ class RowBatch:
         return len(self.hashes)
 
     def part(self, start: int, end: int) -> RowBatch:
-        """Some of the rows. O(1), and O(rows) for states that are in no array."""
+        """A range of the rows. O(1), and O(rows) for states that are in no array."""
         inside = slice(start, end)
         arrays = {name: states[inside] for name, states in self.arrays.items()}
         others = None if self.others is None else self.others.slice(start, end - start)
@@ -55,7 +55,7 @@ class RowBatch:
         return arrays, None if self.others is None else self.others[rows.astype(np.uint32)]
 
     def frame(self, layout: Layout) -> pl.DataFrame:
-        """The same as a PAO frame. O(rows)."""
+        """The batch as a PAO frame. O(rows)."""
         keys = self.keys[self.rows.astype(np.uint32)]
         return pao_frame(layout, self.pane, self.hashes, keys, layout.states.frame(self.arrays, self.others, len(self)))
 
@@ -72,7 +72,8 @@ def lift(layout: Layout, block: pl.DataFrame) -> list[RowBatch]:
 
 
 def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
-    """PAOs by what keys look like in this block: to write each as text once is cheaper than every row."""
+    """PAOs by the keys' physical form in this block: writing each distinct key as text is cheaper than writing each
+    row's."""
     keys = block.select(layout.key_names)
     order = _Order.of(block["pane"], keys.hash_rows(_OTHER_SECRET).to_numpy(), _checks(keys))
     states = layout.states.frame(*layout.lift_runs(block, order.rows, order.starts), len(order.starts))
@@ -81,7 +82,7 @@ def _lifted_as_it_is(layout: Layout, block: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_frame(layout: Layout, frame: pl.DataFrame) -> list[RowBatch]:
-    """A PAO frame, in any order and with keys in several rows, pane by pane. O(n log n)."""
+    """The batches of a PAO frame in any order, with keys in several rows, pane by pane. O(n log n)."""
     keys = frame.select(layout.key_names) if layout.key_names else pl.DataFrame(height=frame.height)
     order = _Order.of(frame["pane"], *identities_of(layout, keys))
     return order.batches(keys, *layout.states.merge_runs(frame, order.rows, order.starts))
@@ -119,7 +120,7 @@ def pao_frame(
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """`rows` in the order of pane and identity, and where in that order a new one begins."""
+    """`rows` in the order of pane and identity, and the places in that order where a new identity begins."""
 
     rows: Rows
     starts: Rows
@@ -127,7 +128,7 @@ class _Order:
     checks: Checks
     panes: list[int]
     ends: list[int]
-    """Of each pane among `starts`."""
+    """The end of each pane among `starts`."""
 
     @classmethod
     def of(cls, pane: pl.Series, hashes: Hashes, checks: Checks) -> _Order:
@@ -147,7 +148,7 @@ class _Order:
         return cls(rows, starts, ordered[0][starts], ordered[1][starts], panes.to_list(), ends)
 
     def batches(self, keys: pl.DataFrame, arrays: Arrays, others: pl.DataFrame | None) -> list[RowBatch]:
-        """Batches with these keys, in their own order, and states in this order."""
+        """Batches of these keys, which are in the block's order, and of states, which are in this order."""
         whole = RowBatch(0, self.hashes, self.checks, keys, self.rows[self.starts], arrays, others)
         starts = [0, *self.ends[:-1]]
         return [
@@ -172,7 +173,8 @@ def _by_hash(hashes: Hashes, codes: Rows | None, panes: int) -> Rows:
 
 
 def _begins(hashes: Hashes, checks: Checks, codes: Rows | None) -> tuple[npt.NDArray[np.bool_], bool]:
-    """Where an identity begins, and whether the order is that of (code, hash) with no two keys of one hash."""
+    """Marks the rows where an identity begins; and whether the order is that of (code, hash) with no two keys of one
+    hash."""
     begins = np.ones(len(hashes), dtype=bool)
     np.not_equal(hashes[1:], hashes[:-1], out=begins[1:])
     descends = hashes[1:] < hashes[:-1]

@@ -31,7 +31,7 @@ class Fragment:
         return cls(encode_frame(frame), frame.height, int(frame.estimated_size()), panes[0], panes[-1])
 
     def unpack(self, schema: pl.Schema) -> pl.DataFrame:
-        """The run itself. O(bytes)."""
+        """The run, decompressed. O(bytes)."""
         return unpacked(self.data, schema)
 
 
@@ -41,7 +41,7 @@ def unpacked(data: bytes, schema: pl.Schema) -> pl.DataFrame:
 
 
 def panes_of(pane: int | None, upto: int | None) -> Panes:
-    """The range that one pane, or all panes up to one, or neither stands for."""
+    """The range of one pane, of all panes up to one, or of every pane."""
     if pane is not None:
         return pane, pane
     return EVERY_PANE if upto is None else (EVERY_PANE[0], upto)
@@ -56,5 +56,5 @@ def of_panes(frame: pl.DataFrame, panes: Panes) -> pl.DataFrame:
 
 
 def without_panes(frame: pl.DataFrame, panes: Panes) -> pl.DataFrame:
-    """The other rows. O(n)."""
+    """The rows outside a range of panes. O(n)."""
     return frame.filter(~pl.col("pane").is_between(*panes))

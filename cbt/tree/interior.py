@@ -1,4 +1,4 @@
-"""The trunk: all of a compressed buffer tree that is below the root's buffer, and how rows go down it."""
+"""The interior of a compressed buffer tree, below the root's buffer: pushes batches down inner nodes into leaves."""
 
 from bisect import bisect_left
 from collections import deque
@@ -24,10 +24,10 @@ from cbt.tree.spilled_leaf import SpilledLeaf
 
 
 class Spilling:
-    """Moves leaves, and what came late to leaves that are on disk, to files under `directory` once a trunk holds more
-    than `limit_bytes`. Raises SpillError if it may write nothing there.
+    """Moves leaves, and rows that came late to leaves on disk, to files under `directory` once a tree's interior holds
+    more than `limit_bytes`. Raises SpillError if it cannot write there.
 
-    A file that cannot be written or read costs no row that is in memory: `failure` says so, and all goes on.
+    A file that cannot be written or read costs no row that is in memory: `failure` says why, and the tree goes on.
     """
 
     def __init__(self, layout: Layout, limit_bytes: int, directory: Path) -> None:
@@ -37,11 +37,11 @@ class Spilling:
         self._files = SpillFiles(directory)
 
     def is_short(self, root: BufferNode) -> bool:
-        """Whether more is held than may be, although all that can go to disk has gone there. O(nodes)."""
+        """Whether more bytes are in memory than the limit allows. O(nodes)."""
         return self.failure is None and root.nbytes > self._limit_bytes
 
     def make_room(self, root: BufferNode) -> None:
-        """Spills no more than it has to: leaves, least recently touched first, then late rows. O(nodes + bytes)."""
+        """Spills as much as necessary: leaves, least recently touched first, then late rows. O(nodes + bytes)."""
         try:
             self._spill_late(root, self._spill_leaves(root, root.nbytes - self._limit_bytes))
         except SpillError as error:
@@ -60,7 +60,7 @@ class Spilling:
         self._files.close()
 
     def _spill_leaves(self, root: BufferNode, excess: int) -> int:
-        """Returns how much is still too much."""
+        """Spills leaves until `excess` bytes are freed. Returns the bytes that are still too many."""
         if excess <= 0:
             return 0
         homes = {leaf: node for node in root.walk() for leaf in node.children if isinstance(leaf, Leaf)}
@@ -90,7 +90,7 @@ _DUE_SHARE = 32  # fewer rows than this share of a full leaf are no reason to re
 
 
 class TreeLimits(NamedTuple):
-    """How many PAOs a buffer, how many children a node, and how many keys a leaf may have."""
+    """Upper bounds on the PAOs of a buffer, the children of a node and the keys of a leaf."""
 
     buffer_rows: int
     fanout: int
@@ -98,7 +98,7 @@ class TreeLimits(NamedTuple):
 
 
 class _NewKeys(NamedTuple):
-    """Rows of a batch with keys that are new to a leaf, and where they belong in it."""
+    """Rows of a batch whose keys are new to a leaf, and their places in its index."""
 
     leaf: Leaf
     part: RowBatch
@@ -115,12 +115,12 @@ class Interior:
         self._layout = layout
         self._limits = limits
         self._compact_rows = 0
-        """How many were stored when sketches were compacted last; they are again when there are twice as many."""
+        """Rows stored when sketches were last compacted; they are compacted again at twice as many."""
         self._spilling = spilling
         self._changes = 0
 
     def add(self, batches: list[RowBatch]) -> None:
-        """Takes one block's batches. Amortised O(n · levels)."""
+        """Adds one block's batches. Amortised O(n · levels)."""
         self._changes += 1
         self._push_down(self.root, LOWEST, batches)
         self._grow()
@@ -158,7 +158,7 @@ class Interior:
         return sum(node.rows for node in self.root.walk()) + sum(map(len, self.root.leaves()))
 
     def _compact(self) -> None:
-        """Shrinks all sketches: what a block brought was compacted for itself alone."""
+        """Compacts all sketches as wholes: the states of each block were compacted by themselves."""
         self.empty_buffers()
         if self._spilling is None:
             self._rebuild()
@@ -172,7 +172,7 @@ class Interior:
         self._compact_rows = self.stored_rows
 
     def _rebuild(self) -> None:
-        """Takes everything out, compacts it and puts it in again; leaves are dropped as they are read."""
+        """Rebuilds the interior from its compacted content; leaves are dropped as they are read."""
         leaves = deque(self.root.leaves())
         frames = (leaves.popleft().frame() for _ in range(len(leaves)))
         self.root, self.stored_rows = BufferNode(LOWEST, []), 0
@@ -181,12 +181,12 @@ class Interior:
             self._grow()
 
     def _grow(self) -> None:
-        """Puts inner nodes between the root and its children if these are too many."""
+        """Puts inner nodes between the root and its children while the root has too many."""
         while len(self.root.children) > self._limits.fanout:
             self.root = BufferNode(LOWEST, [*inner_nodes(LOWEST, self.root.children, self._limits.fanout)])
 
     def _shrink(self) -> None:
-        """Takes out inner nodes under the root whose buffers are empty and whose children are few in all."""
+        """Removes the inner nodes under the root while their buffers are empty and they have few children in all."""
         while nodes := [child for child in self.root.children if isinstance(child, BufferNode)]:
             below = [child for node in nodes for child in node.children]
             if len(below) > self._limits.fanout // 2 or any(node.fragments for node in nodes):
@@ -197,7 +197,7 @@ class Interior:
             self.root = BufferNode(LOWEST, below)
 
     def _push_down(self, node: BufferNode, low: Bound, batches: list[RowBatch]) -> None:
-        """Deals one block's batches to a node's children, which may be more than the fan-out allows then."""
+        """Partitions one block's batches among a node's children, which may then exceed the fan-out."""
         new_keys: list[_NewKeys] = []
         for batch in batches:
             children: list[Child] = []
@@ -214,7 +214,7 @@ class Interior:
             self._spilling.make_room(self.root)
 
     def _deliver(self, child: Child | None, low: Bound, part: RowBatch, new_keys: list[_NewKeys]) -> Sequence[Child]:
-        """Gives a child its part of a batch; returns the child, and a new leaf beside it if it is of another pane."""
+        """Delivers to a child its part of a batch; returns the child, and a new leaf beside it for another pane."""
         if isinstance(child, BufferNode):
             self._receive(child, low, part)
             return [child]
@@ -239,7 +239,7 @@ class Interior:
     def _partition(
         self, node: BufferNode, low: Bound, batch: RowBatch
     ) -> Iterator[tuple[Child | None, Bound, RowBatch | None]]:
-        """Each child with where its range begins and its part of the batch, if it has any."""
+        """Each child, the begin of its range, and its part of the batch, if it has any."""
         if not node.children:
             yield None, low, batch
             return
@@ -256,23 +256,24 @@ class Interior:
             yield child, start, part
 
     def _add(self, new_keys: list[_NewKeys]) -> None:
-        """Adds new keys to their leaves. All are fetched together: one call on columns has its price."""
+        """Adds new keys to their leaves. Their rows are fetched in one call, since each call on columns has a fixed
+        cost."""
         if not new_keys:
             return
-        rows = np.concatenate([new.part.rows[new.rows] for new in new_keys])
+        rows = np.concatenate([keys.part.rows[keys.rows] for keys in new_keys])
         encoded = EncodedKeys.of(new_keys[0].part.keys[rows.astype(np.uint32)])
         self.stored_rows += len(rows)
         start = 0
-        for new in new_keys:
-            end = start + len(new.rows)
-            new.leaf.add(new.part, new.rows, new.at, encoded.part(start, end))
+        for keys in new_keys:
+            end = start + len(keys.rows)
+            keys.leaf.add(keys.part, keys.rows, keys.at, encoded.part(start, end))
             start = end
 
     def _split_children(self, node: BufferNode) -> None:
         node.children = [piece for child in node.children for piece in self._split(child)]
 
     def _merge_due(self, node: BufferNode, spilling: Spilling) -> None:
-        """Reads the leaves among the children to which much has come while they were on disk, one at a time."""
+        """Merges the leaves on disk among the children to which enough rows have come, one at a time."""
         rows_min, bytes_min = self._limits.leaf_rows // _DUE_SHARE, LEAF_BYTES // _DUE_SHARE
         for child in node.children:
             if isinstance(child, SpilledLeaf) and child.due_for_merge(rows_min, bytes_min):
@@ -293,7 +294,7 @@ class Interior:
         return leaf
 
     def _split(self, child: Child) -> Sequence[Child]:
-        """The child, or what stands in its place if it is over-full."""
+        """The child, or the pieces that replace it if it is over-full."""
         _, fanout, leaf_rows = self._limits
         if isinstance(child, SpilledLeaf):
             return [child]
@@ -307,9 +308,9 @@ class Interior:
         return pieces
 
     def _receive(self, node: BufferNode, low: Bound, part: RowBatch) -> None:
-        """Appends a fragment to an inner node's buffer, or empties that if it would be over-full.
+        """Appends a fragment to an inner node's buffer, or empties the buffer if it would be over-full.
 
-        A node that is about to be split gets nothing into its buffer any more.
+        A node that is about to be split gets nothing into its buffer.
         """
         buffer_rows, fanout, _ = self._limits
         frame = part.frame(self._layout)
@@ -321,7 +322,7 @@ class Interior:
             self._empty_buffer(node, low, [frame])
 
     def _empty_buffer(self, node: BufferNode, low: Bound, more: list[pl.DataFrame]) -> None:
-        """Merges the buffer's fragments and pours them to the node's children."""
+        """Merges the buffer's fragments and pushes them down to the node's children."""
         frames = [*node.read(self._layout, EVERY_PANE), *more]
         self.stored_rows -= node.rows
         node.fragments = []

@@ -1,4 +1,4 @@
-"""The invariants of a compressed buffer tree, asserted."""
+"""Asserts the invariants of a compressed buffer tree."""
 
 from itertools import pairwise
 
@@ -11,9 +11,7 @@ _HIGHEST: Bound = (2**63, 0)
 
 
 def check_tree(root: BufferNode, layout: Layout, buffer_rows: int, fanout: int, leaf_rows: int) -> None:
-    """Asserts what must hold below the root buffer: shape, order, ranges and fill. O(n log n) for n stored
-    PAOs.
-    """
+    """Asserts the invariants below the root buffer: shape, order, ranges and fill. O(n log n) for n stored PAOs."""
     assert not root.fragments, "the root's buffer is the columnar one"
     assert len(set(_leaf_depths(root))) <= 1, "all leaves are at one depth"
     for node in root.walk():

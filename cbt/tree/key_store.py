@@ -1,4 +1,4 @@
-"""Keys as bytes: what a leaf holds of them, compressed, in the order in which they came."""
+"""The keys of a leaf as compressed bytes, in the order in which they came."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHUNK_ROWS, _CHUNK_BYTES = 1024, 2**16
 
 Array = npt.NDArray[np.generic]
 Shape = tuple[tuple[str, bool, int], ...]
-"""Of each column: the type of its values, whether there are NULLs, and the bytes of text."""
+"""For each column: the type of its values, whether there are NULLs, and the bytes of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class EncodedKeys:
 
     @classmethod
     def of(cls, keys: pl.DataFrame) -> EncodedKeys:
-        """O(bytes)."""
+        """Encodes key columns. O(bytes)."""
         return cls(tuple(_encode(column) for column in keys.get_columns()), keys.height)
 
     def part(self, start: int, end: int) -> EncodedKeys:
@@ -60,7 +60,7 @@ class _Column:
 
 
 class KeyStore:
-    """Appends keys, and yields all of them. Those added last are not compressed yet."""
+    """Appends keys, and yields all of them. The last keys wait uncompressed for a chunk to fill."""
 
     def __init__(self, schema: pl.Schema) -> None:
         self._schema = schema
@@ -68,14 +68,14 @@ class KeyStore:
         self._tail: list[EncodedKeys] = []
         self._tail_rows = self._tail_bytes = 0
         self.raw_bytes = 0
-        """What the keys take uncompressed."""
+        """Bytes of the keys, uncompressed."""
 
     @property
     def nbytes(self) -> int:
         return sum(len(data) for data, _, _ in self._chunks) + self._tail_bytes
 
     def append(self, keys: EncodedKeys) -> None:
-        """O(bytes)."""
+        """Appends keys. O(bytes)."""
         if not self._schema:
             return
         self._tail.append(keys)
@@ -163,7 +163,7 @@ def _joined(parts: list[EncodedKeys]) -> EncodedKeys | None:
 
 
 def _narrowed(values: Array) -> Array:
-    """Integers in the narrowest type that holds them all; others as they are."""
+    """Integers in the narrowest type that holds them all; other values unchanged."""
     if values.dtype.kind != "i":
         return values
     least, most = int(values.min()), int(values.max())

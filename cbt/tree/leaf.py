@@ -1,7 +1,7 @@
 """Leaves of the compressed buffer tree: the keys of one pane in a range of hashes, each with its state.
 
-A leaf holds the identities of its keys in hash order, uncompressed, so that what is known already is found by binary
-search and merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
+A leaf holds the identities of its keys in hash order, uncompressed, so that a known key is found by binary search and
+its state merged in place. The keys themselves are compressed and only read again when the leaf is flushed or split.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _RECENT_MIN, _RECENT_SHARE = 64, 8
 class Leaf:
     """Keys of `pane` whose hashes begin at `low[1]`.
 
-    Keys that are new are *recent* until there is an eighth as many as others: putting them in their places costs a pass
-    over all. A key's slot is the number under which it was added.
+    New keys are *recent* until they are an eighth as many as the others: inserting them in order costs a pass over all.
+    A key's slot is the number of keys that were added before it.
     """
 
     __slots__ = ("_keys", "_known", "_layout", "_recent", "_states", "low", "pane", "touched")
@@ -49,7 +49,7 @@ class Leaf:
 
     @property
     def raw_bytes(self) -> int:
-        """What it would take uncompressed, with the hashes of its keys."""
+        """Bytes of the leaf, uncompressed, with the hashes of its keys."""
         return self.nbytes - self._keys.nbytes + self._keys.raw_bytes
 
     @property
@@ -59,12 +59,12 @@ class Leaf:
 
     @property
     def key_bytes(self) -> int:
-        """What the keys take uncompressed."""
+        """Bytes of the keys, uncompressed."""
         return self._keys.raw_bytes
 
     def merge(self, batch: RowBatch) -> tuple[Rows, Rows]:
-        """Merges the states of the keys that are known. Returns the batch's rows with the others, and their places
-        among the recent. O(n log leaf)."""
+        """Merges the states of known keys. Returns the batch's rows with new keys, and their places among the recent.
+        O(n log leaf)."""
         rows = places = np.arange(len(batch))
         hashes, checks = batch.hashes, batch.checks
         for identities in (self._known, self._recent):
@@ -87,7 +87,7 @@ class Leaf:
         self._keys.append(keys)
 
     def _whole(self) -> KeyIndex:
-        """All identities. O(leaf)."""
+        """The index of all keys, recent ones included. O(leaf)."""
         if not len(self._recent):
             return self._known
         if not len(self._known):
@@ -105,7 +105,8 @@ class Leaf:
         return pao_frame(self._layout, self.pane, whole.hashes, keys, states)
 
     def split(self, rows_max: int, bytes_max: int) -> list[Leaf]:
-        """Leaves with at most so many rows and about so many bytes of keys each, unless one hash has more."""
+        """Splits the leaf: each piece has at most `rows_max` rows and about `bytes_max` bytes of keys, unless one hash
+        has more."""
         whole = self._whole()
         slots = whole.slots.astype(np.intp)
         keys = self._keys.frame(len(self))
@@ -121,7 +122,7 @@ class Leaf:
         return leaves
 
     def check(self, low: Bound, high: Bound) -> None:
-        """Asserts what must hold of a leaf."""
+        """Asserts a leaf's invariants."""
         whole = self._whole()
         bounds = [(self.pane, int(hash_)) for hash_ in whole.hashes]
         assert bounds == sorted(bounds), "identities are in hash order"
@@ -134,7 +135,7 @@ class Leaf:
 
 
 def _cuts(hashes: Hashes, parts: int) -> Iterator[tuple[int, int]]:
-    """Ranges that do not part equal hashes, of at most two `parts`th, or else with one hash."""
+    """Ranges that do not part equal hashes, each at most two `parts`th of all, or of a single hash."""
     count = len(hashes)
     bounds = {0, count}
     for part in range(1, parts):

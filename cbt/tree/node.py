@@ -35,7 +35,7 @@ class BufferNode:
 
     @property
     def nbytes(self) -> int:
-        """What is in memory of it and all below. O(nodes)."""
+        """Bytes in memory of the node and all below. O(nodes)."""
         return sum(len(fragment.data) for fragment in self.fragments) + sum(child.nbytes for child in self.children)
 
     @property
@@ -44,19 +44,19 @@ class BufferNode:
 
     @property
     def levels(self) -> int:
-        """How many there are, this one and the leaves' among them."""
+        """The number of levels, this node's and the leaves' included."""
         below = self.children[0] if self.children else None
         return 1 + (below.levels if isinstance(below, BufferNode) else int(below is not None))
 
     def walk(self) -> Iterator[BufferNode]:
-        """This node and all inner ones below it."""
+        """This node and all inner nodes below it."""
         yield self
         for child in self.children:
             if isinstance(child, BufferNode):
                 yield from child.walk()
 
     def leaves(self) -> Iterator[AnyLeaf]:
-        """The leaves below it, in order."""
+        """The leaves below the node, in order."""
         for child in self.children:
             if isinstance(child, BufferNode):
                 yield from child.leaves()
@@ -71,12 +71,12 @@ class BufferNode:
         )
 
     def replace(self, child: Child, pieces: Sequence[Child]) -> None:
-        """Puts others in a child's place. Whoever walks the children meanwhile goes on with the old ones."""
+        """Replaces a child by pieces. An iteration over the children that is under way goes on with the old list."""
         at = self.children.index(child)
         self.children = [*self.children[:at], *pieces, *self.children[at + 1 :]]
 
     def read(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
-        """The buffer's fragments, decompressed, as far as they are of these panes."""
+        """The rows of these panes in the buffer's fragments, decompressed."""
         return [
             of_panes(fragment.unpack(layout.schema), panes)
             for fragment in self.fragments
@@ -86,7 +86,7 @@ class BufferNode:
     def forget(self, layout: Layout, panes: Panes) -> list[pl.DataFrame]:
         """Drops the rows of some panes here and below, and the children that are left empty.
 
-        Returns what is left in buffers of nodes that have no children any more.
+        Returns the rows left in buffers of nodes that no longer have children.
         """
         kept, orphans = [], []
         for fragment in self.fragments:

@@ -1,4 +1,4 @@
-"""The root buffer: raw rows as they came, columnar and uncompressed, until there are enough to sort them together."""
+"""The root buffer: raw rows, columnar and uncompressed, until there are enough to sort together."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BLOCK_ROWS = 2**19  # sorted at once; of more, the sort does not fit the proces
 class RootBuffer:
     """Takes raw frames in O(1), and yields them lifted and sorted, pane by pane.
 
-    With an `executor` its last block is lifted there, while what came before goes down the tree: the paper's root has
-    two buffers that take turns.
+    With an `executor` its last block is lifted there, while earlier rows go down the tree, as the two alternating
+    buffers of the paper's root do.
     """
 
     def __init__(self, layout: Layout, executor: Executor | None = None) -> None:
@@ -36,7 +36,7 @@ class RootBuffer:
 
     @property
     def rows_ahead(self) -> int:
-        """The rows of the block that is being lifted; `rows` does not count them."""
+        """Rows of the block that is being lifted, which `rows` does not count."""
         return self._ahead[1] if self._ahead else 0
 
     def append(self, frame: pl.DataFrame) -> None:
@@ -61,7 +61,7 @@ class RootBuffer:
             yield self._layout.combine(groups)
 
     def drain(self) -> Iterator[list[RowBatch]]:
-        """Everything but the block that is lifted next, as batches of PAOs, block by block. O(n log n)."""
+        """All rows but those of the block that is lifted next, as batches of PAOs, block by block. O(n log n)."""
         for block in _blocks(self._take()):
             if self._executor is None:
                 yield lift(self._layout, block)

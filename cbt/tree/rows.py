@@ -1,4 +1,4 @@
-"""What a query without aggregates keeps: of each pane, the first rows by its order."""
+"""The store of a query without aggregates: the first rows of each pane by the query's order."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,9 +16,9 @@ _FLUSH_ROWS = 2**15
 class RowBuffer:
     """Keeps the first `limit` rows of each pane, by the order columns and then by all columns.
 
-    Frames have `pane` Int64, the order columns and the columns; columns of type `any` and `number` are stored
-    as canonical JSON text. Equal rows are all kept. Which rows are the first does not depend on how they were
-    dealt to buffers. Raises ValueError for a negative limit or two columns of one name.
+    Frames have `pane` Int64, the order columns and the columns; columns of type `any` and `number` are stored as
+    canonical JSON text. Equal rows are all kept. The choice of first rows does not depend on which buffer has which
+    rows. Raises ValueError for a negative limit or two columns of one name.
 
     >>> buffer = RowBuffer([Key("path", "string")], [Order("size", True, "integer")], limit=2)
     >>> buffer.insert(pl.DataFrame({"pane": [0, 0, 0], "size": [1, 3, 2], "path": ["/a", "/b", "/c"]}))
@@ -59,7 +59,7 @@ class RowBuffer:
         self._pending_bytes += int(self._pending[-1].estimated_size())
         bytes_max = _PENDING_BYTES + int(self._first.estimated_size())
         if self._pending_rows >= max(_PENDING_ROWS, self._first.height) or self._pending_bytes >= bytes_max:
-            self._settle()
+            self._merge_pending()
 
     def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame]:
         """The rows of all panes, of one, or of those up to one, ordered by pane, order columns and columns, in
@@ -72,7 +72,7 @@ class RowBuffer:
         >>> [frame.rows() for frame in buffer.flush(60_000)]
         [[(60000, '/a')]]
         """
-        self._settle()
+        self._merge_pending()
         rows = of_panes(self._first, panes_of(pane, upto))
         return iter([piece for piece in rows.iter_slices(_FLUSH_ROWS) if piece.height])
 
@@ -89,7 +89,7 @@ class RowBuffer:
         if panes == EVERY_PANE:
             self._forget()
             return
-        self._settle()
+        self._merge_pending()
         self._first: pl.DataFrame = without_panes(self._first, panes)
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -115,8 +115,8 @@ class RowBuffer:
         assert self.combine([self._first]).equals(self._first), "what is kept is ordered and within the limit"
 
     def _candidates(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Without rows that `limit` others of their pane precede by the first order column alone: most of a long
-        frame, and dropped before the work of storing them.
+        """The frame without rows that `limit` others of their pane precede by the first order column alone: most rows
+        of a long frame are dropped before the cost of storing them.
         """
         if not self.order or frame.height <= self.limit:
             return frame
@@ -129,7 +129,7 @@ class RowBuffer:
         self._pending: list[pl.DataFrame] = []
         self._pending_rows = self._pending_bytes = 0
 
-    def _settle(self) -> None:
+    def _merge_pending(self) -> None:
         if self._pending:
             self._first = self.combine([self._first, *self._pending])
             self._pending, self._pending_rows, self._pending_bytes = [], 0, 0

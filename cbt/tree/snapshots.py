@@ -1,4 +1,4 @@
-"""Snapshots: a tree's content as bytes that say whose they are, and that are read with suspicion.
+"""Snapshots: a tree's content as bytes that describe their layout and are not trusted when read.
 
 `ELF-CBT\\0`, the version (2 bytes), three texts that describe the layout (keys, aggregates, seed), the number of rows
 (8 bytes), the number of frames (4 bytes), the frames, and a BLAKE2b hash (32 bytes) of all before it. A text or a frame
@@ -28,7 +28,7 @@ _SHOWN = 200
 
 
 class SnapshotError(Exception):
-    """Bytes that should hold a snapshot of a tree do not, or of another one; says what is wrong with them."""
+    """Bytes that should hold a snapshot hold none, or one of another tree; the message says what is wrong."""
 
 
 def write_snapshot(layout: Layout, frames: Iterable[pl.DataFrame]) -> bytes:
@@ -49,7 +49,7 @@ def write_snapshot(layout: Layout, frames: Iterable[pl.DataFrame]) -> bytes:
 
 
 def read_snapshot(layout: Layout, data: bytes) -> Iterator[pl.DataFrame]:
-    """The PAO frames of a snapshot, from bytes that may be anything. O(bytes), one frame decoded at a time.
+    """The PAO frames of a snapshot, from untrusted bytes. O(bytes), one frame decoded at a time.
 
     A frame takes at most about 512 MiB while it is read. The iterator raises SnapshotError if the bytes are damaged, or
     of another version or layout, and for rows that are not where they belong; at the latest at its end.
@@ -69,7 +69,7 @@ def read_snapshot(layout: Layout, data: bytes) -> Iterator[pl.DataFrame]:
 
 
 class _Reader:
-    """Takes one part after the other."""
+    """Reads one part after the other."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -120,7 +120,7 @@ def _frame(data: bytes, index: int, layout: Layout) -> pl.DataFrame:
 
 
 def _last_bound(frame: pl.DataFrame, index: int, layout: Layout, bound: Bound) -> Bound:
-    """Where the last row is. Raises SnapshotError unless rows have their keys' hashes, and ascend from a bound."""
+    """The bound of the last row. Raises SnapshotError unless rows have their keys' hashes and ascend from a bound."""
     if not frame.height:
         raise SnapshotError(f"frame {index} of the snapshot is empty")
     panes, hashes = frame["pane"].to_numpy(), frame["hash"].to_numpy()
@@ -133,7 +133,7 @@ def _last_bound(frame: pl.DataFrame, index: int, layout: Layout, bound: Bound) -
 
 
 def _sized(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The same rows in frames of a size that is worth one: small ones together, large ones in halves."""
+    """Regroups rows into frames of a suitable size: small frames together, large ones in halves."""
     few: list[pl.DataFrame] = []
     rows = size = 0
     for frame in chain.from_iterable(map(_halves, frames)):

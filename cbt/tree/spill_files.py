@@ -1,4 +1,4 @@
-"""Files for what does not fit in memory: a directory of its own for each tree, and a file for each piece.
+"""Files for data that does not fit in memory: a directory for each tree, and a file for each piece.
 
 Nothing in them outlives the process, so nothing is synced. A file goes when its piece is dropped, the directory when
 the tree is closed, collected or the process ends.
@@ -17,11 +17,11 @@ from pathlib import Path
 
 
 class SpillError(OSError):
-    """The disk failed a tree with a memory limit; says what, which file and what to do."""
+    """The disk failed a tree with a memory limit; the message names the failure, the file and the remedy."""
 
 
 class SpillFile:
-    """A piece on disk; the file is removed once nobody refers to this."""
+    """A piece on disk; the file is removed once nothing refers to this object."""
 
     __slots__ = ("__weakref__", "_digest", "_path", "nbytes")
 
@@ -37,7 +37,7 @@ class SpillFile:
                 raise
 
     def read(self) -> bytes:
-        """What was written. O(bytes). Raises SpillError if it cannot be read or is something else now."""
+        """The bytes as written. O(bytes). Raises SpillError if they cannot be read or have changed."""
         try:
             with self._path.open("rb") as file:
                 data = file.read(self.nbytes + 1)
@@ -59,7 +59,7 @@ class SpillFiles:
         self._make_directory()
 
     def write(self, data: bytes) -> SpillFile:
-        """A file that holds these bytes. O(bytes). Raises SpillError, and leaves nothing behind then."""
+        """Writes a file with these bytes. O(bytes). Raises SpillError, and then leaves nothing behind."""
         if not self._made or not self._made[-1].is_dir():
             self._make_directory()
         path = self._made[-1] / str(next(self._numbers))
@@ -69,7 +69,7 @@ class SpillFiles:
             raise SpillError(f"cannot write {path}: {error.strerror}; {_MAKE_ROOM}") from error
 
     def close(self) -> None:
-        """Removes the directory with all files. What is written later goes to a new one."""
+        """Removes the directory with all files. A later write makes a new directory."""
         _remove_all(self._made)
 
     def _make_directory(self) -> None:

@@ -1,4 +1,4 @@
-"""Leaves on disk: what was in a leaf as a file, and what has come since as fragments, as in an inner node's buffer."""
+"""Leaves on disk: a leaf's rows in a file, and later rows as fragments, as in an inner node's buffer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class _Run(NamedTuple):
 
 
 class SpilledLeaf:
-    """What `leaf` was, its rows in a file; rows that come late wait in memory until they are written to files of their
-    own. Raises SpillError if the disk does not take it.
+    """A leaf whose rows are in a file; late rows wait in memory until they are written to files of their own. Raises
+    SpillError if the leaf cannot be written.
     """
 
     __slots__ = ("_late", "_layout", "_runs", "low", "pane")
@@ -44,12 +44,12 @@ class SpilledLeaf:
 
     @property
     def nbytes(self) -> int:
-        """What is in memory."""
+        """Bytes in memory."""
         return sum(len(fragment.data) for fragment in self._late)
 
     @property
     def raw_bytes(self) -> int:
-        """What that would take uncompressed."""
+        """Bytes in memory, as they would be uncompressed."""
         return sum(fragment.raw_bytes for fragment in self._late)
 
     @property
@@ -57,11 +57,12 @@ class SpilledLeaf:
         return sum(run.file.nbytes for run in self._runs)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Takes PAOs of its range. O(bytes)."""
+        """Adds PAOs of the leaf's range. O(bytes)."""
         self._late.append(Fragment.pack(frame))
 
     def due_for_merge(self, rows_min: int, bytes_min: int) -> bool:
-        """Whether what came late is a fair share of the leaf and more than so many rows or bytes, or many pieces."""
+        """Whether the late rows are a fair share of the leaf and more than `rows_min` or `bytes_min`, or in many
+        pieces."""
         first, *others = self._runs
         late_bytes = self.raw_bytes + sum(run.raw_bytes for run in others)
         return (
@@ -71,7 +72,7 @@ class SpilledLeaf:
         )
 
     def write_late(self, files: SpillFiles) -> None:
-        """Moves what came late to a file. O(bytes of that). Raises SpillError; everything stays where it is then."""
+        """Moves late rows to a file. O(bytes moved). Raises SpillError, and then everything stays where it is."""
         fragment = self._late[0]
         if len(self._late) > 1:
             fragment = Fragment.pack(pl.concat(late.unpack(self._layout.schema) for late in self._late))
@@ -90,7 +91,7 @@ class SpilledLeaf:
         return self.read() if is_whole else self._layout.merge([self.read()])
 
     def check(self, low: Bound, high: Bound) -> None:
-        """Asserts what must hold of a leaf on disk."""
+        """Asserts the invariants of a leaf on disk."""
         frame = self.frame()
         assert 0 < frame.height <= len(self)
         assert frame.schema == self._layout.schema

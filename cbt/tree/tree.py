@@ -1,16 +1,15 @@
 """The compressed buffer tree of the paper's section 2.2 and Figure 5, on columns.
 
-New values are only appended to the root's buffer. When that is full it is sorted by (pane, key hash),
-aggregated and cut at the hash ranges of the root's children. An inner node compresses its fragment and appends it
-to its buffer, unread; when that is full in turn it is decompressed, merged, aggregated and emptied one level down.
-A leaf finds the keys it has by binary search and merges their states in place; only keys that are new to it are
-written, compressed, and not read again until the leaf is flushed or split. A full leaf is split into several, an
-inner node with more children than the fan-out allows as well. So an event costs one sort in the processor's cache
-and a share of sequential work in large chunks, and keys are held compressed.
+New values are only appended to the root's buffer. A full root buffer is sorted by (pane, key hash), aggregated and cut
+at the hash ranges of the root's children. An inner node compresses its fragment and appends it to its buffer, unread; a
+full buffer is decompressed, merged, aggregated and pushed down one level. A leaf finds the keys it has by binary search
+and merges their states in place; only new keys are written, compressed, and not read again until the leaf is flushed or
+split. A full leaf is split, and so is an inner node with more children than the fan-out allows. An event thus costs one
+sort in the processor's cache and a share of sequential work in large chunks, and keys are held compressed.
 
-Where this departs from the original: the hash that orders keys has 64 bits, and a second one tells keys apart that
-share it; leaves aggregate eagerly, so that memory follows unique keys and not events; reading loses nothing; one
-tree holds all open panes of a job; buffers are exactly as large as what is in them.
+Departures from the paper: the hash that orders keys has 64 bits, and a second one tells keys apart that share it;
+leaves aggregate eagerly, so that memory follows unique keys and not events; reading loses nothing; one tree holds all
+open panes of a job; buffers are exactly as large as what is in them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,8 +41,8 @@ _ROOT_BYTES_SHARE = 4  # the root's buffer takes no more than a fourth of a memo
 
 @dataclass(frozen=True, slots=True)
 class TreeStatistics:
-    """A tree's size. `compressed_bytes` of memory hold what would take `raw_bytes` as columns; what is in the root
-    buffer or on disk is neither.
+    """A tree's size. `compressed_bytes` of memory hold columns of `raw_bytes`; neither counts the root buffer or the
+    disk.
     """
 
     buffered_rows: int
@@ -64,10 +63,10 @@ class CompressedBufferTree:
     `keys`, `aggregates` and `functions` are as in `Layout`. An inner node's buffer is full above `buffer_rows` PAOs,
     the root's with an eighth of what is below it, but with no more than `buffer_rows`; a leaf is full above `leaf_rows`
     keys. Inner nodes have at most `fanout` children. With an `executor` and no memory limit, a full root buffer is
-    sorted there while what came before goes down the tree; what goes wrong with its rows is raised by a later call
-    then. With a `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a directory that is made in
-    `spill_directory`. Raises ValueError for limits that are too small and for one of these two without the other, and
-    SpillError if nothing may be written there.
+    sorted there while earlier rows go down the tree; an error in its rows is then raised by a later call. With a
+    `memory_limit_bytes`, `memory_bytes` stays within it by means of files in a new directory in `spill_directory`.
+    Raises ValueError for limits that are too small and for a memory limit without a directory or the reverse, and
+    SpillError if the directory cannot be written.
 
     >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
     >>> tree.insert(pl.DataFrame({"pane": [0, 0, 30_000], "page": ["/a", "/b", "/a"]}))
@@ -113,8 +112,8 @@ class CompressedBufferTree:
         their types.
 
         Other columns are ignored. Amortised O(n · levels) for n rows; often just an append. Raises ValueError for a
-        frame without these columns, and SpillError if the disk fails and so the memory limit is not kept: the rows are
-        in the tree then.
+        frame without these columns, and SpillError if the disk fails, so that the memory limit is not kept; the rows
+        are in the tree then.
 
         >>> tree = CompressedBufferTree([], [Aggregate("total", "sum", "price", "number")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 0], "price": [1, 2]}))
@@ -147,15 +146,15 @@ class CompressedBufferTree:
         """The PAO frames of all panes, of one, or of those up to one, ordered by (pane, hash, keys).
 
         Each has at most `leaf_rows` rows, and about 16 MiB if the keys are not of very different lengths. With
-        `partitions`, from 1 to 2**32, (partition, frame) pairs: the range of hashes is divided evenly into so many, by
+        `partitions`, from 1 to 2**32, (partition, frame) pairs: the range of hashes is divided evenly, by
         `cbt.algebra.partitions.partition_of`, the same everywhere, and each frame is of one of them. Where aggregates
         are sets or sketches, no group is parted, and frames of many items may be larger.
 
         Every key of a pane appears in exactly one row, or one group of rows. The state stays: a flush does not change
-        what later ones yield. O(n) for n stored PAOs of the panes asked for, after what is in buffers has gone down;
-        one leaf is decompressed at a time. Panes of which nothing but raw rows has come are aggregated where they are.
-        The iterator raises RuntimeError once the tree was changed, and SpillError if a file cannot be read. Raises
-        ValueError for another number of partitions.
+        what later ones yield. O(n) for n stored PAOs of the panes asked for, after buffers are emptied; one leaf is
+        decompressed at a time. Panes of raw rows alone are aggregated in the root buffer. The iterator raises
+        RuntimeError once the tree was changed, and SpillError if a file cannot be read. Raises ValueError for another
+        number of partitions.
 
         >>> tree = CompressedBufferTree([Key("page", "string")], [Aggregate("hits", "count", None, "any")])
         >>> tree.insert(pl.DataFrame({"pane": [0, 60_000], "page": ["/a", "/a"]}))
@@ -206,9 +205,9 @@ class CompressedBufferTree:
     def restore(self, data: bytes) -> None:
         """Replaces the content by that of a snapshot of a tree with the same keys, aggregates and seed. O(n).
 
-        Limits may be others. Raises SnapshotError for bytes that are no such snapshot, whatever they are; the tree is
-        as it was then, and also with SpillError, if the disk fails. Until everything is read, both contents are held,
-        each within the memory limit. Nobody signs a snapshot: what states say is its writer's word.
+        Limits may differ. Raises SnapshotError for any other bytes, and SpillError if the disk fails; in both cases the
+        tree is unchanged. Until everything is read, both contents are held, each within the memory limit. Snapshots are
+        not signed: their states are as trustworthy as their writer.
 
         >>> tree = CompressedBufferTree([], [Aggregate("hits", "count", None, "any")])
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")], seed=7).restore(tree.snapshot())
@@ -227,7 +226,7 @@ class CompressedBufferTree:
     def close(self) -> None:
         """Forgets everything and removes the tree's files and their directory. O(nodes).
 
-        A tree that is no longer referred to does the same. One that is used again makes a new directory if it must.
+        A tree that is garbage-collected does the same. A closed tree can be used again and then makes a new directory.
 
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
@@ -254,7 +253,7 @@ class CompressedBufferTree:
         return self._buffer.memory_bytes + self._interior.root.nbytes
 
     def statistics(self) -> TreeStatistics:
-        """How large and how deep the tree is. O(nodes).
+        """The size and depth of the tree. O(nodes).
 
         >>> CompressedBufferTree([], [Aggregate("hits", "count", None, "any")]).statistics().leaves
         0
@@ -293,7 +292,7 @@ class CompressedBufferTree:
             self._interior.add(batches)
 
     def _take_lifted(self) -> None:
-        """Waits for the block that is being lifted, and takes it."""
+        """Waits for the block that is being lifted, and adds it."""
         for batches in self._buffer.drain_ahead():
             self._interior.add(batches)
 
@@ -317,7 +316,7 @@ class CompressedBufferTree:
                 self._check_unchanged(changes)
 
     def _sized(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The same rows in frames that are not too large."""
+        """Cuts frames to a bounded size."""
         if self.layout.has_items:
             yield from whole_groups(self.layout, frames, self._limits.leaf_rows)
             return

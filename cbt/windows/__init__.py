@@ -1,4 +1,5 @@
-"""Panes, the windows that are made of them, and sessions."""
+"""Panes, the windows that are made of them, and sessions: panes' frames come in, complete windows go out. Imports
+`cbt.layout` and what lies below, not the tree."""
 
 from cbt.windows.consolidator import Consolidator, ConsolidatorStatistics
 from cbt.windows.open_sessions import ClosedSessions, OpenSessions

@@ -1,4 +1,4 @@
-"""What a partition root does with panes: it consolidates them into windows, of several sizes at once."""
+"""Consolidates panes into windows of several sizes at once, at the root of a tree."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from cbt.windows.sequence import CompleteWindow, WindowSequence
 
 @dataclass(frozen=True, slots=True)
 class ConsolidatorStatistics:
-    """What a consolidator holds: slices, and windows for corrections. `missed` says for how many windows late events
-    came too late, once for each window and `revise`.
+    """Slices and windows that a consolidator holds. `missed` counts windows that late events could no longer correct,
+    once for each window and `revise`.
     """
 
     slices: int
@@ -25,12 +25,11 @@ class ConsolidatorStatistics:
 class Consolidator:
     """Takes sealed panes in order and yields the windows that they complete.
 
-    `layout` combines the frames: a `Layout`, or what else has `empty` and `combine`. A pane's frame has one row for
-    each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
-    Overlapping windows share work: see `cbt.windows.sliding`. For each size at most `size_ms / gcd(size_ms,
-    slide_ms)` slices are held, and the windows that ended less than `retain_ms` ago, so that late events still
-    correct them: `1 + retain_ms / slide_ms` at most. Raises ValueError for a negative `retain_ms`, or window sizes
-    as `PanePlan` does.
+    `layout` combines the frames: a `Layout`, or another object with `empty` and `combine`. A pane's frame has one row
+    for each (pane, key), ordered as a tree's flush; a window's has the same columns, with the window's start as `pane`.
+    Overlapping windows share work: see `cbt.windows.sliding`. For each size at most `size_ms / gcd(size_ms, slide_ms)`
+    slices are held, and the windows that ended less than `retain_ms` ago, so that late events can correct them: `1 +
+    retain_ms / slide_ms` at most. Raises ValueError for a negative `retain_ms`, or window sizes as `PanePlan` does.
 
     >>> from cbt import Aggregate, Key, Layout
     >>> layout = Layout([Key("path", "string")], [Aggregate("hits", "count", None, "any")])
@@ -49,17 +48,17 @@ class Consolidator:
             raise ValueError(f"windows cannot be retained for {retain_ms} ms")
         self.plan, self.retain_ms = PanePlan(sizes), retain_ms
         self._sequences = [WindowSequence(layout, size, retain_ms) for size in self.plan.sizes]
-        self._complete: int | None = None  # every pane before it is in
+        self._complete: int | None = None  # every pane before this time is added
         self._ended = self._yielding = False
         self._missed = 0
 
     def add(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        """The windows that are complete with this pane, by their ends, shorter ones first.
+        """Yields the windows that this pane completes, by their ends, shorter ones first.
 
-        Panes that are passed over count as empty; windows without any other are left out, and so are not those of
-        panes that were added empty. The first windows may begin before the first pane. Amortised three combines a
-        slice and size, one a pane and size. Raises ValueError for a pane that is not aligned or not after the last,
-        RuntimeError after `end` or as long as an earlier iterator has not come to its end.
+        Skipped panes count as empty. A window of skipped panes alone is left out; a window with a pane that was added
+        empty is not. The first windows may begin before the first pane. Amortised three combines a slice and size, one
+        a pane and size. Raises ValueError for a pane that is not aligned or not after the last, RuntimeError after
+        `end` or as long as an earlier iterator has not come to its end.
         """
         self._check_idle()
         self._check_aligned(pane)
@@ -68,9 +67,10 @@ class Consolidator:
         return self._started(self._add(pane, frame))
 
     def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
-        """The windows that are complete once all panes before a time are in, whether any of them was added or not.
+        """Yields the windows that are complete once all panes before a time are, whether or not they were added.
 
-        Nothing if that is known already. Raises ValueError for a time that is not aligned, RuntimeError as `add` does.
+        Yields nothing if that is known already. Raises ValueError for a time that is not aligned, RuntimeError as `add`
+        does.
         """
         self._check_idle()
         self._check_aligned(complete_ms)
@@ -79,9 +79,9 @@ class Consolidator:
         return self._started(self._advance(complete_ms))
 
     def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        """Adds late events to a pane that is complete. The corrected windows, of all that are still retained.
+        """Adds late events to a pane that is complete. Yields the corrected windows among those that are retained.
 
-        Windows with the pane that are yet to come hold the events as well. What is no longer retained is counted as
+        Later windows with the pane contain the events as well. Windows that are no longer retained are counted as
         `missed`. One combine for each window and size; up to one for each slice where stacks are patched. Raises
         ValueError for a pane that is not aligned or not complete, RuntimeError as `add` does.
         """
@@ -92,7 +92,7 @@ class Consolidator:
         return self._started(self._revise(pane, frame) if frame.height else iter(()))
 
     def end(self) -> Iterator[CompleteWindow]:
-        """The windows that have begun, at the end of bounded input. Nothing can be added or revised after it."""
+        """Yields the windows that have begun, at the end of bounded input; nothing can be added or revised after it."""
         self._check_idle()
         self._ended = True
         if self._complete is None:
@@ -100,7 +100,7 @@ class Consolidator:
         return self._started(self._advance(self._complete + self.plan.size_max_ms))
 
     def statistics(self) -> ConsolidatorStatistics:
-        """How much is held, and what was too late. O(sizes)."""
+        """Counts of what is held and what was too late. O(sizes)."""
         return ConsolidatorStatistics(
             slices=sum(sequence.slices for sequence in self._sequences),
             retained=sum(sequence.retained for sequence in self._sequences),

@@ -1,4 +1,4 @@
-"""What windows ask of a layout."""
+"""The interface that windows need of a layout."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,7 +7,7 @@ import polars as pl
 
 
 class Mergeable(Protocol):
-    """What merges frames into one: a `Layout`, or what keeps more rows for a key than one."""
+    """Merges frames into one: a `Layout`, or a layout with several rows for each key."""
 
     def empty(self) -> pl.DataFrame: ...
 
@@ -15,7 +15,7 @@ class Mergeable(Protocol):
 
 
 def combined(layout: Mergeable, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """`layout.combine`, which is left alone where there is at most one frame that holds anything."""
+    """Combines frames by the layout, unless at most one of them has rows."""
     full = [frame for frame in frames if frame.height]
     if not full:
         return layout.empty()

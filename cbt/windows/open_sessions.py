@@ -1,4 +1,4 @@
-"""Sessions as they grow at a root, until no event can belong to them any more."""
+"""Sessions that are open at a root: they grow until no later event can belong to them."""
 
 from typing import NamedTuple
 
@@ -18,10 +18,10 @@ class ClosedSessions(NamedTuple):
 
 
 class OpenSessions:
-    """Takes the pieces of one pane after the other and gives the sessions that are over.
+    """Adds the pieces of one pane after the other and returns the sessions that are over.
 
     An uninterrupted run of events is cut where `max_ms`, or a multiple of it, has passed since the start of its first
-    event's pane. So sessions are never longer, and cuts depend on nothing but the events. Holds one row for each key
+    event's pane. Sessions are therefore never longer, and cuts depend on the events alone. Holds one row for each key
     with an event no more than a gap ago.
 
     >>> from cbt.columns import Aggregate, Key
@@ -44,7 +44,8 @@ class OpenSessions:
         self._complete: int | None = None
 
     def add(self, pieces: pl.DataFrame, complete_ms: int) -> ClosedSessions:
-        """Adds pieces; all events before `complete_ms` are in now. The sessions that ended more than a gap before.
+        """Adds pieces; with them all events before `complete_ms` are known. Returns the sessions that ended more than a
+        gap before.
 
         Late pieces join sessions that are open, and those of sessions that were closed make sessions of their own.
         O(n log n) for n open sessions and pieces. Raises ValueError if `complete_ms` goes back.
@@ -65,7 +66,7 @@ class OpenSessions:
         return ClosedSessions(last, 0)
 
     def __len__(self) -> int:
-        """How many rows are held. O(1)."""
+        """The number of rows held. O(1)."""
         return self._open.height
 
     @property

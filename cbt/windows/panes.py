@@ -51,7 +51,7 @@ class WindowSize:
 
     @property
     def slice_ms(self) -> int:
-        """The longest interval that every one of these windows is a run of."""
+        """The length of the longest slices that make up all of these windows."""
         return gcd(self.size_ms, self.slide_ms)
 
     def containing(self, time_ms: int) -> range:
@@ -65,7 +65,7 @@ class WindowSize:
 
 
 class PanePlan:
-    """Which panes a job's windows are made of: `pane_ms` is the greatest common divisor of all sizes and slides.
+    """The panes that a job's windows are made of: `pane_ms` is the greatest common divisor of all sizes and slides.
 
     Panes and windows are named by their start, in ms since the Unix epoch. Raises ValueError without window
     sizes, or if the longest has more than 100 000 panes.
@@ -103,7 +103,7 @@ class PanePlan:
         return ((size, start) for size in self.sizes for start in size.containing(pane))
 
     def completed_by(self, pane: int) -> Iterator[tuple[WindowSize, int]]:
-        """The windows whose last pane it is. O(sizes).
+        """The windows that end with a pane. O(sizes).
 
         >>> plan = PanePlan([WindowSize(15_000, 5_000), WindowSize.tumbling(30_000)])
         >>> [(size.size_ms, start) for size, start in plan.completed_by(25_000)]

@@ -1,4 +1,4 @@
-"""`PAO₁₅ ⊖ PAO₅` (paper, section 2.2), again and again: a running aggregate that frames are added to and taken from."""
+"""`PAO₁₅ ⊖ PAO₅` (paper, section 2.2), repeated: frames are added to a running aggregate and subtracted from it."""
 
 from collections import deque
 
@@ -14,11 +14,11 @@ _SUPPORT_STATE = f"{_SUPPORT}.n"
 
 
 class RunningDifference:
-    """A queue of frames with the combination of all, for invertible aggregates: a combine as a frame comes, a
-    subtraction as it leaves, nothing for a value.
+    """A queue of frames with the combination of all, for invertible aggregates: a combine for each frame that enters, a
+    subtraction for each that leaves, and no work for a value.
 
-    Frames have one and the same pane, and their states subtract exactly. It counts for each key the frames that have
-    it; once there are none, the key has gone.
+    Frames have the same pane, and their states subtract exactly. For each key the frames that have it are counted; a
+    key without frames is dropped.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -49,7 +49,7 @@ class RunningDifference:
         self._running = combined(self._layout, [self._running, counted])
 
     def value(self) -> pl.DataFrame:
-        """What all frames are together. O(1)."""
+        """The combination of all frames. O(1)."""
         return self._running.drop(_SUPPORT_STATE)
 
     def frames(self) -> list[pl.DataFrame]:

@@ -8,14 +8,14 @@ import polars as pl
 
 from cbt.windows.merging import Mergeable, combined
 from cbt.windows.panes import WindowSize
-from cbt.windows.sliding import able_to_take, sliding_aggregate
+from cbt.windows.sliding import aggregate_for, sliding_aggregate
 
 _BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A complete window's PAO frame, whose `pane` is the window's start. Revision 0 is the first that is out."""
+    """A complete window's PAO frame, whose `pane` is the window's start. Revision 0 is the first that is published."""
 
     size: WindowSize
     start_ms: int
@@ -41,7 +41,7 @@ class WindowSequence:
         self._retained: dict[int, CompleteWindow] = {}
 
     def advance(self, complete_ms: int) -> Iterator[CompleteWindow]:
-        """The windows that are complete once all panes before a time are in, except those without any pane.
+        """Yields the windows that are complete once all panes before a time are, except windows without any pane.
 
         At most one combine for each window, and amortised two for each slice.
         """
@@ -58,9 +58,9 @@ class WindowSequence:
         self._occupied = True
 
     def revise(self, pane: int, frame: pl.DataFrame) -> Iterator[CompleteWindow]:
-        """Adds to a pane that is complete: the corrected ones among the windows that were out.
+        """Adds to a pane that is complete. Yields the corrected windows among those already published.
 
-        A combine for each, and what it costs to patch a slice of the windows still to come.
+        A combine for each window, and the cost of patching a slice of later windows.
         """
         self._patch(self._slice_of(pane), _in_pane(frame, 0))
         for start in self.size.containing(pane):
@@ -69,18 +69,18 @@ class WindowSequence:
                 yield self._retain(self._corrected(start, frame))
 
     def missed_by(self, pane: int) -> int:
-        """How many windows with the pane were out and can no longer be corrected. O(windows with it)."""
+        """The number of published windows with the pane that can no longer be corrected. O(windows with it)."""
         ends = (start + self.size.size_ms for start in self.size.containing(pane))
         return sum(end <= self._complete and not self._keeps(end) for end in ends)
 
     @property
     def slices(self) -> int:
-        """The slices held, beside the one that is being filled."""
+        """The number of slices held, without the one that is being filled."""
         return len(self._aggregate)
 
     @property
     def retained(self) -> int:
-        """The windows held for corrections."""
+        """The number of windows held for corrections."""
         return len(self._retained)
 
     @property
@@ -96,7 +96,7 @@ class WindowSequence:
         return window_end + self._retain_ms > self._complete
 
     def _skip_to(self, time_ms: int) -> None:
-        """Goes on at a later slice if no window that is still to come has anything yet."""
+        """Skips to a later slice if no unfinished window has any pane yet."""
         slice_start = self._slice_of(time_ms)
         if slice_start > self._filling_start and not self._occupied and not any(self._occupancy):
             self._aggregate = sliding_aggregate(self._layout, self.size)
@@ -117,7 +117,7 @@ class WindowSequence:
     def _push_slice(self) -> None:
         if not len(self._aggregate):
             self._oldest = self._filling_start
-        self._aggregate = able_to_take(self._aggregate, self._layout, self._filling)
+        self._aggregate = aggregate_for(self._aggregate, self._layout, self._filling)
         self._aggregate.push(self._filling)
         self._occupancy.append(self._occupied)
 
@@ -136,16 +136,18 @@ class WindowSequence:
             return
         index = (slice_start - self._oldest) // self.size.slice_ms
         if 0 <= index < len(self._aggregate):
-            self._aggregate = able_to_take(self._aggregate, self._layout, frame)
+            self._aggregate = aggregate_for(self._aggregate, self._layout, frame)
             self._aggregate.patch(index, frame)
             self._occupancy[index] = True
 
     def _corrected(self, start: int, late: pl.DataFrame) -> CompleteWindow:
         frame = _in_pane(late, start)
-        out = self._retained.get(start)
-        if out is None:
+        published = self._retained.get(start)
+        if published is None:
             return CompleteWindow(self.size, start, 0, frame)
-        return CompleteWindow(self.size, start, out.revision + 1, combined(self._layout, [out.frame, frame]))
+        return CompleteWindow(
+            self.size, start, published.revision + 1, combined(self._layout, [published.frame, frame])
+        )
 
     def _retain(self, window: CompleteWindow) -> CompleteWindow:
         if self._keeps(window.end_ms):

@@ -1,11 +1,11 @@
 """Session windows: runs of a key's events in which none is more than a gap after the one before.
 
-A key's activity is a set of intervals, a mergeable state like any other: the union of two sets, with intervals
-joined that are no more than the gap apart. Each interval is a row, with the aggregated states of its events. There
-is a trap, though: an interval may become too long, and an aggregate cannot be cut in two. So rows are *pieces* of
-sessions, which never cross from one pane into the next. Which pieces there are depends on the events alone, however
-these were dealt and in whatever order pieces were merged; pieces become sessions, and sessions are cut, only where
-all agents' pieces are together (`cbt.windows.open_sessions`).
+A key's activity is a set of intervals, a mergeable state like any other: the union of two sets, with intervals joined
+that are no more than the gap apart. Each interval is a row, with the aggregated states of its events. An interval may
+become too long, however, and an aggregate cannot be cut in two. Rows are therefore *pieces* of sessions, which never
+cross from one pane into the next. The pieces depend on the events alone, not on which agent has which events or the
+order of merges; pieces become sessions, and sessions are cut, only where all agents' pieces are together
+(`cbt.windows.open_sessions`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,10 +27,10 @@ class SessionLayout:
     """The columns of a frame of sessions or pieces: those of a PAO frame, and behind the keys `session.start` and
     `session.end`, Int64, the times in ms of the first and the last event.
 
-    Two events of a key are in one session if no more than `gap_ms` lie between them, or between them and others in
-    turn. `max_ms` is the longest a session may be, a whole number of panes of `pane_ms`. Rows are ordered by (pane,
-    hash, keys, start). Raises ValueError for a gap below 1 ms, another maximum, columns that share a name, or
-    an aggregate that is a set or a sketch.
+    Two events of a key are in one session if no more than `gap_ms` lie between them, or between each and the next of
+    the events from one to the other. `max_ms` is the longest a session may be, a whole number of panes of `pane_ms`.
+    Rows are ordered by (pane, hash, keys, start). Raises ValueError for a gap below 1 ms, another maximum, columns that
+    share a name, or an aggregate that is a set or a sketch.
 
     >>> layout = SessionLayout([Key("user", "string")], [Aggregate("hits", "count", None, "any")],
     ...                        gap_ms=10, max_ms=300, pane_ms=100)
@@ -95,7 +95,7 @@ class SessionLayout:
     def pieces(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The pieces in a PAO frame whose layout has the same aggregates and then `SESSION_TIMES`. O(n).
 
-        It has one row for each pane and key, so that panes must not be longer than the gap.
+        The frame has one row for each pane and key, so panes must not be longer than the gap.
         """
         return frame.rename({f"{one.name}.i": one.name for one in SESSION_TIMES}).select(self.schema.names())
 
@@ -110,7 +110,7 @@ class SessionLayout:
         return by_hash
 
     def gaps(self, rows: pl.DataFrame) -> pl.Series:
-        """Which rows, in the order of `by_key`, begin something new: another key, or the same after a gap. O(n)."""
+        """Marks the rows, in the order of `by_key`, that begin another key, or the same key after a gap. O(n)."""
         key = rows.select(changed(["hash", *self._keys])).to_series()
         # As one number, which any time of a later key exceeds, a running maximum over all rows is one for each key.
         group = key.cum_sum().cast(pl.Int128).alias("group")
@@ -120,7 +120,7 @@ class SessionLayout:
         return key | times.select(after_gap.fill_null(True)).to_series()
 
     def merge_runs(self, rows: pl.DataFrame, starts: pl.Series, *others: str) -> pl.DataFrame:
-        """Each run of rows as one, which has the first row's identity and other columns. O(n)."""
+        """Merges each run of rows into one row, which has the first row's identity and other columns. O(n)."""
         if starts.all():
             return rows
         firsts = pl.col("pane", "hash", *self._keys, START, *others).first()

@@ -1,4 +1,4 @@
-"""The aggregate of what is in a window, while slices come in at its end and leave at its start."""
+"""The aggregate of a sliding window: slices enter at its end and leave at its start."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ _SLICES_MIN = 4  # windows of fewer slices take two stacks half the time
 
 
 class SlidingAggregate(Protocol):
-    """A queue of frames of one pane that knows the combination of all that is in it."""
+    """A queue of frames of one pane that gives the combination of all its frames."""
 
     def __len__(self) -> int: ...
 
@@ -39,8 +39,8 @@ def sliding_aggregate(layout: Mergeable, size: WindowSize) -> SlidingAggregate:
     return TwoStacks(layout)
 
 
-def able_to_take(aggregate: SlidingAggregate, layout: Mergeable, frame: pl.DataFrame) -> SlidingAggregate:
-    """The aggregate itself, or two stacks in its place if it could not take the frame out again without a trace."""
+def aggregate_for(aggregate: SlidingAggregate, layout: Mergeable, frame: pl.DataFrame) -> SlidingAggregate:
+    """The aggregate itself, or two stacks in its place if it could not subtract the frame exactly."""
     if isinstance(aggregate, RunningDifference) and isinstance(layout, Layout) and not subtracts_exactly(layout, frame):
         return TwoStacks(layout, aggregate.frames())
     return aggregate

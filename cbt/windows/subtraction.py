@@ -1,4 +1,4 @@
-"""`PAO₁₅ ⊖ PAO₅` (paper, section 2.2) over whole frames: what is left of an aggregate once a part is taken out."""
+"""`PAO₁₅ ⊖ PAO₅` (paper, section 2.2) over whole frames: subtracts a part from an aggregate."""
 
 from collections.abc import Sequence
 
@@ -10,25 +10,25 @@ from cbt.layout.layout import Layout
 
 
 def invertible(layout: Layout) -> bool:
-    """Whether a part of every aggregate can be taken out again."""
+    """Whether every aggregate of the layout is invertible."""
     return all(pao.subtract() is not None for pao in layout.paos)
 
 
 def subtracts_exactly(layout: Layout, frame: pl.DataFrame) -> bool:
-    """Whether taking this frame out again leaves what there would be without it, to the last bit. O(n).
+    """Whether subtracting this frame gives the aggregate as it would be without the frame, to the last bit. O(n).
 
-    All but states of doubles do, which user-defined aggregates may have: doubles are rounded as they are added, and
-    an infinity never leaves a sum. Only zeros do no harm there.
+    The exceptions are states of doubles, which user-defined aggregates may have: doubles are rounded as they are added,
+    and an infinity never leaves a sum. In these columns only zeros are subtracted exactly.
     """
     doubles = [name for pao in layout.paos for name, dtype in pao.state.items() if dtype == pl.Float64]
     return not doubles or bool(frame.select(pl.all_horizontal((pl.col(doubles) == 0).all())).item())
 
 
 def subtract_frames(layout: Layout, minuend: pl.DataFrame, subtrahend: pl.DataFrame) -> pl.DataFrame:
-    """The minuend without what of it is in the subtrahend, in the minuend's order. O(n) for n rows in both.
+    """The minuend without the subtrahend, in the minuend's order. O(n) for n rows in both.
 
-    Both are PAO frames as `Layout.combine` leaves them. Keys, and items, of which nothing is left stay, with states of
-    nothing: whether a key has gone is not in these. Raises ValueError if an aggregate is not invertible or the
+    Both are PAO frames as `Layout.combine` leaves them. Keys and items of which nothing is left stay, with neutral
+    states: these do not tell whether a key is gone. Raises ValueError if an aggregate is not invertible or the
     subtrahend has a key or an item that the minuend lacks.
 
     >>> from cbt import Aggregate, Key

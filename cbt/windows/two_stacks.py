@@ -1,8 +1,8 @@
-"""Two stacks that make a queue whose aggregate is always at hand, without taking anything out of an aggregate.
+"""Two stacks that make a queue with its aggregate always at hand, without subtracting.
 
 The *back* takes new frames and has a running aggregate. The *front* has, for each of its frames, the aggregate from
-there to the front's end, so that dropping the oldest is a pop. When the front is used up, the back is turned over
-into it.
+there to the front's end, so that dropping the oldest is a pop. When the front is empty, the back is turned over into
+it.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,8 @@ class TwoStacks:
         self._total = combined(self._layout, [self._total, frame])
 
     def evict(self, count: int) -> None:
-        """Drops the oldest frames. One combine for each other, once in its life, as the stacks are turned over."""
+        """Drops the oldest frames. One combine for each remaining frame, once in its life, as the stacks are turned
+        over."""
         popped = min(count, len(self._front))
         del self._front[len(self._front) - popped :]
         if popped < count:
@@ -60,7 +61,7 @@ class TwoStacks:
             self._front[position] = combined(self._layout, [self._front[position], frame])
 
     def value(self) -> pl.DataFrame:
-        """What all frames are together. One combine."""
+        """The combination of all frames. One combine."""
         return combined(self._layout, [*self._front[-1:], self._total])
 
     @property

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 import query
 from agent.control.messages import BeyondGroups
+from agent.parsing import LINE_FORMATS
 from agent.sources import STANDARD_INPUT
 from elf import local as embedded
 from elf.errors import UsageError
@@ -48,7 +49,7 @@ Examples:
 @tables_option
 @click.option("--agents", type=click.IntRange(1, AGENTS_MAX), default=1, show_default=True,
               help="Number of agents to embed; files, or blocks of them, are distributed among them.")  # fmt: skip
-@click.option("--source-format", type=click.Choice(["auto", "json", "combined", "csv", "tsv"]), default="auto",
+@click.option("--source-format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto",
               show_default=True, help="How lines are read; auto looks at each file's beginning.")  # fmt: skip
 @click.option("--time-field", metavar="FIELD",
               help="The field with the event's time; else the first of timestamp, @timestamp, time, ts, "

@@ -1,9 +1,11 @@
 """Who is there: what one node does when peers are heard of, fall silent, say goodbye and come back."""
 
+from collections.abc import Iterable
 from itertools import chain
+from typing import Protocol
 
-from overlay.events import PeerFailed, PeerLeft, PeerRemoved
-from overlay.outbox import Outbox
+from overlay.core.events import PeerFailed, PeerLeft, PeerRemoved
+from overlay.core.outbox import Outbox
 from overlay.pastry.detection.detector import Detector
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.lease import LEASE_S, Leases
@@ -11,10 +13,22 @@ from overlay.pastry.detection.watch import Watch
 from overlay.pastry.forwarding.forwarding import Forwarding
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.repair import Repair
-from overlay.pastry.tables.tables import Tables
-from overlay.scribe.scribe import Scribe
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import Absent, Leaving, Ping, Pong, RelayedPing, Suspect
 from overlay.wire.peer import Peer
+
+
+class TreeNeighbours(Protocol):
+    """Scribe's interface to Pastry: which peers tree edges lead to, and what becomes of them."""
+
+    @property
+    def revision(self) -> int: ...
+    def neighbours(self) -> dict[int, Peer]: ...
+    def renew(self, peer: Peer) -> None: ...
+    def exchange_edges(self, peer: Peer) -> None: ...
+    def compare_edges(self, sender: Peer, edges: int, now: float) -> None: ...
+    def look_ahead(self, suspects: Iterable[int], now: float) -> None: ...
+    def forget(self, node_id: int, now: float) -> bool: ...
 
 
 class Presence:
@@ -22,14 +36,14 @@ class Presence:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: PeerTables,
         watch: Watch,
         detector: Detector,
         heartbeat: Heartbeat,
         leases: Leases,
         membership: Membership,
         repair: Repair,
-        scribe: Scribe,
+        trees: TreeNeighbours,
         forwarding: Forwarding,
         outbox: Outbox,
     ) -> None:
@@ -40,7 +54,7 @@ class Presence:
         self._leases = leases
         self._membership = membership
         self._repair = repair
-        self._scribe = scribe
+        self._trees = trees
         self._forwarding = forwarding
         self._outbox = outbox
         self._watched_revision = (0, 0)
@@ -49,7 +63,7 @@ class Presence:
         """Before anything else is done: see whether this node stood still, and which leases have lapsed."""
         late_s = self._watch.late_s(now)
         if late_s > 0:
-            self._detector.excuse(late_s, now)
+            self._detector.extend_deadlines(late_s, now)
             if late_s > LEASE_S:
                 self._membership.stand_still(now)
         self.follow_neighbours(now)
@@ -63,7 +77,7 @@ class Presence:
     def stood_still(self, now: float) -> None:
         """This node has not been there for longer than leases last, though its clock may not know."""
         if self._membership.is_active:
-            self._detector.excuse(0.0, now)
+            self._detector.extend_deadlines(0.0, now)
             self._membership.stand_still(now)
 
     def hear(self, sender: Peer, now: float) -> None:
@@ -73,7 +87,7 @@ class Presence:
             if known is not None and known.address != sender.address:
                 self._watch.renew(sender)
                 self._tables.renew(sender)
-                self._scribe.renew(sender)
+                self._trees.renew(sender)
         if sender.node_id in self._tables.departed:
             self._take_back(sender, now)
 
@@ -83,7 +97,7 @@ class Presence:
         if self._membership.is_active:
             # What it knows, and which tree edges it still believes in; it may not know that it was missed.
             self._membership.probe(peer, now)
-            self._scribe.exchange_edges(peer)
+            self._trees.exchange_edges(peer)
             self._heartbeat.ping(peer, self._heartbeat.new_token())
             if was_gone:
                 self._repair.look_for_gone(now, soon=True)
@@ -115,12 +129,12 @@ class Presence:
         if self._membership.is_active:
             self._tables.meet(sender)
         self._detector.handle_ping(sender, message, now)
-        self._scribe.compare_edges(sender, message.edges, now)
+        self._trees.compare_edges(sender, message.edges, now)
 
     def handle_pong(self, sender: Peer, message: Pong, now: float) -> None:
         """Take in an answer."""
         self._detector.handle_pong(sender, message, now)
-        self._scribe.compare_edges(sender, message.edges, now)
+        self._trees.compare_edges(sender, message.edges, now)
 
     def handle_relayed_ping(self, sender: Peer, message: RelayedPing, now: float) -> None:
         """Answer if this node is a member."""
@@ -154,22 +168,22 @@ class Presence:
             self._refresh_watch(now)
             for peer in self._detector.look(now):
                 self._fail(peer, now)
-            self._scribe.look_ahead(sorted(self._watch.suspects), now)
+            self._trees.look_ahead(sorted(self._watch.suspects), now)
         for peer in self._detector.handle_timer(now):
             self._remove(peer, now)
 
     def look_soon(self, now: float) -> None:
         """After a change: see to it that whoever matters now is watched."""
-        if self._membership.is_active and (len(self._tables.leaf_set) > 0 or self._scribe.neighbours()):
+        if self._membership.is_active and (len(self._tables.leaf_set) > 0 or self._trees.neighbours()):
             self._watch.hasten(now)
 
     def _refresh_watch(self, now: float) -> None:
         """Watch the leaf set and whoever is next in a tree, if those have changed."""
-        revision = (self._membership.revision, self._scribe.revision)
+        revision = (self._membership.revision, self._trees.revision)
         if revision == self._watched_revision:
             return
         self._watched_revision = revision
-        leaf_set, near = self._tables.leaf_set, self._scribe.neighbours()
+        leaf_set, near = self._tables.leaf_set, self._trees.neighbours()
         near.update((peer.node_id, peer) for peer in (*leaf_set.successors[:1], *leaf_set.predecessors[:1]))
         far: dict[int, Peer] = {peer.node_id: peer for peer in leaf_set if peer.node_id not in near}
         self._watch.keep(near, far, now)
@@ -200,14 +214,14 @@ class Presence:
         """Take a peer out of every table and tree; return whether it was in one."""
         self._detector.forget(peer.node_id)
         in_tables = self._membership.forget(peer.node_id, now)
-        in_trees = self._scribe.forget(peer.node_id, now)
+        in_trees = self._trees.forget(peer.node_id, now)
         self._forwarding.reroute(peer.node_id, now)
         return in_tables or in_trees
 
     def check(self) -> None:
         """Assert every invariant; of an active node."""
-        tree, leaf_set, departed = self._scribe.neighbours(), self._tables.leaf_set, self._tables.departed
+        tree, leaf_set, departed = self._trees.neighbours(), self._tables.leaf_set, self._tables.departed
         assert not any(departed.is_gone(node_id) for node_id in tree), "a tree edge to a peer that failed"
         assert self._watch.is_armed or not (tree or leaf_set)
-        if self._watched_revision == (self._membership.revision, self._scribe.revision):
+        if self._watched_revision == (self._membership.revision, self._trees.revision):
             assert all(peer.node_id in self._watch for peer in chain(tree.values(), leaf_set))

@@ -13,21 +13,21 @@ left are the missing: with them, perhaps, whoever is below.
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from overlay.events import MulticastAcknowledged
+from overlay.core.events import MulticastAcknowledged
 from overlay.scribe.group import Group
-from overlay.scribe.history import Entry
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.ids import ID_BYTES, Id, id_from_bytes, id_to_bytes
 from overlay.wire.messages import (
     IDS_PER_MESSAGE_MAX,
     Acknowledge,
     AcknowledgeAgain,
-    Acknowledged,
+    AcknowledgeResult,
     Disseminate,
     Publish,
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    MulticastEntry,
     Wanted,
 )
 
@@ -54,7 +54,7 @@ class _Open:
 
     __slots__ = ("below", "entry", "flush_at", "ids", "key", "publisher", "sent", "unraised", "until")
 
-    def __init__(self, key: Id, entry: Entry, until: float, publisher: Peer | None) -> None:
+    def __init__(self, key: Id, entry: MulticastEntry, until: float, publisher: Peer | None) -> None:
         self.key = key
         self.entry = entry
         self.until = until
@@ -79,10 +79,10 @@ class _Open:
 class Acknowledgements:
     """One node's part in multicasts that are to be acknowledged."""
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: TreeState) -> None:
         self._peer = trees.own
         self._groups = trees.groups
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._outbox = trees.outbox
         self._open: dict[int, _Open] = {}
         self._awaited: dict[int, tuple[Id, float]] = {}
@@ -99,7 +99,7 @@ class Acknowledgements:
             return
         self._awaited[message.message_id] = (message.group, now + message.wanted.timeout_ms / 1000 + GRACE_S)
 
-    def handle_acknowledged(self, _sender: Peer, message: Acknowledged, _now: float) -> None:
+    def handle_acknowledged(self, _sender: Peer, message: AcknowledgeResult, _now: float) -> None:
         """Raise the root's word, if it was waited for."""
         awaited = self._awaited.pop(message.message_id, None)
         received, missing = _unpacked(message.received), _unpacked(message.missing)
@@ -110,7 +110,7 @@ class Acknowledgements:
 
     # In the tree.
 
-    def begin(self, group: Group, entry: Entry, source: Peer, wanted: Wanted | None, now: float) -> None:
+    def begin(self, group: Group, entry: MulticastEntry, source: Peer, wanted: Wanted | None, now: float) -> None:
         """A multicast that is to be acknowledged has come, or is sent by the root (then it says to whom)."""
         if entry.message_id in self._open:
             return
@@ -129,7 +129,7 @@ class Acknowledgements:
             one.ids[self._peer.node_id] = False
         self._changed(one, now)
 
-    def raised(self, entry: Entry, now: float) -> None:
+    def raised(self, entry: MulticastEntry, now: float) -> None:
         """This node has raised a multicast."""
         one = self._open.get(entry.message_id)
         if one is not None and one.unraised:
@@ -151,7 +151,7 @@ class Acknowledgements:
                 one.sent = 0
                 self._changed(one, now)
 
-    def repeat(self, sender: Peer, entry: Entry) -> None:
+    def repeat(self, sender: Peer, entry: MulticastEntry) -> None:
         """The parent sends a multicast again: it has not heard who has it."""
         self._say(sender, entry.message_id, 0)
 
@@ -173,7 +173,7 @@ class Acknowledgements:
             self._outbox.counters.refused += 1
         elif one is None and group.parent is not None:
             # The child has come from elsewhere, and its multicast has not come this way.
-            self._mail.send(group.parent, message)
+            self._outbound.send(group.parent, message)
         elif one is None:
             self._outbox.counters.refused += 1
         elif ids is None or waiting is None or len(ids) != len(message.members):
@@ -220,7 +220,7 @@ class Acknowledgements:
             members=bytes(member for _, member in news),
             waiting=_packed(sorted(one.waiting())[:IDS_PER_MESSAGE_MAX]),
         )
-        self._mail.send(parent, report)
+        self._outbound.send(parent, report)
 
     def _finish(self, one: _Open) -> None:
         assert one.publisher is not None
@@ -234,8 +234,10 @@ class Acknowledgements:
         self._awaited.pop(message_id, None)
         self._emit(key, message_id, received, missing)
         if publisher.node_id != self._peer.node_id:
-            word = Acknowledged(group=key, message_id=message_id, received=_packed(received), missing=_packed(missing))
-            self._mail.send(publisher, word)
+            word = AcknowledgeResult(
+                group=key, message_id=message_id, received=_packed(received), missing=_packed(missing)
+            )
+            self._outbound.send(publisher, word)
 
     def _emit(self, key: Id, message_id: int, received: Iterable[Id], missing: Iterable[Id]) -> None:
         self._outbox.emit(MulticastAcknowledged(key, message_id, frozenset(received), frozenset(missing)))
@@ -281,14 +283,14 @@ class Acknowledgements:
             if child is not None and group is not None:
                 if node_id in below.waiting and not below.place:
                     again = Disseminate(group=one.key, hops=len(group.path) + 1, entry=one.entry)
-                    self._mail.send(child, again)
+                    self._outbound.send(child, again)
                 else:
                     self._ask_again(child, one, below, now)
 
     def _ask_again(self, child: Peer, one: _Open, below: _Below, now: float) -> None:
         below.asked_at = now
         again = AcknowledgeAgain(group=one.key, message_id=one.entry.message_id, offset=below.place)
-        self._mail.send(child, again)
+        self._outbound.send(child, again)
 
     def clear(self) -> None:
         """Be in no tree."""

@@ -29,23 +29,23 @@ one after the other that several are dead.
 
 from collections.abc import Iterable
 
-from overlay.events import Attached, ChildAdded, ChildRemoved, ParentChanged
+from overlay.core.events import Attached, ChildAdded, ChildRemoved, ParentChanged
+from overlay.core.random_source import jittered
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.membership.membership import Membership
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import jittered
+from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.fan_out import FAN_OUT_MAX, is_full_for, next_down
 from overlay.scribe.group import Group
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, clockwise
 from overlay.wire.messages import GroupJoin, GroupJoined, GroupLeave, GroupRefused
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import PATH_LENGTH_MAX, Place, Refusal, Standing
+from overlay.wire.tree_fields import PATH_LENGTH_MAX, Refusal, TreePosition, TreeStatus
 
 GROUPS_MAX = 16_384
 REDIRECTS_MAX = 16
@@ -53,13 +53,13 @@ GROUP_RETRY_S = 0.5
 REJOIN_JITTER_S = 0.3
 
 
-class Attachment:
+class TreeAttachment:
     """The places of one node in all trees."""
 
     def __init__(
         self,
-        trees: Trees,
-        tables: Tables,
+        trees: TreeState,
+        tables: PeerTables,
         membership: Membership,
         watch: Watch,
         epochs: Epochs,
@@ -70,7 +70,7 @@ class Attachment:
         self._own = trees.own
         self._groups = trees.groups
         self._index = trees.index
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._outbox = trees.outbox
         self._random = trees.random
         self._tables = tables
@@ -96,20 +96,20 @@ class Attachment:
 
     def handle_join(self, sender: Peer, message: GroupJoin, now: float) -> None:
         """Take the sender as a child, and see to it that this node has paths to the roots."""
-        for standing in message.standings:
-            self.join(sender, standing, now)
+        for status in message.statuses:
+            self.join(sender, status, now)
 
-    def join(self, sender: Peer, standing: Standing, now: float) -> None:
+    def join(self, sender: Peer, status: TreeStatus, now: float) -> None:
         """Take a peer as a child in one group, or refuse it."""
-        group = self._groups.get(standing.group)
+        group = self._groups.get(status.group)
         if group is None and len(self._groups) >= GROUPS_MAX:
-            self._refuse(sender, standing.group, None)
+            self._refuse(sender, status.group, None)
         elif group is not None and group.upstream(sender.node_id):
-            self._refuse(sender, standing.group, self._way_past(group, now) if sender.node_id in group.path else None)
-        elif group is not None and is_full_for(group, sender, standing):
-            self._refuse(sender, standing.group, next_down(group, sender))
+            self._refuse(sender, status.group, self._way_past(group, now) if sender.node_id in group.path else None)
+        elif group is not None and is_full_for(group, sender, status):
+            self._refuse(sender, status.group, next_down(group, sender))
         else:
-            self._adopt(self.group(standing.group), sender, standing, now)
+            self._adopt(self.group(status.group), sender, status, now)
 
     def _way_past(self, group: Group, now: float) -> Peer | None:
         """Return the next hop, and make sure of it: one that is dead would be waited for."""
@@ -120,31 +120,31 @@ class Attachment:
 
     def _refuse(self, sender: Peer, key: Id, redirect: Peer | None) -> None:
         self._outbox.counters.refused += 1
-        self._mail.refuse(sender, key, redirect)
+        self._outbound.refuse(sender, key, redirect)
 
-    def _adopt(self, group: Group, child: Peer, standing: Standing, now: float) -> None:
+    def _adopt(self, group: Group, child: Peer, status: TreeStatus, now: float) -> None:
         if child.node_id in group.children:
             group.children[child.node_id] = child
         else:
             self._index.add_child(group, child)
             self._outbox.emit(ChildAdded(group.key, child))
-        self.hear_epoch(group, standing)
+        self.note_epoch(group, status)
         if not group.attached:
             self.settle(group, now)
         else:
-            self._mail.place((child,), group)
-        self._multicast.recover(group, standing.frontier, child, now)
+            self._outbound.send_position((child,), group)
+        self._multicast.recover(group, status.frontier, child, now)
 
-    def hear_epoch(self, group: Group, standing: Standing) -> None:
+    def note_epoch(self, group: Group, status: TreeStatus) -> None:
         """Take in the epoch that a child has heard of: raise above it, or pass it on towards the root."""
-        if not self._epochs.hear(group, standing.epoch):
+        if not self._epochs.hear(group, status.epoch):
             return
         if group.is_root:
             self._epochs.take(group, group.epoch)
             self._replicas.spread_anew(group)
-            self._mail.place(group.children.values(), group)
+            self._outbound.send_position(group.children.values(), group)
         elif group.parent is not None:
-            self._mail.join(group.parent, group)
+            self._outbound.join(group.parent, group)
 
     def handle_leave(self, sender: Peer, message: GroupLeave, _now: float) -> None:
         """Remove a child."""
@@ -161,18 +161,18 @@ class Attachment:
 
     def handle_joined(self, sender: Peer, message: GroupJoined, now: float) -> None:
         """Take the sender as the parent it says it is, or follow its path, unless that leads back here."""
-        for place in message.places:
-            group = self._groups.get(place.group)
-            path = (sender.node_id, *place.path)
+        for position in message.positions:
+            group = self._groups.get(position.group)
+            path = (sender.node_id, *position.path)
             if group is None or not (group.is_candidate(sender) or group.is_parent(sender)):
-                self._mail.leave(sender, place.group)
+                self._outbound.leave(sender, position.group)
             elif self._own.node_id in path or len(path) > PATH_LENGTH_MAX:
-                self._mail.leave(sender, place.group)
+                self._outbound.leave(sender, position.group)
                 self._lose(group, sender, now)
             else:
-                self._follow(group, sender, place, path, now)
+                self._follow(group, sender, position, path, now)
 
-    def _follow(self, group: Group, parent: Peer, place: Place, path: tuple[Id, ...], now: float) -> None:
+    def _follow(self, group: Group, parent: Peer, position: TreePosition, path: tuple[Id, ...], now: float) -> None:
         """Make the peer the parent and its path this node's; say goodbye to the one before."""
         is_new, was_attached, before = not group.is_parent(parent), group.attached, (group.path, group.epoch)
         if group.is_candidate(parent):
@@ -184,14 +184,14 @@ class Attachment:
             self._drop_child(group, node_id)
         if is_new:
             if left is not None:
-                self._mail.leave(left, group.key)
+                self._outbound.leave(left, group.key)
             self._outbox.emit(ParentChanged(group.key, parent))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
-        if self._epochs.shown(group, place.epoch, place.frontier, parent, now):
-            self._multicast.catch_up(group, place.frontier, parent, now)
+        if self._epochs.shown(group, position.epoch, position.frontier, parent, now):
+            self._multicast.catch_up(group, position.frontier, parent, now)
         if not was_attached or (group.path, group.epoch) != before:
-            self._mail.place(group.children.values(), group)
+            self._outbound.send_position(group.children.values(), group)
         if is_new:
             self._acknowledgements.moved(group, now)
         self.prune(group)
@@ -269,11 +269,11 @@ class Attachment:
             self._multicast.inherit(group, inherited, now)
         self._replicas.spread_anew(group)
         if left is not None:
-            self._mail.leave(left, group.key)
+            self._outbound.leave(left, group.key)
             self._outbox.emit(ParentChanged(group.key, None))
         if not was_attached:
             self._outbox.emit(Attached(group.key))
-        self._mail.place(group.children.values(), group)
+        self._outbound.send_position(group.children.values(), group)
         self._acknowledgements.moved(group, now)
 
     def _ask(self, group: Group, peer: Peer, now: float) -> None:
@@ -281,7 +281,7 @@ class Attachment:
         self._index.ask(group, peer)
         group.asked_at = now
         self._unsettled[group.key] = group
-        self._mail.join(peer, group)
+        self._outbound.join(peer, group)
         self._arm_retry(now)
 
     def _retry(self, group: Group, now: float) -> None:
@@ -298,7 +298,7 @@ class Attachment:
     def _drop_candidate(self, group: Group) -> None:
         self._unsettled.pop(group.key, None)
         if group.candidate is not None:
-            self._mail.leave(group.candidate, group.key)
+            self._outbound.leave(group.candidate, group.key)
             self._index.ask(group, None)
 
     def _arm_retry(self, now: float) -> None:
@@ -311,7 +311,7 @@ class Attachment:
             return
         self._drop_candidate(group)
         if group.parent is not None:
-            self._mail.leave(group.parent, group.key)
+            self._outbound.leave(group.parent, group.key)
             self._index.move(group, None, (), attached=False)
         self._orphans.pop(group.key, None)
         self._epochs.forget(group.key)

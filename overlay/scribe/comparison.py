@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from overlay.scribe.edges import bucket
 from overlay.scribe.group import Group, parents_checksum
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
     EDGE_BUCKETS,
@@ -43,9 +43,9 @@ class _Doubt:
 class Comparison:
     """One node's view of the digests of its neighbours."""
 
-    def __init__(self, trees: Trees) -> None:
+    def __init__(self, trees: TreeState) -> None:
         self._index = trees.index
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._random = trees.random
         self._doubts: dict[int, _Doubt] = {}
 
@@ -69,7 +69,7 @@ class Comparison:
     def exchange(self, peer: Peer) -> None:
         """Find out what it is that the two ends disagree about."""
         self._doubts.pop(peer.node_id, None)
-        self._mail.send(peer, EdgeBuckets(digests=self._index.buckets(peer.node_id)))
+        self._outbound.send(peer, EdgeBuckets(digests=self._index.buckets(peer.node_id)))
 
     def handle_buckets(self, sender: Peer, message: EdgeBuckets, _now: float) -> None:
         """Say what this node believes in where the parts differ."""
@@ -92,7 +92,7 @@ class Comparison:
                     parents=tuple(map(_upward, above[part])),
                     asks=asks and first == 0,
                 )
-                self._mail.send(peer, digest)
+                self._outbound.send(peer, digest)
 
     def _in(self, groups: list[Group], buckets: int) -> list[Group]:
         """Return those of the groups that are in the buckets, beginning anywhere if they are too many."""

@@ -13,16 +13,16 @@ spread in time, and so many at once at most.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from overlay.events import EpochTaken
+from overlay.core.events import EpochTaken
+from overlay.core.random_source import jittered
 from overlay.pastry.membership.membership import Membership
-from overlay.random_source import jittered
 from overlay.scribe.group import Group
-from overlay.scribe.history import Frontier
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import Id, closer
 from overlay.wire.messages import HOPS_MAX, RootAnswer, RootQuery
 from overlay.wire.peer import Peer
+from overlay.wire.tree_fields import Frontier
 
 TAKEN_MAX = 4_096
 QUERY_S = 0.5
@@ -46,10 +46,10 @@ class _Claim:
 class Epochs:
     """One node's. `believed` is called with what a parent said when that has been verified after all."""
 
-    def __init__(self, trees: Trees, membership: Membership, taken: Mapping[Id, int], believed: Believed) -> None:
+    def __init__(self, trees: TreeState, membership: Membership, taken: Mapping[Id, int], believed: Believed) -> None:
         self._membership = membership
         self._own = trees.own
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._outbox = trees.outbox
         self._index = trees.index
         self._random = trees.random
@@ -145,7 +145,7 @@ class Epochs:
         elif claim.attempts < QUERY_ATTEMPTS_MAX:
             claim.attempts += 1
             self._claims[group.key] = claim
-            self._mail.send(hop, RootQuery(group=group.key, origin=self._own, hops=1))
+            self._outbound.send(hop, RootQuery(group=group.key, origin=self._own, hops=1))
 
     def _believe(self, claim: _Claim, epoch: TreeEpoch, now: float) -> None:
         self._adopt(claim.group, epoch)
@@ -157,10 +157,10 @@ class Epochs:
         if not self._membership.is_active or message.hops >= HOPS_MAX or message.origin.node_id == self._own.node_id:
             self._outbox.counters.refused += 1
         elif hop is not None:
-            self._mail.send(hop, RootQuery(group=message.group, origin=message.origin, hops=message.hops + 1))
+            self._outbound.send(hop, RootQuery(group=message.group, origin=message.origin, hops=message.hops + 1))
         else:
             epoch = own.epoch if own is not None and own.is_root else NEVER
-            self._mail.send(message.origin, RootAnswer(group=message.group, epoch=epoch))
+            self._outbound.send(message.origin, RootAnswer(group=message.group, epoch=epoch))
 
     def handle_answer(self, sender: Peer, message: RootAnswer, now: float) -> None:
         """Believe an answer that was asked for, if it is from a node as close as any that is known."""

@@ -11,7 +11,7 @@ from overlay.wire.epoch import NEVER
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
-    Standing,
+    TreeStatus,
 )
 
 FAN_OUT_MAX = 32
@@ -27,7 +27,7 @@ def next_down(group: Group, sender: Peer) -> Peer:
     )
 
 
-def is_full_for(group: Group, sender: Peer, standing: Standing) -> bool:
+def is_full_for(group: Group, sender: Peer, status: TreeStatus) -> bool:
     """Say whether there is no place for a peer that is no child yet."""
-    room = FAN_OUT_MAX if standing.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
+    room = FAN_OUT_MAX if status.epoch != NEVER else FAN_OUT_MAX - REPAIR_SLOTS
     return sender.node_id not in group.children and len(group.children) >= room

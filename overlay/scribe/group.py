@@ -2,14 +2,15 @@
 
 import zlib
 
-from overlay.scribe.history import Frontier, History
+from overlay.scribe.history import History
 from overlay.wire.epoch import NEVER
 from overlay.wire.ids import Id, id_to_bytes
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
-    Place,
-    Standing,
+    Frontier,
+    TreePosition,
+    TreeStatus,
 )
 
 
@@ -93,14 +94,14 @@ class Group:
         return self.frontier[-2:]
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> TreeStatus:
         """What it says of itself to whom it asks to be its parent."""
-        return Standing(self.key, max(self.epoch, self.heard), self.frontier)
+        return TreeStatus(self.key, max(self.epoch, self.heard), self.frontier)
 
     @property
-    def place(self) -> Place:
+    def position(self) -> TreePosition:
         """What it says of itself to its children."""
-        return Place(self.key, self.epoch, self.frontier, self.path)
+        return TreePosition(self.key, self.epoch, self.frontier, self.path)
 
     def upstream(self, node_id: int) -> bool:
         """Say whether a peer is on this node's way to the root, or may soon be."""

@@ -8,40 +8,13 @@ A group without multicasts has no history: they cost memory only where there are
 """
 
 from collections.abc import Iterable
-from typing import Annotated, NamedTuple
 
-import msgspec
-
-from overlay.wire.epoch import COUNTER_MAX, Sequence, TreeEpoch
+from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
+from overlay.wire.tree_fields import EPOCHS_MAX, LOG_ENTRIES_MAX, Frontier, MulticastEntry
 
-LOG_ENTRIES_MAX = 64
 LOG_BYTES_MAX = 1 << 20
 LOG_ROOM_BYTES = 64 << 20
-ENTRY_BYTES = 200
-"""What an entry weighs beside its payload, roughly."""
-EPOCHS_MAX = 4
-ACKNOWLEDGE_MS_MAX = 600_000
-
-Frontier = Annotated[tuple[tuple[TreeEpoch, Sequence], ...], msgspec.Meta(max_length=EPOCHS_MAX)]
-
-
-class Entry(NamedTuple):
-    """One multicast of its epoch, counted from 1.
-
-    `acknowledge_ms`: for how long its root waits to hear who has it; 0: not at all.
-    """
-
-    epoch: TreeEpoch
-    sequence: Annotated[int, msgspec.Meta(ge=1, le=COUNTER_MAX)]
-    message_id: Annotated[int, msgspec.Meta(ge=0)]
-    acknowledge_ms: Annotated[int, msgspec.Meta(ge=0, le=ACKNOWLEDGE_MS_MAX)]
-    payload: bytes
-
-    @property
-    def weight(self) -> int:
-        """Bytes it takes, more or less."""
-        return len(self.payload) + ENTRY_BYTES
 
 
 class LogRoom:
@@ -52,7 +25,7 @@ class LogRoom:
         self._bytes_max = bytes_max
         self._owners: dict[tuple[Id, TreeEpoch, int], History] = {}
 
-    def take(self, owner: "History", entry: Entry) -> None:
+    def take(self, owner: "History", entry: MulticastEntry) -> None:
         """Make room for an entry."""
         self._owners[owner.key, entry.epoch, entry.sequence] = owner
         self.used += entry.weight
@@ -60,7 +33,7 @@ class LogRoom:
             (_, epoch, sequence), oldest = next(iter(self._owners.items()))
             oldest.discard(epoch, sequence)
 
-    def release(self, owner: "History", entry: Entry) -> None:
+    def release(self, owner: "History", entry: MulticastEntry) -> None:
         """Have the room of an entry again."""
         del self._owners[owner.key, entry.epoch, entry.sequence]
         self.used -= entry.weight
@@ -79,7 +52,7 @@ class History:
         self.frontiers: dict[TreeEpoch, int] = {}
         self.targets: dict[TreeEpoch, int] = {}
         self._room = room
-        self._entries: dict[tuple[TreeEpoch, int], Entry] = {}
+        self._entries: dict[tuple[TreeEpoch, int], MulticastEntry] = {}
         self._bytes = 0
 
     @property
@@ -88,7 +61,7 @@ class History:
         return tuple(sorted(self.frontiers.items()))
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[MulticastEntry, ...]:
         """The log, and what is held, in order."""
         return tuple(self._entries[place] for place in sorted(self._entries))
 
@@ -106,7 +79,7 @@ class History:
         """Say whether a multicast was raised, given up or is held."""
         return sequence <= self.frontiers.get(epoch, 0) or (epoch, sequence) in self._entries
 
-    def add(self, entry: Entry) -> list[Entry]:
+    def add(self, entry: MulticastEntry) -> list[MulticastEntry]:
         """Take in a multicast of an epoch that has begun; return those that are next in order now.
 
         One too large for the log is passed through, but never held. O(entries returned).
@@ -126,7 +99,7 @@ class History:
         if sequence > max(self.frontiers.get(epoch, 0), self.targets.get(epoch, 0)):
             self.targets[epoch] = sequence
 
-    def _ready(self, epoch: TreeEpoch) -> list[Entry]:
+    def _ready(self, epoch: TreeEpoch) -> list[MulticastEntry]:
         ready = []
         while (entry := self._entries.get((epoch, self.frontiers[epoch] + 1))) is not None:
             ready.append(entry)
@@ -139,7 +112,7 @@ class History:
         """How far it is in the epochs in which others are further."""
         return tuple((epoch, self.frontiers[epoch]) for epoch in sorted(self.targets))
 
-    def give_up(self, epoch: TreeEpoch, upto: int) -> tuple[int, list[Entry]]:
+    def give_up(self, epoch: TreeEpoch, upto: int) -> tuple[int, list[MulticastEntry]]:
         """Wait no longer for what is lacking up to a number; return how many those are, and who is next in order."""
         before = self.frontiers[epoch]
         held = sorted(place for place in self._entries if place[0] == epoch and before < place[1] <= upto)
@@ -147,10 +120,10 @@ class History:
         self.frontiers[epoch] = max(before, upto)
         return max(0, upto - before) - len(ready), [*ready, *self._ready(epoch)]
 
-    def after(self, wanted: Frontier, bytes_max: int) -> tuple[tuple[Entry, ...], bool]:
+    def after(self, wanted: Frontier, bytes_max: int) -> tuple[tuple[MulticastEntry, ...], bool]:
         """Return what is kept beyond these numbers, within a bound; and whether that is all of it."""
         starts, weight = dict(wanted), 0
-        found: list[Entry] = []
+        found: list[MulticastEntry] = []
         for entry in self.entries:
             if entry.epoch not in starts or entry.sequence <= starts[entry.epoch]:
                 continue
@@ -160,7 +133,7 @@ class History:
             found.append(entry)
         return tuple(found), True
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, entry: MulticastEntry) -> None:
         self._entries[entry.epoch, entry.sequence] = entry
         self._bytes += entry.weight
         self._room.take(self, entry)

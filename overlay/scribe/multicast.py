@@ -16,15 +16,15 @@ has of them: so what only some had when a root died goes up to the new root, and
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from overlay.events import MulticastReceived
-from overlay.random_source import jittered
-from overlay.recent import RecentIds
+from overlay.core.events import MulticastReceived
+from overlay.core.random_source import jittered
+from overlay.core.recent_ids import RecentIds
 from overlay.scribe.acknowledgements import Acknowledgements
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry, Frontier, History, LogRoom
+from overlay.scribe.history import History, LogRoom
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
@@ -36,6 +36,9 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    LOG_ENTRIES_MAX,
+    Frontier,
+    MulticastEntry,
     RootState,
 )
 
@@ -62,7 +65,7 @@ class Multicast:
 
     def __init__(
         self,
-        trees: Trees,
+        trees: TreeState,
         epochs: Epochs,
         replicas: Replicas,
         acknowledgements: Acknowledgements,
@@ -71,7 +74,7 @@ class Multicast:
         self._peer = trees.own
         self._groups = trees.groups
         self._index = trees.index
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._outbox = trees.outbox
         self._random = trees.random
         self._epochs = epochs
@@ -98,7 +101,7 @@ class Multicast:
             self._acknowledgements.nobody(message)
         else:
             timeout_ms = 0 if message.wanted is None else message.wanted.timeout_ms
-            entry = Entry(group.epoch, group.sequence + 1, message.message_id, timeout_ms, message.payload)
+            entry = MulticastEntry(group.epoch, group.sequence + 1, message.message_id, timeout_ms, message.payload)
             self._history(group).begin(group.epoch, 0)
             if message.wanted is not None:
                 self._acknowledgements.begin(group, entry, self._peer, message.wanted, now)
@@ -110,7 +113,7 @@ class Multicast:
         """Take in a multicast and pass it on; tell a sender that is not the parent so."""
         group, entry = self._groups.get(message.group), message.entry
         if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
-            self._mail.leave(sender, message.group)
+            self._outbound.leave(sender, message.group)
         if group is None or not group.may_disseminate(sender) or message.hops >= HOPS_MAX or group.is_root:
             self._outbox.counters.refused += 1
             return
@@ -133,17 +136,17 @@ class Multicast:
         if history.targets:
             self._pull_soon(group, sender, now)
 
-    def _pass_on(self, group: Group, entry: Entry, hops: int, source: Peer) -> None:
+    def _pass_on(self, group: Group, entry: MulticastEntry, hops: int, source: Peer) -> None:
         receivers = [child for child in group.children.values() if child.node_id != source.node_id]
         if receivers:
-            self._mail.send_all(receivers, Disseminate(group=group.key, hops=hops, entry=entry))
+            self._outbound.send_all(receivers, Disseminate(group=group.key, hops=hops, entry=entry))
 
-    def _take(self, group: Group, entry: Entry, now: float) -> None:
+    def _take(self, group: Group, entry: MulticastEntry, now: float) -> None:
         """Note a multicast of an epoch that has begun, and raise what is in order now."""
         self._published.add(entry.message_id)
         self._raise(group, self._history(group).add(entry), now)
 
-    def _raise(self, group: Group, entries: Iterable[Entry], now: float) -> None:
+    def _raise(self, group: Group, entries: Iterable[MulticastEntry], now: float) -> None:
         for entry in entries:
             if group.subscribed and entry.epoch >= group.base and self._raised.add(entry.message_id):
                 self._outbox.emit(MulticastReceived(group.key, entry.payload))
@@ -206,7 +209,7 @@ class Multicast:
         if history.targets:
             self._pull_soon(group, None, now)
 
-    def _add_all(self, group: Group, entries: Iterable[Entry], now: float) -> bool:
+    def _add_all(self, group: Group, entries: Iterable[MulticastEntry], now: float) -> bool:
         """Take in what was pulled or inherited; return whether any was new."""
         history, any_new = self._history(group), False
         for entry in entries:
@@ -259,7 +262,7 @@ class Multicast:
                 pulling.since = now
         if pulling.source is not None:
             wanted = self._history(group).lacking()
-            self._mail.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
+            self._outbound.send(pulling.source, Pull(group=group.key, wanted=wanted, origin=self._peer, hops=0))
 
     def handle_pull(self, sender: Peer, message: Pull, _now: float) -> None:
         """Give what is asked for if all of it is here, or this is the end of the way; else pass the question on."""
@@ -274,10 +277,10 @@ class Multicast:
             asked = {epoch for epoch, _ in message.wanted}
             frontier = tuple(one for one in group.frontier if one[0] in asked)
             supply = Supply(group=group.key, frontier=frontier, entries=entries, is_whole=is_whole)
-            self._mail.send(message.origin, supply)
+            self._outbound.send(message.origin, supply)
         else:
             onward = Pull(group=group.key, wanted=message.wanted, origin=message.origin, hops=message.hops + 1)
-            self._mail.send(parent, onward)
+            self._outbound.send(parent, onward)
 
     def _covers(self, group: Group, wanted: Frontier) -> bool:
         """Say whether everything beyond these numbers, as far as this node is, is in its log."""
@@ -303,7 +306,7 @@ class Multicast:
             self._give_up(group, dict(message.frontier), now)
         if any_new:
             pulling.since = now
-            self._mail.place(group.children.values(), group)
+            self._outbound.send_position(group.children.values(), group)
         if not self._lacks(group):
             del self._pulling[message.group]
         elif any_new and not message.is_whole:

@@ -9,14 +9,15 @@ What nodes keep for others is bounded, in number and bytes; what came first goes
 
 from dataclasses import dataclass
 
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.group import Group
-from overlay.scribe.history import LOG_BYTES_MAX, Entry, History, LogRoom
-from overlay.scribe.trees import Trees
+from overlay.scribe.history import LOG_BYTES_MAX, History, LogRoom
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
+    MulticastEntry,
     RootState,
 )
 
@@ -34,9 +35,9 @@ class _Kept:
 class Replicas:
     """What one node gives to others of its own roots, and keeps of theirs."""
 
-    def __init__(self, trees: Trees, tables: Tables) -> None:
+    def __init__(self, trees: TreeState, tables: PeerTables) -> None:
         self._tables = tables
-        self._mail = trees.mail
+        self._outbound = trees.outbound
         self._outbox = trees.outbox
         self._room = LogRoom(STATES_BYTES)
         self._kept: dict[Id, _Kept] = {}
@@ -45,13 +46,13 @@ class Replicas:
 
     # Of this node's roots.
 
-    def record(self, group: Group, entry: Entry) -> None:
+    def record(self, group: Group, entry: MulticastEntry) -> None:
         """Give the replicas a multicast that is in the log, and about to be sent."""
         entries = (entry,) if entry.weight <= LOG_BYTES_MAX else ()
         state = RootState(group.key, group.epoch, group.frontier, entries)
         for peer in self._replicas():
             if peer.node_id in group.replicated:
-                self._mail.replicate(peer, state)
+                self._outbound.replicate(peer, state)
         self.spread(group)
 
     def spread(self, group: Group) -> None:
@@ -70,7 +71,7 @@ class Replicas:
     def hand_over(self, group: Group, peer: Peer) -> None:
         """Give everything to one peer."""
         entries = () if group.history is None else group.history.entries
-        self._mail.replicate(peer, RootState(group.key, group.epoch, group.frontier, entries))
+        self._outbound.replicate(peer, RootState(group.key, group.epoch, group.frontier, entries))
 
     def _replicas(self) -> tuple[Peer, ...]:
         if self._nearest_revision != self._tables.leaf_set_revision:

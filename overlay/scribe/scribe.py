@@ -13,25 +13,24 @@ its theory:
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.membership.membership import Membership
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
+from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.acknowledgements import Acknowledgements
-from overlay.scribe.attachment import Attachment
+from overlay.scribe.attachment import TreeAttachment
 from overlay.scribe.comparison import Comparison
 from overlay.scribe.epochs import Epochs
 from overlay.scribe.group import Group
-from overlay.scribe.history import Frontier
 from overlay.scribe.multicast import Multicast
 from overlay.scribe.replicas import Replicas
-from overlay.scribe.trees import Trees
+from overlay.scribe.tree_state import TreeState
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
     Acknowledge,
     AcknowledgeAgain,
-    Acknowledged,
+    AcknowledgeResult,
     Disseminate,
     EdgeBuckets,
     GroupDigest,
@@ -48,7 +47,8 @@ from overlay.wire.messages import (
 )
 from overlay.wire.peer import Peer
 from overlay.wire.tree_fields import (
-    Standing,
+    Frontier,
+    TreeStatus,
     UpwardEdge,
 )
 
@@ -58,7 +58,7 @@ class Scribe:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: PeerTables,
         membership: Membership,
         watch: Watch,
         outbox: Outbox,
@@ -66,12 +66,12 @@ class Scribe:
         epochs: Mapping[Id, int],
     ) -> None:
         self._membership = membership
-        self._trees = trees = Trees(membership.peer, outbox, random)
+        self._trees = trees = TreeState(membership.peer, outbox, random)
         self.epochs = Epochs(trees, membership, epochs, self._believed)
         self.replicas = Replicas(trees, tables)
         self.acknowledgements = Acknowledgements(trees)
         self.multicast = Multicast(trees, self.epochs, self.replicas, self.acknowledgements, self._settle)
-        self.attachment = Attachment(
+        self.attachment = TreeAttachment(
             trees, tables, membership, watch, self.epochs, self.replicas, self.acknowledgements, self.multicast
         )
         self.comparison = Comparison(trees)
@@ -93,7 +93,7 @@ class Scribe:
             RootAnswer: self.handle_root_answer,
             Acknowledge: self.acknowledgements.handle_acknowledge,
             AcknowledgeAgain: self.acknowledgements.handle_again,
-            Acknowledged: self.acknowledgements.handle_acknowledged,
+            AcknowledgeResult: self.acknowledgements.handle_acknowledged,
         }
 
     # The owner's calls.
@@ -151,7 +151,7 @@ class Scribe:
         for key in message.children:
             group = self._trees.groups.get(key)
             if group is None or not (group.is_parent(sender) or group.is_candidate(sender)):
-                self._trees.mail.leave(sender, key)
+                self._trees.outbound.leave(sender, key)
         for edge in message.parents:
             self._mend(sender, edge, now)
         if message.asks:
@@ -159,13 +159,13 @@ class Scribe:
 
     def _mend(self, child: Peer, edge: UpwardEdge, now: float) -> None:
         group = self._trees.groups.get(edge.group)
-        standing = Standing(edge.group, edge.epoch, edge.recent)
+        status = TreeStatus(edge.group, edge.epoch, edge.recent)
         if group is None or child.node_id not in group.children:
-            self.attachment.join(child, standing, now)
+            self.attachment.join(child, status, now)
             return
-        self.attachment.hear_epoch(group, standing)
+        self.attachment.note_epoch(group, status)
         if (group.checksum, group.epoch, group.recent) != (edge.checksum, edge.epoch, edge.recent):
-            self._trees.mail.place((child,), group)
+            self._trees.outbound.send_position((child,), group)
             self.multicast.recover(group, edge.recent, child, now)
 
     # Roots.
@@ -175,11 +175,11 @@ class Scribe:
         for state in message.states:
             group = self._trees.groups.get(state.group)
             if self.replicas.keep(sender, state) and group is not None and group.is_root:
-                self.attachment.hear_epoch(group, Standing(state.group, state.epoch, ()))
+                self.attachment.note_epoch(group, TreeStatus(state.group, state.epoch, ()))
                 inherited = self.replicas.inherit(state.group)
                 if inherited is not None and inherited.epoch < group.epoch:
                     self.multicast.inherit(group, inherited, now)
-                    self._trees.mail.place(group.children.values(), group)
+                    self._trees.outbound.send_position(group.children.values(), group)
 
     def handle_root_query(self, _sender: Peer, message: RootQuery, _now: float) -> None:
         """Answer whoever asks for the root of a group, or pass the question on."""
@@ -191,7 +191,7 @@ class Scribe:
 
     def _believed(self, group: Group, frontier: Frontier, source: Peer, now: float) -> None:
         self.multicast.catch_up(group, frontier, source, now)
-        self._trees.mail.place(group.children.values(), group)
+        self._trees.outbound.send_position(group.children.values(), group)
 
     def _settle(self, group: Group, now: float) -> None:
         self.attachment.settle(group, now)
@@ -231,13 +231,13 @@ class Scribe:
         self.multicast.clear()
         for part in (self.epochs, self.replicas, self.acknowledgements, self.attachment, self.comparison):
             part.clear()
-        self._trees.mail.clear()
+        self._trees.outbound.clear()
         self._trees.groups.clear()
         self._trees.index.clear()
 
     def flush(self) -> None:
         """Hand over what was gathered to be sent."""
-        self._trees.mail.flush()
+        self._trees.outbound.flush()
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
         """Who says when `handle_timer` is due."""

@@ -1,1 +1,1 @@
-"""Networks in memory and in virtual time, for embedded fleets and tests."""
+"""Networks in memory and in virtual time, for embedded fleets and tests. Imports the node and everything below it."""

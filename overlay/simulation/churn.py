@@ -1,11 +1,11 @@
-"""Nodes that come and go: how long they stay, how they go, and who comes instead.
+"""Churn: nodes of a simulation that leave or crash when their sessions end, and others that join.
 
-Theory. Sessions of real peers are not exponential: most are short, some very long. Weibull distributions of a shape
-below 1 (here 0.6) were fitted to such traces, and Pareto ones (here of shape 1.5), whose tails are longer still. Both
-are scaled to a median session. A seeded source draws them by inverting their distribution functions.
+Theory. Sessions of real peers are not exponential: most are short, some very long. Weibull distributions with a shape
+below 1 (here 0.6) have been fitted to measured traces; Pareto distributions (here of shape 1.5) have longer tails
+still. Both are scaled to a median session. A seeded source samples them by inverting their distribution functions.
 
-A population is kept: whoever goes is followed, after a pause, by one node. That is a new one, or the same started
-again under its old id.
+The population stays constant: after a pause, each departed node is replaced by one node, either a new one or the same
+one restarted under its old id.
 """
 
 import heapq
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import log
 from typing import Protocol
 
+from overlay.core.random_source import RandomSource
 from overlay.node import Node
-from overlay.random_source import RandomSource
 from overlay.simulation.simulator import Simulator
 
 WEIBULL_SHAPE = 0.6
@@ -23,7 +23,7 @@ PARETO_SHAPE = 1.5
 
 
 class Sessions(Protocol):
-    """How long nodes stay."""
+    """A distribution of session lengths."""
 
     def draw_s(self, random: RandomSource) -> float:
         """Return the length of a session in seconds."""
@@ -31,7 +31,7 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WeibullSessions:
-    """Sessions of a Weibull distribution with this median; below shape 1 who has stayed long stays longer.
+    """Weibull sessions with this median; with a shape below 1, the longer a node has stayed the longer it will stay.
 
     >>> import random
     >>> drawn = sorted(WeibullSessions(300.0).draw_s(random.Random(seed)) for seed in range(999))
@@ -49,7 +49,7 @@ class WeibullSessions:
 
 @dataclass(frozen=True, slots=True)
 class ParetoSessions:
-    """Sessions of a Pareto distribution (Lomax, which begins at zero) with this median; its tail is a power law.
+    """Pareto sessions (Lomax, starting at zero) with this median; the tail is a power law.
 
     >>> import random
     >>> drawn = sorted(ParetoSessions(300.0).draw_s(random.Random(seed)) for seed in range(999))
@@ -67,11 +67,11 @@ class ParetoSessions:
 
 
 class Churn:
-    """Lets nodes of a simulation go when their sessions end, and others come.
+    """Ends nodes' sessions in a simulation and lets others join.
 
-    `on_join(node)` is called with each node that came, right after it was told to join, to subscribe it. `leaving`
-    and `returning` are the probabilities that a node says goodbye instead of crashing, and that who comes is the one
-    that went. `crashes`, `leaves` and `joins` count. Nodes given as `staying` never go, and are the contacts.
+    `on_join(node)` is called with each new node right after it was told to join, to subscribe it. `leaving` and
+    `returning` are the probabilities that a node says goodbye instead of crashing, and that its replacement has the
+    same id. `crashes`, `leaves` and `joins` are counters. The `staying` nodes never leave and serve as contacts.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class Churn:
         self._leaving = leaving
         self._returning = returning
         self._pause_s = pause_s
-        # (time, sequence, node): of one that is up, when it goes; of one that went, when another comes.
+        # (time, sequence, node): the end of a running node's session, or the time at which a departed node is replaced.
         self._queue: list[tuple[float, int, Node]] = []
         self._sequence = 0
         self._up: dict[Node, None] = {}
 
     def add(self, node: Node) -> None:
-        """Let a node that has joined go after a session from now."""
+        """Schedule the end of a joined node's session."""
         self._up[node] = None
         self._plan(node, self._sessions.draw_s(self._random))
 
     def run(self, until: float) -> None:
-        """Run the simulation up to a time, with all the comings and goings before it."""
+        """Run the simulation up to a time, with all departures and arrivals before it."""
         while self._queue and self._queue[0][0] <= until:
             at, _, node = heapq.heappop(self._queue)
             self._simulator.run(at)
@@ -118,7 +118,7 @@ class Churn:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes that are up, but for those that stay."""
+        """The running nodes except for the staying ones."""
         return list(self._up)
 
     def _go(self, node: Node) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Clock:
-    """Shows `shown` at the true time `since`, and from then on goes by `rate` seconds a second.
+    """Shows `shown` at the true time `since` and advances by `rate` seconds per second from then on.
 
     >>> clock = Clock()
     >>> clock.change(now=10.0, jump_s=5.0, rate=2.0)
@@ -26,7 +26,7 @@ class Clock:
         return self.since + (shown - self.shown) / self.rate
 
     def change(self, now: float, *, jump_s: float = 0.0, rate: float | None = None) -> None:
-        """Put the clock forward or back; make it run at another rate."""
+        """Set the clock forward or back, and its rate."""
         self.shown = self.read(now) + jump_s
         self.since = now
         self.rate = self.rate if rate is None else rate

@@ -1,10 +1,10 @@
-"""How long simulated messages take."""
+"""Latency models of simulated messages."""
 
 from math import hypot, isfinite
 from pathlib import Path
 from typing import Protocol
 
-from overlay.random_source import RandomSource
+from overlay.core.random_source import RandomSource
 from overlay.wire.peer import Peer
 
 MATRIX_PLACES_MAX = 4096
@@ -12,14 +12,14 @@ DELAY_MIN_S = 0.0001
 
 
 class Latency(Protocol):
-    """How long a message takes from one peer to another, in seconds."""
+    """A model of the delay of messages from one peer to another, in seconds."""
 
     def delay_s(self, sender: Peer, receiver: Peer) -> float:
         """Return the delay of the next message on this link."""
 
 
 class UniformLatency:
-    """Every message takes between `low_s` and `high_s`, whatever the link."""
+    """Delays drawn uniformly from `low_s` to `high_s`, independent of the link."""
 
     def __init__(self, random: RandomSource, low_s: float = 0.001, high_s: float = 0.010) -> None:
         self._random = random
@@ -27,14 +27,14 @@ class UniformLatency:
         self._width_s = high_s - low_s
 
     def delay_s(self, sender: Peer, receiver: Peer) -> float:  # noqa: ARG002 - the model knows no places
-        """Return a delay drawn anew."""
+        """Return a random delay."""
         return self._low_s + self._width_s * self._random.random()
 
 
 class PlaneLatency:
-    """Peers are points in a square whose side takes `side_s` to cross; every message has up to 10% on top.
+    """Peers are random points in a square whose side takes `side_s` to cross; every message takes up to 10% longer.
 
-    A peer gets its place when it is first seen.
+    A peer gets its position on first use.
     """
 
     def __init__(self, random: RandomSource, side_s: float = 0.050) -> None:
@@ -43,32 +43,32 @@ class PlaneLatency:
         self._places: dict[int, tuple[float, float]] = {}
 
     def delay_s(self, sender: Peer, receiver: Peer) -> float:
-        """Return the time the straight line takes, never less than a hundredth of the side's."""
+        """Return the delay of the straight line, at least a hundredth of `side_s`."""
         here, there = self.place(sender), self.place(receiver)
         length = max(0.01, hypot(here[0] - there[0], here[1] - there[1]))
         return self._side_s * length * (1 + 0.1 * self._random.random())
 
     def place(self, peer: Peer) -> tuple[float, float]:
-        """Return where in the square a peer is, each coordinate from 0 to 1."""
+        """Return a peer's position in the square, each coordinate from 0 to 1."""
         if peer.node_id not in self._places:
             self._places[peer.node_id] = (self._random.random(), self._random.random())
         return self._places[peer.node_id]
 
 
 class LatencyMatrixError(ValueError):
-    """A text is no latency matrix; says in which line, and why."""
+    """A text is not a latency matrix; names the line and the fault."""
 
 
 class MatrixLatency:
-    """Measured delays between places, one way; every message has up to 10% on top.
+    """Measured one-way delays between places; every message takes up to 10% longer.
 
-    A peer gets its place when it is first seen: each place one peer, then each a second one, and so on.
+    Peers are assigned to places on first use: each place gets one peer, then each a second one, and so on.
 
-    The text has a line for each place and in it the milliseconds to every place, between commas or blanks; empty
-    lines, and what follows a #, do not count. No message takes less than a tenth of a millisecond.
+    The text has a line for each place with the milliseconds to every place, separated by commas or blanks; empty lines
+    and everything after a # are ignored. No message takes less than a tenth of a millisecond.
 
     >>> import random
-    >>> matrix = MatrixLatency("0 40\\n60 0", random.Random(1))
+    >>> matrix = MatrixLatency("0 40\n60 0", random.Random(1))
     >>> peers = Peer(1, "a"), Peer(2, "b"), Peer(3, "in the place of a")
     >>> [round(matrix.delay_s(peers[0], peer), 2) for peer in peers], round(matrix.delay_s(peers[1], peers[2]), 2)
     ([0.0, 0.04, 0.0], 0.06)
@@ -81,7 +81,7 @@ class MatrixLatency:
 
     @classmethod
     def from_file(cls, path: Path, random: RandomSource) -> "MatrixLatency":
-        """Read the matrix from a file; OSError or LatencyMatrixError when there is none in it."""
+        """Read the matrix from a file; OSError, or LatencyMatrixError when the file contains none."""
         try:
             return cls(path.read_text(encoding="utf-8"), random)
         except (LatencyMatrixError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""What is wrong with the links of a simulated network: cut, so that they lose all, or clogged, so that it waits."""
+"""Faults of links in a simulated network: cut links lose messages, clogged links delay them."""
 
 from collections.abc import Iterable
 from math import inf
@@ -7,7 +7,7 @@ NEVER = inf
 
 
 class Links:
-    """Links that are in trouble, one direction at a time, as pairs of sets of node ids.
+    """Faulty links, one direction at a time, as pairs of sets of node ids.
 
     >>> links = Links()
     >>> links.block([1], [2, 3], until=5.0)
@@ -19,15 +19,15 @@ class Links:
         self._blocked: list[tuple[frozenset[int], frozenset[int], float]] = []
 
     def block(self, senders: Iterable[int], receivers: Iterable[int], until: float) -> None:
-        """Hold back what is sent from now on by the one to the others; NEVER: lose it."""
+        """Delay messages sent from now on by `senders` to `receivers` until a time; NEVER loses them."""
         self._blocked.append((frozenset(senders), frozenset(receivers), until))
 
     def clear(self) -> None:
-        """Let every link work. What waits on a clogged one goes on waiting for its time."""
+        """Repair every link. Messages delayed on a clogged link keep their time."""
         self._blocked.clear()
 
     def opens_at(self, sender: int, receiver: int, now: float) -> float:
-        """Return when a message sent now sets out: now on a link without trouble, NEVER on one that is cut."""
+        """Return the departure time of a message sent now: now on a link without faults, NEVER on one that is cut."""
         opens = now
         for senders, receivers, until in self._blocked:
             if until > opens and sender in senders and receiver in receivers:

@@ -1,6 +1,6 @@
-"""Nodes joined inside one process: the transport of embedded overlays and of tests.
+"""Connects nodes inside one process: the transport of embedded overlays and of tests.
 
-Messages are the real bytes, delivered one by one in the order they were sent.
+Messages are real bytes, delivered one by one in the order they were sent.
 """
 
 from collections import deque
@@ -14,14 +14,14 @@ DELIVERIES_MAX = 10_000_000
 
 
 class DeliveryLimitError(RuntimeError):
-    """Messages did not come to an end within the bound on deliveries."""
+    """The messages did not cease within the bound on deliveries."""
 
 
 class MemoryNetwork:
-    """Carries messages between the nodes added to it, and keeps their timers.
+    """Carries messages between the nodes added to it, and drives their timers.
 
-    Nodes are the caller's: it calls them and drains their events; the network fetches and hands over bytes. Who
-    sends to a peer that is not here is told that it is unreachable.
+    The caller calls the nodes and drains their events; the network moves the bytes. A sender to a peer that is not in
+    the network is told that it is unreachable.
 
     >>> import random
     >>> network = MemoryNetwork()
@@ -35,7 +35,7 @@ class MemoryNetwork:
     def __init__(self) -> None:
         self.now = 0.0
         self.undeliverable = 0
-        """Messages to peers that are not here."""
+        """Messages to peers that are not in the network."""
         self._nodes: dict[int, Node] = {}
         self._queue: deque[tuple[Peer, Peer, bytes]] = deque()
 
@@ -46,7 +46,7 @@ class MemoryNetwork:
         self._nodes[node.peer.node_id] = node
 
     def remove(self, node: Node) -> None:
-        """Let a node be gone, without a word to anybody."""
+        """Remove a node without notifying its peers."""
         del self._nodes[node.peer.node_id]
         self._queue = deque(one for one in self._queue if one[0] != node.peer)
 
@@ -56,9 +56,9 @@ class MemoryNetwork:
         return self._nodes.values()
 
     def deliver_all(self, now: float, deliveries_max: int = DELIVERIES_MAX) -> int:
-        """Carry messages, and those sent in answer, until there are none; return how many were delivered.
+        """Deliver messages and the messages sent in answer until there are none; return how many were delivered.
 
-        Timers are left alone. DeliveryLimitError when more than `deliveries_max` deliveries would be needed.
+        Timers do not run. DeliveryLimitError when more than `deliveries_max` deliveries are needed.
         """
         self.now = max(self.now, now)
         for node in self._nodes.values():
@@ -84,9 +84,9 @@ class MemoryNetwork:
         return min((timer for node in self._nodes.values() if (timer := node.next_timer()) is not None), default=inf)
 
     def advance(self) -> float:
-        """Move the clock to the next timer of any node, let every node handle what is due; return the time.
+        """Move the clock to the next timer of any node and let every node handle what is due; return the time.
 
-        Without any timer the time stays as it is. What the nodes then send waits for `deliver_all`.
+        The time does not change when there is no timer. Messages the nodes send wait for `deliver_all`.
         """
         if (earliest := self.next_timer()) < inf:
             self.now = max(self.now, earliest)

@@ -1,4 +1,4 @@
-"""One simulated process: a node, or what is left of it."""
+"""One simulated process: a node, or the remains of a crashed one."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from overlay.wire.ids import id_to_bytes
 
 
 @dataclass(slots=True, eq=False)
-class Process:
-    """A node with what its operating system knows of it.
+class SimulatedProcess:
+    """A node with the state its operating system would have of it.
 
-    `incarnation`: how many processes of this node there were. `timer`: the true time of its next timer in the
-    queue. `met`: the incarnation of every peer it has a link with. `clock`: None while it is right. `waiting` is what
-    has come while it was busy, with its handlers; `is_next`: the first of that is being done.
+    `incarnation`: number of processes this node has had. `timer`: true time of its next timer in the queue. `met`:
+    incarnation of every peer it has a link with. `clock`: None while it is right. `waiting`: actions, with their
+    handlers, that arrived while the process was busy; `is_next`: the first of these is scheduled.
     """
 
     node: Node
@@ -35,11 +35,11 @@ class Process:
         self.id_bytes = id_to_bytes(self.node.peer.node_id)
 
     def local(self, now: float) -> float:
-        """Return what its clock shows."""
+        """Return the time its clock shows."""
         return now if self.clock is None else self.clock.read(now)
 
     def timer_at(self, now: float) -> float | None:
-        """Return the true time at which the node wants to be woken, not before now; None: not at all."""
+        """Return the true time of the node's next timer, not before now; None when it has none."""
         timer = self.node.next_timer()
         if timer is None:
             return None

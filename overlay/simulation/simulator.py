@@ -1,13 +1,13 @@
-"""A network in virtual time: the production nodes, one queue of events, nothing that a seed does not fix.
+"""A network in virtual time: production nodes and one event queue, fully determined by a seed.
 
-Every message gets a delay from the latency model; it may get lost, come twice, or come late, and links do not keep
-order. The same random source in the same state, and the same calls, make the same run: `trace_hash` tells two runs
-apart by every message delivered, its time, sender, receiver and bytes.
+Every message gets a delay from the latency model; it may be lost, duplicated or delayed further, and links do not keep
+order. The same random source in the same state and the same calls produce the same run: `trace_hash` covers every
+delivered message with its time, sender, receiver and bytes.
 
-Links may be cut, in one direction or both, or clogged: what is sent over them then comes later, all at once. Processes
-may crash, restart under the same id and stand still (SIGSTOP); their clocks may jump, and run fast or slow. What nodes
-are told of it is what a transport on sockets could tell: that a peer is `unreachable` (a message to it finds no process
-at that address) or `restarted` (another process answers); of a cut, and of a process that stands still, nothing.
+Links may be cut, in one direction or both, or clogged: messages over a clogged link arrive later, all at once.
+Processes may crash, restart under the same id and stall (SIGSTOP); their clocks may jump and run fast or slow. Nodes
+are notified as by a transport on sockets: a peer is `unreachable` (no process answers at that address) or `restarted`
+(another process answers). Cuts and stalls cause no notification.
 """
 
 import hashlib
@@ -16,19 +16,19 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from overlay.events import Event
+from overlay.core.events import Event
+from overlay.core.random_source import RandomSource
 from overlay.node import Node
-from overlay.random_source import RandomSource
 from overlay.simulation.clock import Clock
 from overlay.simulation.latency import Latency, UniformLatency
 from overlay.simulation.links import NEVER, Links
-from overlay.simulation.process import Process
+from overlay.simulation.process import SimulatedProcess
 from overlay.wire.peer import Peer
 
 STEPS_MAX = 100_000_000
 TRACE_BLOCK_BYTES = 1 << 16
 CLOCK_ERROR_S = 1e-6
-"""A timer is due when a clock other than the true one is so near to it: their times are floats."""
+"""Tolerance at which a timer on a skewed clock counts as due: clock times are floats."""
 
 _pack_time = struct.Struct(">d").pack
 
@@ -36,13 +36,13 @@ _pack_time = struct.Struct(">d").pack
 class Simulator:
     """Runs nodes against a virtual clock.
 
-    `loss`, `duplication` and `reordering` are the probabilities that a message gets lost, comes twice, and takes up
-    to `reordering_s` longer than the link does; all may be changed between runs. `on_event(now, node, event)` is
+    `loss`, `duplication` and `reordering` are the probabilities that a message is lost, is delivered twice, and takes
+    up to `reordering_s` longer than the link does; all may be changed between runs. `on_event(now, node, event)` is
     called with each event of every node as it happens; without it events are dropped.
 
-    Nothing that a node does takes time, unless there is a `charge(node, action)`: it calls the action, may do what the
-    node's owner does because of it, and returns how long that takes (s). What comes to the node meanwhile waits, and
-    what it has to send leaves at the end.
+    Actions of nodes take no time unless there is a `charge(node, action)`: it calls the action, may do what the node's
+    owner does in response, and returns the duration in seconds. Meanwhile the node's other input waits, and its output
+    leaves at the end.
 
     >>> import random
     >>> simulator = Simulator(random.Random(7))
@@ -78,9 +78,9 @@ class Simulator:
         self._latency = latency or UniformLatency(random)
         self._links = Links()
         self._has_blocked_links = False
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, SimulatedProcess] = {}
         self._added = 0
-        # (time, sequence, handler, its argument): the sequence makes the order total.
+        # (time, sequence, handler, argument): the sequence makes the order total.
         self._queue: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._sequence = 0
         self._trace = hashlib.blake2b(digest_size=16)
@@ -88,7 +88,7 @@ class Simulator:
 
     @property
     def nodes(self) -> Iterable[Node]:
-        """The nodes that have not crashed, in the order they were added."""
+        """The nodes that have not crashed, in order of addition."""
         return [process.node for process in self._processes.values() if process.is_up]
 
     def add_node(self, node_id: int | None = None) -> Node:
@@ -98,30 +98,30 @@ class Simulator:
             raise ValueError(f"there is already a node {identifier:032x}")
         node = Node(Peer(identifier, f"sim-{self._added}"), random=self._random)
         self._added += 1
-        self._processes[identifier] = Process(node, incarnation=1)
+        self._processes[identifier] = SimulatedProcess(node, incarnation=1)
         return node
 
     def call(self, at: float, action: Callable[[], object]) -> None:
-        """Call this at that time, which is not before now. No node takes part in it, nor pays for it."""
+        """Schedule a call at a time, not before now. It is charged to no node."""
         self._push(max(at, self.now), self._call, action)
 
     def work(self, node: Node, action: Callable[[], object]) -> None:
-        """Let a node's owner do something, as soon as the node is done with what came before."""
+        """Let a node's owner act as soon as the node has done its earlier work."""
         self._act((self._process(node), action))
 
-    # What goes wrong with processes.
+    # Faults of processes.
 
     def crash(self, node: Node) -> None:
-        """End a node's process (SIGKILL). Messages to it vanish, and whoever sent one is told `unreachable`."""
+        """End a node's process (SIGKILL). Messages to it vanish, and their senders are told `unreachable`."""
         process = self._process(node)
         self._collect(process)
         process.is_up = False
         process.timer = None
 
     def restart(self, node: Node, *, address: str | None = None) -> Node:
-        """Start a crashed node's process anew: a new node of the same id, which the caller lets join.
+        """Start a new process for a crashed node: a new node of the same id, which the caller lets join.
 
-        It has the old one's address unless another is given. Peers are told `restarted` when they next meet.
+        It has the old address unless another is given. Peers are told `restarted` when they next communicate.
         """
         old = self._process(node)
         if old.is_up:
@@ -129,30 +129,32 @@ class Simulator:
         incarnation = old.incarnation + 1
         peer = Peer(node.peer.node_id, address or node.peer.address)
         fresh = Node(peer, random=self._random, start_number=incarnation, epochs=node.epochs)
-        self._processes[node.peer.node_id] = Process(fresh, incarnation, clock=old.clock)
+        self._processes[node.peer.node_id] = SimulatedProcess(fresh, incarnation, clock=old.clock)
         return fresh
 
     def forget(self, node: Node) -> None:
-        """Keep nothing of a crashed node, which will not be restarted: long churn would fill the memory."""
+        """Delete a crashed node that will not be restarted, so that long churn does not fill the memory."""
         if self._process(node).is_up:
             raise ValueError(f"{node.peer} has not crashed")
         del self._processes[node.peer.node_id]
 
     def stall(self, node: Node, until: float) -> None:
-        """Make a node's process stand still (SIGSTOP): its timers and what is sent to it wait until that time."""
+        """Stall a node's process (SIGSTOP): its timers and incoming messages wait until that time."""
         process = self._process(node)
         self._collect(process)
         process.stalled_until = until
         self._arm(process, until)
 
     def stands_still(self, node: Node) -> bool:
-        """Say whether a node is stalled: its owner, in the same process, could not call it either."""
+        """Say whether a node is stalled, in which case its owner, being in the same process, could not call it
+        either.
+        """
         return self.now < self._process(node).stalled_until
 
     def change_clock(self, node: Node, *, jump_s: float = 0.0, rate: float | None = None) -> None:
-        """Put a node's clock forward or back; let it go by `rate` seconds a second. The node lives by `clock` then.
+        """Set a node's clock forward or back, and its rate in seconds per second. The node then lives by this clock.
 
-        Agents read a clock that may leap over a suspension but never goes back, and nodes count on that.
+        Agents read a clock that may jump ahead after a suspension but never goes back, and nodes rely on that.
         """
         process = self._process(node)
         self._collect(process)
@@ -163,26 +165,26 @@ class Simulator:
             self._collect(process)
 
     def clock(self, node: Node) -> float:
-        """Return what a node's clock shows: the `now` of calls to it, `self.now` unless it was changed."""
+        """Return the time a node's clock shows, which is the `now` of calls to it: `self.now` unless it was changed."""
         return self._process(node).local(self.now)
 
-    # What goes wrong with links.
+    # Faults of links.
 
     def cut(self, one_side: Iterable[Node], other_side: Iterable[Node], *, one_way: bool = False) -> None:
-        """Lose, without a word, everything sent between two sets of nodes from now on.
+        """Lose everything sent between two sets of nodes from now on, silently.
 
-        One way: only what the one side sends to the other.
+        `one_way`: only messages from the first set to the second.
         """
         self._block(one_side, other_side, NEVER, one_way=one_way)
 
     def clog(
         self, one_side: Iterable[Node], other_side: Iterable[Node], until: float, *, one_way: bool = False
     ) -> None:
-        """Hold back what is sent between two sets of nodes from now on, and let all of it go at that time."""
+        """Hold back everything sent between two sets of nodes from now on, and deliver all of it at that time."""
         self._block(one_side, other_side, until, one_way=one_way)
 
     def heal(self) -> None:
-        """Take back every cut and clog."""
+        """Undo every cut and clog."""
         self._links.clear()
         self._has_blocked_links = False
 
@@ -193,11 +195,12 @@ class Simulator:
             self._links.block(other, one, until)
         self._has_blocked_links = True
 
-    # The run.
+    # Running.
 
     def run(self, until: float, *, stop: Callable[[], bool] | None = None) -> None:
-        """Run up to a virtual time, or until `stop()`, which is asked before every step, is true."""
-        # Their owners may have called any of the nodes: O(nodes), each as costly as a tenth of a message.
+        """Run up to a virtual time, or until `stop()`, evaluated before every step, is true."""
+        # Owners may have called any of the nodes, so all are collected: O(nodes), each about a tenth of the cost of a
+        # message.
         for process in self._processes.values():
             self._collect(process)
         queue = self._queue
@@ -217,14 +220,14 @@ class Simulator:
         self._trail.clear()
         return self._trace.hexdigest()
 
-    def _process(self, node: Node) -> Process:
+    def _process(self, node: Node) -> SimulatedProcess:
         process = self._processes[node.peer.node_id]
         if process.node is not node:
             raise ValueError(f"{node.peer} has been restarted: this is the node it was before")
         return process
 
-    def _collect(self, process: Process) -> None:
-        """Put what a node wants onto the queue: its messages and its next timer."""
+    def _collect(self, process: SimulatedProcess) -> None:
+        """Queue a node's messages and its next timer."""
         if not process.is_up or self.now < process.stalled_until or self.now < process.busy_until:
             return
         node = process.node
@@ -237,8 +240,8 @@ class Simulator:
             if self.on_event is not None:
                 self.on_event(self.now, node, event)
 
-    def _send(self, process: Process, receiver: Peer, data: bytes) -> None:
-        """Decide what becomes of a message."""
+    def _send(self, process: SimulatedProcess, receiver: Peer, data: bytes) -> None:
+        """Decide whether and when a message arrives."""
         sender, random = process.node.peer, self._random
         leaves_at = self.now
         if self._has_blocked_links:
@@ -253,8 +256,8 @@ class Simulator:
                 arrives_at += self.reordering_s * random.random()
             self._push(arrives_at, self._deliver, (process, receiver, data))
 
-    def _deliver(self, message: tuple[Process, Peer, bytes]) -> None:
-        """Hand a message over, with what the link it came by tells both its ends."""
+    def _deliver(self, message: tuple[SimulatedProcess, Peer, bytes]) -> None:
+        """Deliver a message, after notifying both ends if they meet for the first time."""
         sender, receiver, data = message
         process = self._processes.get(receiver.node_id)
         if process is None or not process.is_up or process.node.peer.address != receiver.address:
@@ -283,15 +286,15 @@ class Simulator:
         else:
             self._do(process, lambda: process.node.receive(sending, data, process.local(self.now)))
 
-    def _return(self, message: tuple[Process, Peer, bytes]) -> None:
-        """Tell a sender that nobody is there, if that word gets through."""
+    def _return(self, message: tuple[SimulatedProcess, Peer, bytes]) -> None:
+        """Tell a sender that no process answers, if the notification gets through."""
         sender, receiver, _ = message
         self.lost += 1
         answers_at = self._links.opens_at(receiver.node_id, sender.node.peer.node_id, self.now)
         if answers_at != NEVER:
             self._push(answers_at, self._tell_unreachable, (sender, receiver))
 
-    def _tell_unreachable(self, word: tuple[Process, Peer]) -> None:
+    def _tell_unreachable(self, word: tuple[SimulatedProcess, Peer]) -> None:
         process, peer = word
         if not process.is_up:
             return
@@ -301,8 +304,8 @@ class Simulator:
         process.node.unreachable(peer, process.local(self.now))
         self._collect(process)
 
-    def _introduce(self, process: Process, other: Process) -> None:
-        """Say `restarted` to a node whose link to a peer was one to an earlier process."""
+    def _introduce(self, process: SimulatedProcess, other: SimulatedProcess) -> None:
+        """Tell a node `restarted` if its link to a peer was one to an earlier process."""
         peer = other.node.peer
         known = process.met.get(peer.node_id)
         process.met[peer.node_id] = other.incarnation
@@ -310,16 +313,16 @@ class Simulator:
             process.node.restarted(peer, process.local(self.now))
             self._collect(process)
 
-    def _note(self, receiver: Process, sender: Process, data: bytes) -> None:
+    def _note(self, receiver: SimulatedProcess, sender: SimulatedProcess, data: bytes) -> None:
         """Add a delivery to the trace."""
         self._trail += b"".join((_pack_time(self.now), sender.id_bytes, receiver.id_bytes, data))
         if len(self._trail) >= TRACE_BLOCK_BYTES:
             self._trace.update(self._trail)
             self._trail.clear()
 
-    # What takes time.
+    # Busy processes.
 
-    def _do(self, process: Process, action: Callable[[], object]) -> None:
+    def _do(self, process: SimulatedProcess, action: Callable[[], object]) -> None:
         if self.charge is None:
             action()
             self._collect(process)
@@ -330,13 +333,13 @@ class Simulator:
     def _call(self, action: Callable[[], object]) -> None:
         action()
 
-    def _act(self, deed: tuple[Process, Callable[[], object]]) -> None:
+    def _act(self, deed: tuple[SimulatedProcess, Callable[[], object]]) -> None:
         process, action = deed
         if process.is_up and not self._waits(process, self._act, deed):
             self._do(process, action)
 
-    def _waits(self, process: Process, handler: Callable[[Any], None], argument: object) -> bool:
-        """Whether something has to wait, behind what waits already, until the process is free."""
+    def _waits(self, process: SimulatedProcess, handler: Callable[[Any], None], argument: object) -> bool:
+        """Queue an action behind others while the process is busy; return whether it has to wait."""
         if process.is_next:
             process.is_next = False
             return False
@@ -347,8 +350,8 @@ class Simulator:
             self._push(process.busy_until, self._go_on, process)
         return True
 
-    def _go_on(self, process: Process) -> None:
-        """Do the first thing that waits, and come back for the next."""
+    def _go_on(self, process: SimulatedProcess) -> None:
+        """Do the first waiting action, and schedule the next."""
         handler, argument = process.waiting[0]
         process.is_next = process.is_up
         handler(argument)
@@ -357,12 +360,12 @@ class Simulator:
         if process.waiting:
             self._push(max(self.now, process.busy_until), self._go_on, process)
 
-    def _arm(self, process: Process, timer: float) -> None:
+    def _arm(self, process: SimulatedProcess, timer: float) -> None:
         process.timer = timer
         self._push(timer, self._wake, process)
 
-    def _wake(self, process: Process) -> None:
-        """Let a node do what is due, unless this timer is one that was moved."""
+    def _wake(self, process: SimulatedProcess) -> None:
+        """Handle a node's due timers, unless this timer has been moved."""
         if process.timer != self.now or not process.is_up:
             return
         if self.now < process.busy_until:

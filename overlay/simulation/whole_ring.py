@@ -1,20 +1,20 @@
-"""Tables as they are once everybody has found the right peers, made from a list of all of them.
+"""Builds converged tables from a list of all peers.
 
-For questions about routing in overlays too large to join node by node: the tables of a node are made when a
-route first comes by. The leaf set is the true one; a cell holds random peers of those that fit, or of a sample of them
-the nearest by a latency model.
+Serves questions about routing in overlays too large to join node by node: a node's tables are built when a route first
+passes it. The leaf set is exact; a cell of the routing table holds random fitting peers, or the nearest of a sample by
+a latency model.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
+from overlay.core.random_source import RandomSource
 from overlay.pastry.tables.routing_table import CELL_PEERS_MAX
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
+from overlay.pastry.tables.tables import PeerTables
 from overlay.simulation.latency import Latency
 from overlay.wire.ids import DIGIT_BITS, DIGIT_VALUES, DIGITS, ID_BITS, digit
+from overlay.wire.messages import LEAF_SET_SIZE
 from overlay.wire.peer import Peer
 
 SAMPLE = 32
@@ -25,9 +25,9 @@ _id = attrgetter("node_id")
 
 def build_tables(
     peer: Peer, sorted_peers: Sequence[Peer], latency: Latency | None = None, *, random: RandomSource
-) -> Tables:
-    """Make the leaf set and the routing table of one of the peers, which are sorted by id. O(log² N)."""
-    tables = Tables(peer, set(), random)
+) -> PeerTables:
+    """Build the leaf set and the routing table of one of the peers, which are sorted by id. O(log² N)."""
+    tables = PeerTables(peer, set(), random)
     place, count = bisect_left(sorted_peers, peer.node_id, key=_id), len(sorted_peers)
     for step in range(1, min(LEAF_SET_SIZE // 2, count - 1) + 1):
         tables.leaf_set.offer(sorted_peers[(place + step) % count])
@@ -46,9 +46,9 @@ def build_tables(
 
 
 def _fill_cell(
-    tables: Tables, peers: Sequence[Peer], low: int, high: int, latency: Latency | None, random: RandomSource
+    tables: PeerTables, peers: Sequence[Peer], low: int, high: int, latency: Latency | None, random: RandomSource
 ) -> None:
-    """Offer some of the peers between two places, the nearest first if there is a model of latency."""
+    """Offer some of the peers between two indices, nearest first if there is a latency model."""
     wanted = CELL_PEERS_MAX if latency is None else SAMPLE
     if high - low <= wanted:
         sample = list(peers[low:high])
@@ -60,10 +60,10 @@ def _fill_cell(
         tables.routing_table.offer(other)
 
 
-def route_path(source: Peer, key: int, tables_of: Callable[[Peer], Tables]) -> list[Peer]:
-    """Return the peers a message for the key passes, from its source to who delivers it, both included.
+def route_path(source: Peer, key: int, tables_of: Callable[[Peer], PeerTables]) -> list[Peer]:
+    """Return the peers on a message's route for the key, from its source to the deliverer, both included.
 
-    RuntimeError when it does not come to an end.
+    RuntimeError when the route does not end.
     """
     path = [source]
     while (hop := tables_of(path[-1]).next_hop(key)) is not None:

@@ -7,7 +7,7 @@ from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.revocation import Revocations
 from overlay.transport.identity.trust import Trust
 from overlay.transport.link.link import Link
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 from overlay.transport.spreading import MARK, Spreading
 from overlay.wire.peer import Peer
 
@@ -81,7 +81,7 @@ class Admission:
         for link in self._links:
             refusal = None if link.claims is None else self.trust.refusal(link.claims)
             if refusal is not None:
-                link.break_off(refusal)
+                link.break_off(ViolationError(*refusal))
 
     def _peers(self) -> list[Peer]:
         """Those to whom something can be sent."""

@@ -1,7 +1,7 @@
 """One peer as a sender sees it: the links to it, what waits for one, when it may be dialled again."""
 
-from overlay.transport.backlog import Queues
 from overlay.transport.link.link import Link
+from overlay.transport.link.send_queues import SendQueues
 from overlay.wire.peer import Peer
 
 BACK_OFF_FIRST_S = 0.1
@@ -14,7 +14,7 @@ class Destination:
 
     __slots__ = ("_is_ours_kept", "dial_after", "failures", "is_dialling", "links", "peer", "queues", "sending")
 
-    def __init__(self, peer: Peer, queues: Queues, *, own_id: int) -> None:
+    def __init__(self, peer: Peer, queues: SendQueues, *, own_id: int) -> None:
         self.peer = peer
         """With the address last heard of."""
         self.queues = queues

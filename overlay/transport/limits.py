@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from overlay.transport.backlog import ALL_BYTES_MAX, BYTES_MAX, MESSAGES_MAX
 from overlay.transport.link.assembly import ROOM_BYTES
+from overlay.transport.link.send_queues import ALL_BYTES_MAX, BYTES_MAX, MESSAGES_MAX
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import trio
 
-from overlay.transport.addresses import format_address
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link.greeting import Greeting
+from overlay.transport.link.handshake import Handshake
+from overlay.transport.link.handshake_slots import HandshakeSlots, Stay
 from overlay.transport.link.link import Link
+from overlay.transport.link.refusals import LinkError, Refusals, explained
 from overlay.transport.link.sockets import prepared
-from overlay.transport.link.waiting_room import Stay, WaitingRoom
-from overlay.transport.refusals import LinkError, Refusals, explained
+from overlay.wire.addresses import format_address
 from overlay.wire.peer import Peer
 
 ACCEPT_PAUSE_S = 0.1
@@ -32,7 +32,7 @@ class Reception:
         admit: Callable[[Link, Peer], LinkError | None],
     ) -> None:
         self._hello_s = limits.handshake_s
-        self._room = WaitingRoom(limits.strangers, limits.handshake_s, limits.stranger_safe_s)
+        self._slots = HandshakeSlots(limits.strangers, limits.handshake_s, limits.stranger_safe_s)
         self._refused = refused
         self._make_room = make_room
         self._admit = admit
@@ -40,18 +40,18 @@ class Reception:
 
     def __len__(self) -> int:
         """How many have not yet said who they are."""
-        return len(self._room)
+        return len(self._slots)
 
     def stop(self) -> None:
         """Let nobody in any more: dialling here is refused."""
         self._scope.cancel()
 
-    async def accept_all(self, listener: socket.socket, greeting: Greeting) -> None:
+    async def accept_all(self, listener: socket.socket, handshake: Handshake) -> None:
         """Take connections as fast as the waiting room lets them in, until stopped; then close the listener."""
         with listener, self._scope:
             async with trio.open_nursery() as nursery:
                 while True:
-                    await self._room.wait_for_place()
+                    await self._slots.wait_for_place()
                     try:
                         connection, remote = listener.accept()
                     except BlockingIOError:
@@ -63,19 +63,19 @@ class Reception:
                         name = format_address(*remote[:2])
                         if self._make_room():
                             nursery.start_soon(
-                                self._receive, prepared(connection), name, greeting, self._room.take_place()
+                                self._receive, prepared(connection), name, handshake, self._slots.take_place()
                             )
                         else:
                             connection.close()
                             self._refuse(LinkError("too many connections"), name)
 
-    async def _receive(self, connection: socket.socket, name: str, greeting: Greeting, stay: Stay) -> None:
+    async def _receive(self, connection: socket.socket, name: str, handshake: Handshake, stay: Stay) -> None:
         """Let a stranger say who it is within its time."""
         failure: LinkError | None = None
         try:
             with stay:
                 failure = LinkError("too slow", f"no hello within {self._hello_s:g} s")
-                link, peer = await greeting.receive(connection)
+                link, peer = await handshake.receive(connection)
                 failure = self._admit(link, peer)
         except LinkError as error:
             failure = error

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.random_source import RandomSource
+from overlay.core.random_source import RandomSource
 from overlay.transport.identity.identity import AUTHORITIES_MAX
 from overlay.transport.identity.revocation import (
     LIST_BYTES_MAX,
@@ -27,7 +27,7 @@ from overlay.transport.identity.revocation import (
     RevocationError,
     Revocations,
 )
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 from overlay.wire.codec import Codec, WireError
 from overlay.wire.peer import Peer
 

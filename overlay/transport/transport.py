@@ -12,23 +12,23 @@ from functools import partial
 import trio
 
 from overlay.transport.admission import Admission
-from overlay.transport.backlog import Allowance, Queues
 from overlay.transport.destination import Destination
 from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.revocation import Revocations
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link.assembly import Room
+from overlay.transport.link.assembly import AssemblyBudget
+from overlay.transport.link.context import LinkContext, LinkCounters
 from overlay.transport.link.framing import PAYLOAD_BYTES_MAX
-from overlay.transport.link.greeting import Greeting
+from overlay.transport.link.handshake import Handshake
 from overlay.transport.link.hello import Hello
 from overlay.transport.link.link import Link
-from overlay.transport.link.means import LinkCounters, LinkMeans
-from overlay.transport.link.receiver import Receiver
+from overlay.transport.link.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
+from overlay.transport.link.send_queues import QueueBudget, SendQueues
 from overlay.transport.link.sockets import HOST_NOT_FOUND, listen
-from overlay.transport.link.statistics import Connection, TransportStatistics
+from overlay.transport.receiver import Receiver
 from overlay.transport.reception import Reception
-from overlay.transport.refusals import ConnectError, LinkError, Refusals, UnknownHostError, ViolationError
 from overlay.transport.spreading import MARK
+from overlay.transport.statistics import LinkInfo, TransportStatistics
 from overlay.transport.upkeep import Upkeep
 from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer
@@ -68,10 +68,10 @@ class Transport:
         self._limits = limits or TransportLimits()
         self._refused = Refusals()
         self._unreachable = Refusals()
-        self._allowance = Allowance(self._limits.all_queues_bytes)
-        self._room = Room(self._limits.all_assemblies_bytes)
+        self._queue_budget = QueueBudget(self._limits.all_queues_bytes)
+        self._budget = AssemblyBudget(self._limits.all_assemblies_bytes)
         self._compress = compress
-        self._upkeep = Upkeep(self._limits, self._room)
+        self._upkeep = Upkeep(self._limits, self._budget)
         self._reception = Reception(self._limits, self._refused, self._make_room, self._admit)
         self._destinations: dict[int, Destination] = {}
         self._links: dict[Link, Destination] = {}
@@ -106,7 +106,7 @@ class Transport:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 assert self._listener is not None
-                nursery.start_soon(self._reception.accept_all, self._listener, self._greeting())
+                nursery.start_soon(self._reception.accept_all, self._listener, self._handshake())
                 nursery.start_soon(self._sweep)
                 for destination in list(self._destinations.values()):
                     self._carry_on(destination)
@@ -187,8 +187,8 @@ class Transport:
         return TransportStatistics(
             connections=len(self._links),
             strangers=len(self._reception),
-            waiting_bytes=self._allowance.used,
-            assembling_bytes=self._room.used,
+            waiting_bytes=self._queue_budget.used,
+            assembling_bytes=self._budget.used,
             frames_in=self._counters.frames_in,
             frames_out=self._counters.frames_out,
             bytes_in=self._counters.bytes_in,
@@ -200,18 +200,16 @@ class Transport:
             unreachable=self._unreachable.snapshot(),
         )
 
-    def connections(self) -> tuple[Connection, ...]:
+    def connections(self) -> tuple[LinkInfo, ...]:
         """Return the links that are up."""
-        return tuple(
-            Connection(link.peer, link.name, link.incarnation) for link in self._links if link.peer is not None
-        )
+        return tuple(LinkInfo(link.peer, link.name, link.incarnation) for link in self._links if link.peer is not None)
 
     # Links: from up to ended
 
     def _destination(self, peer: Peer) -> Destination:
         destination = self._destinations.get(peer.node_id)
         if destination is None:
-            queues = Queues(self._allowance, self._limits.queue_messages, self._limits.queue_bytes)
+            queues = SendQueues(self._queue_budget, self._limits.queue_messages, self._limits.queue_bytes)
             destination = Destination(peer, queues, own_id=self._node_id)
             self._destinations[peer.node_id] = destination
         return destination
@@ -328,7 +326,7 @@ class Transport:
         failure = LinkError("timed out", f"after {self._limits.handshake_s:g} s")
         try:
             with trio.move_on_after(self._limits.handshake_s):
-                return await self._greeting().dial(address, expected)
+                return await self._handshake().dial(address, expected)
         except LinkError as error:
             failure = error
         finally:
@@ -336,11 +334,11 @@ class Transport:
         self._unreachable.count(failure.reason)
         raise failure
 
-    def _greeting(self) -> Greeting:
+    def _handshake(self) -> Handshake:
         assert self._nursery is not None
         hello = Hello(self.peer.node_id, self.peer.address, self._incarnation, self.admission.trust.identity.name)
-        means = LinkMeans(self._counters, self._room, self._nursery.start_soon, self._compress)
-        return Greeting(self.admission.trust, hello, means)
+        context = LinkContext(self._counters, self._budget, self._nursery.start_soon, self._compress)
+        return Handshake(self.admission.trust, hello, context)
 
     # Accepting
 

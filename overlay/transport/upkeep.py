@@ -1,23 +1,23 @@
 """Looking after links now and then: idle ones are closed, stuck ones broken, the least used gives way to a new one."""
 
 from overlay.transport.limits import TransportLimits
-from overlay.transport.link.assembly import Room
+from overlay.transport.link.assembly import AssemblyBudget
 from overlay.transport.link.link import Link
-from overlay.transport.link.usage import Usage
-from overlay.transport.refusals import LinkError
+from overlay.transport.link.refusals import LinkError
+from overlay.transport.link.usage import LinkUsage
 
 
 class Upkeep:
     """Knows how much every link is used. Times are as exact as the looks are frequent."""
 
-    def __init__(self, limits: TransportLimits, room: Room) -> None:
+    def __init__(self, limits: TransportLimits, budget: AssemblyBudget) -> None:
         self._limits = limits
-        self._room = room
-        self._usage: dict[Link, Usage] = {}
+        self._budget = budget
+        self._usage: dict[Link, LinkUsage] = {}
 
     def add(self, link: Link, now: float) -> None:
         """Look after a link from now on."""
-        self._usage[link] = Usage(link, now)
+        self._usage[link] = LinkUsage(link, now)
 
     def remove(self, link: Link) -> None:
         """Forget a link."""
@@ -35,13 +35,13 @@ class Upkeep:
 
     def look_after_all(self, now: float) -> None:
         """Close links that are idle, break those that are stuck."""
-        slow = self._room.slow(now)
+        slow = self._budget.slow(now)
         for link, usage in list(self._usage.items()):
             self._look_after(link, usage, now)
-            if link.incoming.place in slow:
+            if link.incoming.reservation in slow:
                 link.break_off(LinkError("too slow while others waited"))
 
-    def _look_after(self, link: Link, usage: Usage, now: float) -> None:
+    def _look_after(self, link: Link, usage: LinkUsage, now: float) -> None:
         usage.look(now)
         quiet_s, idle_s = usage.quiet_s(now), usage.idle_s(now)
         if usage.stuck_s(now) > self._limits.stall_s:

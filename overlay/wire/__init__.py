@@ -1,1 +1,3 @@
-"""Ids, peers, messages and their encoding: what nodes say to each other."""
+"""Ids, peers, addresses, messages and their encoding: everything nodes exchange. Imports nothing else of the
+overlay.
+"""

@@ -1,12 +1,12 @@
-"""Typed messages as bytes: msgpack with a limit on everything a hostile peer could make large.
+"""Encodes typed messages as msgpack, with a limit on everything a hostile peer could make large.
 
-Reading goes in three steps: the length of the frame, the number of tokens in it (a megabyte of empty lists
-would otherwise become sixty megabytes of objects), then the types, strictly. Ids are 16 raw bytes, peers
-are [id, address]. What fails any step is a WireError, never another exception.
+Decoding has three steps: the length of the frame, the number of tokens in it (a megabyte of empty lists would otherwise
+become sixty megabytes of objects), then the types, strictly. Ids are 16 raw bytes, peers are [id, address]. A failure
+at any step is a WireError, never another exception.
 
-A short frame has no room for a container over the limit, and is read straight into its types by msgspec, twenty to a
-hundred times as fast as by way of plain lists. Longer ones are first unpacked by msgpack, which looks at every length
-before it makes anything of that length. A peer is named in many messages: those read lately are kept, and shared.
+A short frame cannot hold a container over the limit, so msgspec decodes it directly into its types, twenty to a hundred
+times as fast as by way of plain lists. Longer frames are first unpacked by msgpack, which checks every length before it
+allocates. Peers recur in many messages: recently decoded ones are cached and shared.
 """
 
 from functools import lru_cache
@@ -32,9 +32,9 @@ class WireError(Exception):
 
 
 class Codec(Generic[Message]):
-    """Writes and reads messages of one union of tagged msgspec structs.
+    """Encodes and decodes messages of one union of tagged msgspec structs.
 
-    Fields may be ids (`Id`), peers (`Peer`) and whatever msgspec knows how to convert strictly.
+    Fields may be ids (`Id`), peers (`Peer`) and whatever msgspec can convert strictly.
 
     >>> class Ping(msgspec.Struct, tag=1, array_like=True, frozen=True):
     ...     target: Id
@@ -48,11 +48,11 @@ class Codec(Generic[Message]):
         self._decoder = msgspec.msgpack.Decoder(message_type, strict=True, dec_hook=_decode_custom)
 
     def encode(self, message: Message) -> bytes:
-        """Return the bytes of a message. They are not checked against the limits of the reader."""
+        """Return the bytes of a message. The decoder's limits are not checked."""
         return _ENCODER.encode(message)
 
     def decode(self, data: bytes, bytes_max: int = WIRE_BYTES_MAX) -> Message:
-        """Read one message; WireError when the frame is over a limit, malformed or of other types."""
+        """Decode one message; WireError when the frame is over a limit, malformed or of other types."""
         if len(data) > bytes_max:
             raise WireError(f"a frame of {len(data)} bytes is over the limit of {bytes_max}")
         if len(data) > TOKENS_MAX:
@@ -103,8 +103,8 @@ def _peer(node_id: bytes, address: str) -> Peer:
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode_custom)
 
-# How many bytes follow the first byte of a msgpack token: a fixed number, or a length field of so many bytes
-# with the data (and for extensions one byte of type) after it. Others stand alone or carry their length.
+# Bytes after the first byte of a msgpack token: a fixed number, or a length field of this size followed by the data
+# (and one type byte for extensions). Other tokens stand alone or carry their length.
 _FIXED = {0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8} | {
     0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17, 0xDC: 2, 0xDD: 4, 0xDE: 2, 0xDF: 4
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Epochs: one root's time in office, so that of two that take themselves for the root the later one counts."""
+"""Epochs: terms of office of a group's root. When two nodes both believe they are the root, the later epoch wins."""
 
 from typing import Annotated, NamedTuple
 
@@ -8,16 +8,16 @@ from overlay.wire.ids import Id
 
 COUNTER_MAX = 1 << 62
 JUMP_MAX = 1 << 20
-"""No tree has had so many roots since a node last looked: a counter that is further ahead has to be vouched for."""
+"""Largest plausible number of root changes since a node last looked; a counter further ahead has to be verified."""
 
 Counter = Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)]
 Sequence = Annotated[int, msgspec.Meta(ge=0, le=COUNTER_MAX)]
 
 
 class TreeEpoch(NamedTuple):
-    """Ordered by the counter, then by the root's id.
+    """A root's term, ordered by the counter, then by the root's id.
 
-    >>> Epoch(2, Id(1)) > Epoch(1, Id(9)) > NEVER
+    >>> TreeEpoch(2, Id(1)) > TreeEpoch(1, Id(9)) > NEVER
     True
     """
 
@@ -25,7 +25,7 @@ class TreeEpoch(NamedTuple):
     root: Id
 
     def is_jump_from(self, known: "TreeEpoch") -> bool:
-        """Say whether it lies further ahead than roots can have changed."""
+        """Say whether the epoch is further ahead than roots can plausibly have changed."""
         return self.counter > known.counter + JUMP_MAX
 
 

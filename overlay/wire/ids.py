@@ -36,7 +36,7 @@ def checked_id(number: int) -> Id:
 
 
 def digit(identifier: int, row: int) -> int:
-    """Return the digit at place `row`, 0 being the most significant.
+    """Return the digit at index `row`, 0 being the most significant.
 
     >>> digit(parse_id("a5" + "0" * 30), 1)
     5
@@ -73,7 +73,7 @@ def distance(a: int, b: int) -> int:
 
 
 def closer(key: int, a: int, b: int) -> bool:
-    """Say whether `a` is numerically closer to `key` than `b`; of two at the same distance the smaller id is.
+    """Say whether `a` is numerically closer to `key` than `b`; the smaller id wins a tie.
 
     >>> closer(10, 9, 11), closer(10, 11, 9)
     (True, False)
@@ -82,7 +82,7 @@ def closer(key: int, a: int, b: int) -> bool:
 
 
 def closest(key: int, identifiers: Iterable[IdType]) -> IdType:
-    """Return the one id that is numerically closest to `key`, by the order of `closer`.
+    """Return the id numerically closest to `key`, in the order of `closer`.
 
     >>> closest(10, [0, 9, 11, 200])
     9
@@ -127,7 +127,7 @@ def id_to_bytes(identifier: int) -> bytes:
 
 
 def app_id(name: str, creator_key: bytes) -> Id:
-    """Return the key of an app: a hash of its name and its creator's public key, so two creators never clash.
+    """Return the key of an app: a hash of its name and its creator's public key, so names of two creators never clash.
 
     >>> app_id("top", b"alice") == app_id("top", b"bob")
     False
@@ -141,9 +141,9 @@ def group_id(name: str) -> Id:
 
 
 def address_id(address: str) -> Id:
-    """Return the paper's node id of an agent: the first 16 bytes of the SHA-1 of its address.
+    """Return the node id of an agent as in the paper: the first 16 bytes of the SHA-1 of its address.
 
-    Whoever chooses an address chooses a place on the ring: it is for fleets whose addresses are not the agents' own.
+    An agent that chooses its address chooses its place on the ring, so use this only where agents do not.
 
     >>> format_id(address_id("10.0.0.1:7700"))
     'ba7e0259938844c4f09e0f0220624203'
@@ -161,7 +161,7 @@ def tree_id(app: int, number: int) -> Id:
 
 
 def _hash_fields(*fields: bytes) -> Id:
-    """Hash fields with their lengths in front: no two different lists of fields hash the same bytes."""
+    """Hash fields, each prefixed with its length: different lists of fields never hash the same bytes."""
     hashed = hashlib.sha1(usedforsecurity=False)
     for field in fields:
         hashed.update(len(field).to_bytes(4, "big") + field)

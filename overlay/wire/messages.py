@@ -1,20 +1,29 @@
-"""The messages nodes exchange. Every list has a bound, so a decoded message is as small as it should be.
+"""Defines the messages nodes exchange. Every list has a bound, which limits the size of a decoded message.
 
-The sender of a message is whom the channel says it is, and is never in the message itself.
+A message never names its sender: the channel authenticates it.
 """
 
 from typing import Annotated
 
 import msgspec
 
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
-from overlay.pastry.tables.neighbourhood import NEIGHBOURHOOD_SIZE
-from overlay.scribe.history import Entry, Frontier
 from overlay.wire.epoch import TreeEpoch
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, ID_BYTES, Id
 from overlay.wire.peer import Peer
-from overlay.wire.tree_fields import Entries, Place, Refusal, RootState, Standing, UpwardEdge, Wanted
+from overlay.wire.tree_fields import (
+    Entries,
+    Frontier,
+    MulticastEntry,
+    Refusal,
+    RootState,
+    TreePosition,
+    TreeStatus,
+    UpwardEdge,
+    Wanted,
+)
 
+LEAF_SET_SIZE = 16
+NEIGHBOURHOOD_SIZE = 16
 HOPS_MAX = 64
 GROUPS_PER_MESSAGE_MAX = 256
 GROUPS_PER_DIGEST_MAX = 1024
@@ -33,8 +42,8 @@ Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Groups = Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Digest = Annotated[int, msgspec.Meta(ge=0)]
 PackedIds = Annotated[bytes, msgspec.Meta(max_length=ID_BYTES * IDS_PER_MESSAGE_MAX)]
-Standings = Annotated[tuple[Standing, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
-Places = Annotated[tuple[Place, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+TreeStatuses = Annotated[tuple[TreeStatus, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
+TreePositions = Annotated[tuple[TreePosition, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 Refusals = Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 UpwardEdges = Annotated[tuple[UpwardEdge, ...], msgspec.Meta(max_length=GROUPS_PER_DIGEST_MAX)]
 Buckets = Annotated[tuple[Digest, ...], msgspec.Meta(min_length=EDGE_BUCKETS, max_length=EDGE_BUCKETS)]
@@ -42,11 +51,11 @@ RootStates = Annotated[tuple[RootState, ...], msgspec.Meta(max_length=GROUPS_PER
 
 
 class _Tagged(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """The form all messages share: an array that starts with the tag."""
+    """Base of all messages: encoded as an array that starts with the tag."""
 
 
 class JoinRequest(_Tagged, frozen=True, tag=1):
-    """Routed to the joiner's own id; every hop adds the routing rows the joiner can use and lacks."""
+    """A request to join, routed to the joiner's own id; every hop adds routing rows that the joiner lacks."""
 
     joiner: Peer
     hops: Hops
@@ -57,7 +66,7 @@ class JoinRequest(_Tagged, frozen=True, tag=1):
 
 
 class JoinReply(_Tagged, frozen=True, tag=2):
-    """From the last hop to the joiner: everything gathered on the way, and the last hop's leaf set."""
+    """The last hop's answer to the joiner: rows and neighbours gathered on the way, and the last hop's leaf set."""
 
     rows: Rows
     neighbours: Neighbours
@@ -65,35 +74,35 @@ class JoinReply(_Tagged, frozen=True, tag=2):
 
 
 class LeafSetProbe(_Tagged, frozen=True, tag=3):
-    """Here I am, this is my leaf set; take me into yours if I am near, and answer."""
+    """The sender's leaf set; asks the receiver to consider the sender for its own leaf set and to answer."""
 
     leaves: Leaves
 
 
 class LeafSetAnswer(_Tagged, frozen=True, tag=4):
-    """The answer to a probe: the leaf set after the prober was considered for it."""
+    """The answer to a probe: the receiver's leaf set after it has considered the prober."""
 
     leaves: Leaves
 
 
 class Announcement(_Tagged, frozen=True, tag=5):
-    """The sender has become active; for the tables of those it knows."""
+    """Notice that the sender has become active, for the tables of the peers it knows."""
 
 
 class RowRequest(_Tagged, frozen=True, tag=6):
-    """Asks for one row of the receiver's routing table."""
+    """A request for one row of the receiver's routing table."""
 
     row: Annotated[int, msgspec.Meta(ge=0, lt=DIGITS)]
 
 
 class RowAnswer(_Tagged, frozen=True, tag=7):
-    """The peers of the row asked for."""
+    """Peers of the requested row."""
 
     peers: Row
 
 
 class Route(_Tagged, frozen=True, tag=8):
-    """A payload on its way to the node closest to a key, which its origin may want to answer it."""
+    """A payload being routed to the node closest to a key; `wants_response` makes it a request."""
 
     message_id: MessageId
     key: Id
@@ -110,7 +119,7 @@ class Direct(_Tagged, frozen=True, tag=9):
 
 
 class Publish(_Tagged, frozen=True, tag=10):
-    """A multicast that is still seeking the root of its group."""
+    """A multicast being routed to the root of its group."""
 
     message_id: MessageId
     group: Id
@@ -120,42 +129,45 @@ class Publish(_Tagged, frozen=True, tag=10):
 
 
 class Disseminate(_Tagged, frozen=True, tag=11):
-    """A multicast on its way down from the root that is in office; hops is the depth of the receiver."""
+    """A multicast on its way down the tree from the current root; `hops` is the depth of the receiver."""
 
     group: Id
     hops: Hops
-    entry: Entry
+    entry: MulticastEntry
 
 
 class GroupJoin(_Tagged, frozen=True, tag=12):
-    """Asks the receiver to be the sender's parent in these groups' trees."""
+    """A request that the receiver become the sender's parent in the trees of these groups."""
 
-    standings: Standings
+    statuses: TreeStatuses
 
 
 class GroupJoined(_Tagged, frozen=True, tag=13):
-    """Parent to child: you are my child in these trees, and this is where I am in them; again where that changes."""
+    """A parent's acceptance of a child, with the parent's position in each tree; sent again when the position
+    changes.
+    """
 
-    places: Places
+    positions: TreePositions
 
 
 class GroupRefused(_Tagged, frozen=True, tag=14):
-    """You cannot be my child (you are on my path, or I am full); ask another instead, or again later."""
+    """A refusal of a child (it is on the sender's path, or the sender is full), with peers to ask instead."""
 
     refusals: Refusals
 
 
 class GroupLeave(_Tagged, frozen=True, tag=15):
-    """Child to parent: I am not, or no longer, your child in these trees."""
+    """A child's notice that it is not, or no longer, the receiver's child in these trees."""
 
     groups: Annotated[tuple[Id, ...], msgspec.Meta(max_length=GROUPS_PER_MESSAGE_MAX)]
 
 
 class GroupDigest(_Tagged, frozen=True, tag=16):
-    """The sender's view of the tree edges it shares with the receiver, to mend what lost messages left apart.
+    """The sender's view of the tree edges it shares with the receiver, to repair differences left by lost messages.
 
-    `buckets`: of which part of the groups, as bits. `children`: groups in which the receiver is a child of the
-    sender. `parents`: those in which it is its parent. `asks`: for the receiver's view of the same part.
+    `buckets`: bit set of the buckets of groups covered. `children`: groups in which the receiver is a child of the
+    sender. `parents`: groups in which the receiver is the sender's parent. `asks`: whether the receiver is to answer
+    with its view.
     """
 
     buckets: Annotated[int, msgspec.Meta(ge=0, lt=1 << EDGE_BUCKETS)]
@@ -165,9 +177,9 @@ class GroupDigest(_Tagged, frozen=True, tag=16):
 
 
 class Ping(_Tagged, frozen=True, tag=17):
-    """From a member: are you there? A token that was seen before: the answer has not come yet.
+    """A member's heartbeat. A repeated token means that the previous ping is still unanswered.
 
-    `edges`: a digest of the tree edges that the sender believes to share with the receiver.
+    `edges`: digest of the tree edges that the sender believes it shares with the receiver.
     """
 
     token: Token
@@ -184,15 +196,15 @@ class Pong(_Tagged, frozen=True, tag=18):
 
 
 class Leaving(_Tagged, frozen=True, tag=19):
-    """The sender leaves the overlay, now."""
+    """Notice that the sender is leaving the overlay now."""
 
 
 class Absent(_Tagged, frozen=True, tag=20):
-    """To who takes the sender for a member: it is none, or not yet; the one of its id that was one is no more."""
+    """Notice that the sender is not a member (or not yet), although the receiver takes it for one."""
 
 
 class Echo(_Tagged, frozen=True, tag=40):
-    """To be sent back at once, so that the sender learns how far away the receiver is."""
+    """A round-trip measurement, to be returned at once."""
 
     token: Token
 
@@ -204,28 +216,28 @@ class EchoReply(_Tagged, frozen=True, tag=41):
 
 
 class Response(_Tagged, frozen=True, tag=42):
-    """The answer to a routed message that wanted one; the ticket is that message's id."""
+    """The answer to a request; the ticket is the request's message id."""
 
     ticket: MessageId
     payload: bytes
 
 
 class PingRequest(_Tagged, frozen=True, tag=21):
-    """Ping the target for me, and tell me whether it answers: it does not answer me."""
+    """A request to ping the target, which does not answer the sender, and to report whether it answers."""
 
     target: Peer
     token: Token
 
 
 class RelayedPing(_Tagged, frozen=True, tag=22):
-    """A ping in the name of another, whom the receiver does not answer, or who does not hear its answers."""
+    """An indirect ping sent on behalf of a prober whose direct link to the target failed."""
 
     token: Token
     origin: Peer
 
 
 class PingReport(_Tagged, frozen=True, tag=23):
-    """To who asked for a ping: the target has answered it, or has not so far."""
+    """A helper's report to the prober: whether the target has answered so far."""
 
     target: Id
     token: Token
@@ -233,32 +245,38 @@ class PingReport(_Tagged, frozen=True, tag=23):
 
 
 class Suspect(_Tagged, frozen=True, tag=24):
-    """The sender suspects a peer, in the incarnation it knows, of being dead. For the suspect and who watches it."""
+    """Notice that the sender suspects a peer, in the given incarnation, of having failed. Sent to the suspect and to
+    the peers that watch it.
+    """
 
     peer: Id
     incarnation: Incarnation
 
 
 class Refute(_Tagged, frozen=True, tag=25):
-    """The answer of a suspect that is well."""
+    """A suspect's proof of life: its new incarnation."""
 
     incarnation: Incarnation
 
 
-class Received(_Tagged, frozen=True, tag=26):
-    """The sender has taken over a routed message from the receiver."""
+class HopAck(_Tagged, frozen=True, tag=26):
+    """Acknowledgement that the sender has taken over a routed message from the receiver."""
 
     message_id: MessageId
 
 
 class EdgeBuckets(_Tagged, frozen=True, tag=28):
-    """The digest of pings differs for long: here it is in parts; say what you take the edges in other parts to be."""
+    """The digest of shared edges in parts, sent when the pings' digests keep differing; the receiver answers with the
+    edges of the parts that differ.
+    """
 
     digests: Buckets
 
 
 class Pull(_Tagged, frozen=True, tag=29):
-    """Asks for a group's multicasts beyond these numbers; passed on up the tree to who keeps all of them."""
+    """A request for a group's multicasts beyond these sequence numbers; passed up the tree to a node that has all of
+    them.
+    """
 
     group: Id
     wanted: Frontier
@@ -267,7 +285,7 @@ class Pull(_Tagged, frozen=True, tag=29):
 
 
 class Supply(_Tagged, frozen=True, tag=30):
-    """The answer to a pull, with how far the sender is. `is_whole`: it keeps no more than this."""
+    """The answer to a pull, with the sender's frontier. `is_whole`: the sender has no further entries."""
 
     group: Id
     frontier: Frontier
@@ -276,13 +294,13 @@ class Supply(_Tagged, frozen=True, tag=30):
 
 
 class Replicate(_Tagged, frozen=True, tag=31):
-    """From a root to those who may be the next one: what they will need, as far as they do not have it yet."""
+    """State that a root replicates to its possible successors, as far as they lack it."""
 
     states: RootStates
 
 
 class RootQuery(_Tagged, frozen=True, tag=32):
-    """Routed to a group's key: which root is in office there?"""
+    """A query for the current root of a group, routed to the group's key."""
 
     group: Id
     origin: Peer
@@ -290,17 +308,20 @@ class RootQuery(_Tagged, frozen=True, tag=32):
 
 
 class RootAnswer(_Tagged, frozen=True, tag=33):
-    """The answer to a query, from the node closest to the key: its epoch; the lowest of all where it is no root."""
+    """The answer to a root query by the node closest to the key: its epoch, or the lowest epoch when it is not the
+    root.
+    """
 
     group: Id
     epoch: TreeEpoch
 
 
 class Acknowledge(_Tagged, frozen=True, tag=34):
-    """Up the tree: who has a multicast that is to be acknowledged.
+    """A child's report to its parent on who has a multicast that is to be acknowledged.
 
-    `ids`: those from place `offset` on in the order in which the sender learnt of them; `members`: a byte for each,
-    1 where it has raised the multicast, 0 where it only passed it on. `waiting`: who has not been heard of yet.
+    `ids`: nodes from index `offset` on, in the order in which the sender learnt of them. `members`: one byte for each,
+    1 when the node has delivered the multicast, 0 when it only forwarded it. `waiting`: nodes that have not reported
+    yet.
     """
 
     group: Id
@@ -312,15 +333,15 @@ class Acknowledge(_Tagged, frozen=True, tag=34):
 
 
 class AcknowledgeAgain(_Tagged, frozen=True, tag=36):
-    """Down the tree: say who has the multicast from this place in your order on."""
+    """A parent's request that a child repeat its report from this index on."""
 
     group: Id
     message_id: MessageId
     offset: Annotated[int, msgspec.Meta(ge=0, le=IDS_PER_MESSAGE_MAX)]
 
 
-class Acknowledged(_Tagged, frozen=True, tag=35):
-    """The root's word to the publisher: who has the multicast, and who was not heard of in time."""
+class AcknowledgeResult(_Tagged, frozen=True, tag=35):
+    """The root's result for the publisher: nodes that have the multicast, and nodes that did not report in time."""
 
     group: Id
     message_id: MessageId
@@ -357,7 +378,7 @@ OverlayMessage = (
     | PingReport
     | Suspect
     | Refute
-    | Received
+    | HopAck
     | EdgeBuckets
     | Pull
     | Supply
@@ -366,5 +387,5 @@ OverlayMessage = (
     | RootAnswer
     | Acknowledge
     | AcknowledgeAgain
-    | Acknowledged
+    | AcknowledgeResult
 )

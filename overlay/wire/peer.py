@@ -1,4 +1,4 @@
-"""A peer: who a node is and where it is reached."""
+"""A peer: a node's id and the address it is reached at."""
 
 from overlay.wire.ids import Id, checked_id, format_id
 
@@ -8,8 +8,8 @@ ADDRESS_CHARACTERS_MAX = 255
 class Peer:
     """An immutable pair of a node id and the address the transport reaches it at.
 
-    ValueError when the id lies outside the id space or the address is empty, overlong or not printable.
-    (A plain class: the codec writes it as [16 bytes, address], which it could not do with a dataclass.)
+    ValueError when the id lies outside the id space or the address is empty, overlong or not printable. (A plain class,
+    because the codec writes it as [16 bytes, address], which it cannot do with a dataclass.)
 
     >>> Peer(255, "10.0.0.1:7700")
     Peer(000000000000000000000000000000ff, '10.0.0.1:7700')

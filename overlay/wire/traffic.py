@@ -1,11 +1,12 @@
-"""What every message counts as in the statistics."""
+"""Assigns every message type to a kind of traffic, for the statistics."""
 
-from overlay.statistics import Traffic
+from enum import StrEnum
+
 from overlay.wire.messages import (
     Absent,
     Acknowledge,
     AcknowledgeAgain,
-    Acknowledged,
+    AcknowledgeResult,
     Announcement,
     Direct,
     Disseminate,
@@ -17,6 +18,7 @@ from overlay.wire.messages import (
     GroupJoined,
     GroupLeave,
     GroupRefused,
+    HopAck,
     JoinReply,
     JoinRequest,
     LeafSetAnswer,
@@ -29,7 +31,6 @@ from overlay.wire.messages import (
     Pong,
     Publish,
     Pull,
-    Received,
     Refute,
     RelayedPing,
     Replicate,
@@ -42,6 +43,19 @@ from overlay.wire.messages import (
     Supply,
     Suspect,
 )
+
+
+class Traffic(StrEnum):
+    """Purpose of a message: the overlay itself (join, detector, repair), its trees, or payloads."""
+
+    JOIN = "join"
+    DETECTOR = "detector"
+    REPAIR = "repair"
+    TREE = "tree"
+    ROUTE = "route"
+    MULTICAST = "multicast"
+    DIRECT = "direct"
+
 
 TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     JoinRequest: Traffic.JOIN,
@@ -68,7 +82,7 @@ TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     RootAnswer: Traffic.TREE,
     Acknowledge: Traffic.MULTICAST,
     AcknowledgeAgain: Traffic.MULTICAST,
-    Acknowledged: Traffic.MULTICAST,
+    AcknowledgeResult: Traffic.MULTICAST,
     Ping: Traffic.DETECTOR,
     Pong: Traffic.DETECTOR,
     Leaving: Traffic.JOIN,
@@ -81,5 +95,5 @@ TRAFFIC: dict[type[OverlayMessage], Traffic] = {
     PingReport: Traffic.DETECTOR,
     Suspect: Traffic.DETECTOR,
     Refute: Traffic.DETECTOR,
-    Received: Traffic.ROUTE,
+    HopAck: Traffic.ROUTE,
 }

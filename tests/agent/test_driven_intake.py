@@ -121,13 +121,13 @@ def test_code_may_send_on_what_a_child_has_sent_whatever_was_counted_there(
     part = next(part for agent in fleet.agents for part in agent._parts if part.app_id == key and part.root)
     assert part.pipeline is not None
     assert part.versions is not None
-    state = part.versions.newest.function.nothing
+    state = part.versions.newest.function.empty_state
     run = Run(WALL_MS, WALL_MS + 1, 2, state, {WALL_MS + pane: Counts(events=3) for pane in panes})
     part._hear(7, run)
     ((_, token),) = part.paos.received()
     assert isinstance(part.pipeline, SelfPacedPipeline)
     assert part.pipeline.send(token, WALL_MS + 50, fleet.wall_ms) is None
-    assert [run.counted[WALL_MS + 50].events for run in part.pipeline.fresh(0)] == [3 * len(panes)]
+    assert [run.counted[WALL_MS + 50].events for run in part.pipeline.after(WALL_MS)] == [3 * len(panes)]
 
 
 @pytest.mark.parametrize("drives", [True, False])

@@ -65,7 +65,7 @@ class Root:
     def __init__(self, sql: str = SQL[0], max_groups: int = query.GROUPS_DEFAULT) -> None:
         plan = query.analyze(query.parse(sql), {"web": query.Schema({}, open=True)}, max_groups=max_groups)
         self.operators = OperatorPool()
-        self.part = LocalJob(APP, ROOT, self.operators, AckLatency())
+        self.part = LocalJob(APP, ROOT, self.operators, AckLatency(), lambda _job: None)
         self.master = JobState(Submit(APP, "shop", plan.stream, plan.to_wire()), EPOCH, ROOT)
         self.part.begin_epoch(EPOCH, Peer(ROOT, "root"), self.master.trees)
         self.part.root, self.part.works = self, True
@@ -108,7 +108,6 @@ class Root:
         self.part.opened(self.feed.key, 0)
         self.operators.end_of_feed(self.feed.key, 0.0, 0)
         self.operators.seal_next()
-        self.part.take_fresh()
         results = self._publish()
         self.part.nodes.remove_child(CHILD)
         return results + self._publish()
@@ -317,10 +316,10 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     root = Root(sql)
     function, versions = function_of(root.part), root.part.versions
     assert versions is not None
-    assert function.combine([]).schema == function.combine([function.nothing] * 2).schema == root.schema
-    idle = Run(FIRST_PANE, END, 2, function.nothing)
+    assert function.combine([]).schema == function.combine([function.empty_state] * 2).schema == root.schema
+    idle = Run(FIRST_PANE, END, 2, function.empty_state)
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
-    assert message.state == cbt.encode_frame(function.nothing)
+    assert message.state == cbt.encode_frame(function.empty_state)
     read = run_of(message, versions, 1, None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)

@@ -9,8 +9,7 @@ from memory_fleet import COUNT, WALL_MS, Fleet, events
 
 from agent import StreamOptions
 from agent.parsing import Parsed
-from agent.runtime.ingest import operator
-from agent.runtime.ingest import operator as worker
+from agent.runtime.ingest import operator, pane_log
 from agent.runtime.ingest.watermark import FUTURE_MS
 from agent.runtime.master.straggler import PATIENCE_S
 
@@ -229,7 +228,7 @@ def test_sealing_goes_in_slices_and_events_come_in_between(monkeypatch: pytest.M
 
 def test_a_worker_waits_when_too_much_of_it_is_not_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other agent does not seal, so nothing is committed."""
-    monkeypatch.setattr(worker, "KEPT_BYTES_MAX", 10_000)
+    monkeypatch.setattr(pane_log, "UNCOMMITTED_BYTES_MAX", 10_000)
     fleet = live(size=2)
     hasty = fleet.agents[0]
     (feed,) = hasty.ingest.feeds()

@@ -91,7 +91,7 @@ def test_another_master_makes_the_same_windows_of_the_panes_that_are_kept(
     function = function_of("WINDOWING 9 SECONDS EVERY 3 SECONDS, 20 SECONDS")
     out = MS * frontier
     every = taken(WindowAssembler(function, FIRST_PANE), [run_of(function, events, FIRST_PANE, END)])
-    kept = function.kept_after(out)
+    kept = function.retention_pane(out)
     again = taken(WindowAssembler(function, FIRST_PANE), [run_of(function, events, kept, END)])
 
     def later(made: list[tuple[ClosedWindow, dict[str, int]]]) -> list[tuple[int, int | None, dict[str, int]]]:
@@ -115,7 +115,7 @@ def test_who_is_in_some_panes_only_is_partial() -> None:
 def test_panes_that_nothing_is_known_of_have_nobody_in_them() -> None:
     ledger = PaneIndex()
     function = function_of("WINDOWING 4 SECONDS EVERY 2 SECONDS")
-    ledger.add(Run(2 * MS, 8 * MS, 0b11, function.nothing), {})
+    ledger.add(Run(2 * MS, 8 * MS, 0b11, function.empty_state), {})
     assert ledger.members(0, 6 * MS) == (0b11, 0)
     assert ledger.members(4 * MS, 6 * MS) == (0b11, 0b11)
     ledger.forget(20 * MS)

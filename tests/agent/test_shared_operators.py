@@ -16,11 +16,11 @@ import query
 from agent import Update
 from agent.parsing import Parsed
 from agent.runtime.function.job_function import JobFunction
-from agent.runtime.ingest import operator as worker
+from agent.runtime.ingest import pane_log
 from agent.runtime.ingest.operator import PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.model.panes import FIRST_PANE, Run
-from overlay import Id, app_id
+from overlay import app_id
 
 FEW = COUNT.replace("GROUP BY", "WHERE page = '/' GROUP BY")
 EQUAL = (
@@ -152,16 +152,22 @@ class Desk:
 
     def __init__(self) -> None:
         self.operators = OperatorPool()
-        self._employed = 0
+        self._runs: dict[PaneConsumer, list[Run]] = {}
 
     def employ(self, text: str = COUNT, *, first_pane: int, code: bytes | None = None) -> PaneConsumer:
-        self._employed += 1
         function = JobFunction(plan_of(text), code=code)
-        worker = self.operators.employ(Id(self._employed), function, NAMES, grace_ms=0, bounded=False)
+        worker = self.operators.attach(function, NAMES, self._sealed, grace_ms=0, bounded=False)
         worker.begin_after(FIRST_PANE, FIRST_PANE)
         worker.begin_at(first_pane)
-        self.operators.settle(worker)
+        self.operators.try_share(worker)
         return worker
+
+    def _sealed(self, worker: PaneConsumer, run: Run) -> None:
+        self._runs.setdefault(worker, []).append(run)
+
+    def sealed(self, worker: PaneConsumer) -> list[Run]:
+        """What was sealed for a worker since the last call."""
+        return self._runs.pop(worker, [])
 
     def log(self, *products: str, at_ms: int) -> None:
         self.operators.insert(FEED, events(*products, at_ms=at_ms), 0.0, WALL_MS)
@@ -187,7 +193,7 @@ def test_what_differs_in_what_it_shows_is_counted_once() -> None:
     desk.log("a", "b", at_ms=SECOND)
     desk.log("c", at_ms=2 * SECOND)
     assert len(list(desk.operators)) == 1
-    states = [run.state for worker in workers for run in worker.fresh() if run.contributors]
+    states = [run.state for worker in workers for run in desk.sealed(worker) if run.contributors]
     assert len(states) == 6
     assert all(state is states[0] for state in states)
 
@@ -207,17 +213,17 @@ def test_jobs_with_code_are_counted_apart() -> None:
     workers[0].operator.put(pl.DataFrame({"@time": [SECOND], "product": ["own"]}))
     desk.log("a", at_ms=SECOND)
     desk.log("b", at_ms=2 * SECOND)
-    assert [counted(worker.fresh()) for worker in workers] == [{SECOND: 2}, {SECOND: 1}]
+    assert [counted(desk.sealed(worker)) for worker in workers] == [{SECOND: 2}, {SECOND: 1}]
 
 
 def test_an_operator_lasts_as_long_as_any_of_its_jobs() -> None:
     desk = Desk()
     first, second = (desk.employ(first_pane=SECOND) for _ in range(2))
     desk.log("a", at_ms=SECOND)
-    desk.operators.dismiss(first)
+    desk.operators.detach(first)
     desk.log("b", at_ms=2 * SECOND)
-    assert counted(second.fresh()) == {SECOND: 1}
-    desk.operators.dismiss(second)
+    assert counted(desk.sealed(second)) == {SECOND: 1}
+    desk.operators.detach(second)
     assert list(desk.operators) == []
 
 
@@ -233,26 +239,26 @@ def test_who_begins_after_an_event_from_the_future_shares_later() -> None:
     desk.log("c", at_ms=5 * SECOND)
     assert len(list(desk.operators)) == 1
     desk.log("d", at_ms=6 * SECOND)
-    assert counted(older.fresh()) == {SECOND: 1, 4 * SECOND: 2, 5 * SECOND: 1}
-    assert counted(younger.fresh()) == {4 * SECOND: 1, 5 * SECOND: 1}
+    assert counted(desk.sealed(older)) == {SECOND: 1, 4 * SECOND: 2, 5 * SECOND: 1}
+    assert counted(desk.sealed(younger)) == {4 * SECOND: 1, 5 * SECOND: 1}
 
 
 def test_a_job_that_is_not_out_holds_up_no_other_and_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "KEPT_BYTES_MAX", 1000)
+    monkeypatch.setattr(pane_log, "UNCOMMITTED_BYTES_MAX", 1000)
     desk = Desk()
     prompt, stuck = (desk.employ(first_pane=SECOND) for _ in range(2))
     out: list[Run] = []
     for second in range(1, 40):
         desk.log(*"abcdefgh", at_ms=second * SECOND)
-        out += prompt.fresh()
-        prompt.commit(prompt.frontier, prompt.frontier)
+        out += desk.sealed(prompt)
+        prompt.log.commit(prompt.frontier, prompt.frontier)
     assert prompt.frontier == 38 * SECOND
     assert stuck.frontier < 20 * SECOND
     assert sum(counted(out).values()) == 38 * 8
     late: list[Run] = []
     while stuck.frontier < prompt.frontier:
-        late += stuck.fresh()
-        stuck.commit(stuck.frontier, stuck.frontier)
+        late += desk.sealed(stuck)
+        stuck.log.commit(stuck.frontier, stuck.frontier)
         desk.seal()
-    assert counted([*late, *stuck.fresh()]) == counted(out)
+    assert counted([*late, *desk.sealed(stuck)]) == counted(out)
     assert len(list(desk.operators)) == 1

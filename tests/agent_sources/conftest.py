@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agent.parsing import Format
-from agent.sources.file.pieces import FileBlock
 from agent.sources.file.tail import TailReader
+from agent.sources.reader import FileBlock
 
 NOBODY = 65534
 

@@ -15,7 +15,7 @@ import zstandard
 from agent.parsing import Format, sniff
 from agent.sources import Block, read_blocks
 from agent.sources.file.backlog import BoundedReader
-from agent.sources.file.pieces import FileBlock
+from agent.sources.reader import FileBlock
 
 POLLS_MAX = 10_000
 LINES = b"".join(b'{"time": %d, "text": "some words"}\n' % number for number in range(1_767_225_600, 1_767_235_600))

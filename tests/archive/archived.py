@@ -36,7 +36,7 @@ def rows_of_file(path: Path, block_bytes: int = 1 << 20) -> tuple[bytes, list[Ar
     source = SourceFile(str(path))
     form = sniff(source.head(), str(path))
     reader = RowReader(FileOrigin("web", "web-1", str(path), 7, form))
-    blocks = list(source.blocks(block_bytes=block_bytes, csv_quotes=form.kind == "csv"))
+    blocks = list(source.blocks(block_bytes=block_bytes, csv_quotes=form.quotes_span_lines))
     lots = [reader.read(block, ARRIVAL_MS) for block in blocks]
     return b"".join(block.data for block in blocks), [rows for rows in lots if rows is not None]
 

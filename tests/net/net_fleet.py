@@ -15,7 +15,7 @@ from watching import patience
 import elf
 from elf.demo.agents.agent_process import AgentProcess
 from overlay import Authority
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
+from overlay.wire.messages import LEAF_SET_SIZE
 
 PORT = 7000
 SEEDS = 3

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import msgspec
 
 from overlay import Id, Node, Peer, WireError
-from overlay.outbox import CODEC
-from overlay.transport.link.assembly import Room
-from overlay.transport.link.framing import CREDIT, LENGTH, FrameReader, FrameWriter, FramingError, Kind, fleet_tag
+from overlay.core.outbox import CODEC
+from overlay.transport.link.assembly import AssemblyBudget
+from overlay.transport.link.framing import CREDIT, LENGTH, FrameKind, FrameReader, FrameWriter, FramingError, fleet_tag
 from overlay.transport.link.hello import HELLO_CODEC, Hello
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, Incoming
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 from overlay.wire.messages import OverlayMessage
 
 HERE, THERE = Peer(4, "here:1"), Peer(6, "there:1")
@@ -62,16 +62,16 @@ def _sample(kind: msgspec.inspect.Type) -> Any:
 
 MESSAGES = [CODEC.encode(_sample(msgspec.inspect.type_info(kind))) for kind in get_args(OverlayMessage)]
 """A proper message of every kind."""
-FRAMES = _WRITER.frame(Kind.HELLO, _HELLO) + b"".join(
+FRAMES = _WRITER.frame(FrameKind.HELLO, _HELLO) + b"".join(
     _WRITER.frame(kind, body)
     for kind, body in (
-        (Kind.MESSAGE, MESSAGES[0]),
-        (Kind.OPEN, LENGTH.pack(300)),
-        (Kind.PIECE, bytes(100)),
-        (Kind.ZSTD_PIECE, b"\x28\xb5\x2f\xfd\x20\xc8" + bytes(10)),
-        (Kind.CREDIT, CREDIT.pack(5, 5)),
-        (Kind.ASK, b""),
-        (Kind.GOODBYE, b""),
+        (FrameKind.MESSAGE, MESSAGES[0]),
+        (FrameKind.OPEN, LENGTH.pack(300)),
+        (FrameKind.PIECE, bytes(100)),
+        (FrameKind.ZSTD_PIECE, b"\x28\xb5\x2f\xfd\x20\xc8" + bytes(10)),
+        (FrameKind.CREDIT, CREDIT.pack(5, 5)),
+        (FrameKind.ASK, b""),
+        (FrameKind.GOODBYE, b""),
     )
 )
 
@@ -92,18 +92,18 @@ def read_hello(data: bytes) -> None:
 
 def read_frames(data: bytes) -> None:
     """What a connection brings is payloads, or ends it; the room it takes is given back."""
-    room = Room(1 << 20)
+    room = AssemblyBudget(1 << 20)
     reader, incoming = FrameReader(TAG), Incoming(room, lambda *_: None)
     middle = len(data) // 2
     with suppress(FramingError, ViolationError):
         for part in (data[:middle], data[middle:]):
             for kind, body in reader.feed(part):
-                if kind == Kind.MESSAGE:
+                if kind == FrameKind.MESSAGE:
                     incoming.message(len(body))
                     incoming.message_taken(len(body))
-                elif kind == Kind.OPEN:
+                elif kind == FrameKind.OPEN:
                     incoming.open(bytes(body))
-                elif kind in (Kind.PIECE, Kind.ZSTD_PIECE) and incoming.piece(kind, body) is not None:
+                elif kind in (FrameKind.PIECE, FrameKind.ZSTD_PIECE) and incoming.piece(kind, body) is not None:
                     incoming.payload_taken()
             assert incoming.held_bytes <= BULK_WINDOW_BYTES + (1 << 20)
     incoming.close()

@@ -8,7 +8,7 @@ from living_overlay import LivingOverlay
 from overlay_oracle import check_all, leaf_set_errors
 
 from overlay import Delivered, Node, Peer, PeerFailed, PeerRemoved, closest
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.wire.messages import Suspect
 
 

@@ -14,18 +14,25 @@ from overlay.transport.link.framing import (
     PIECE_BYTES_MAX,
     URGENT_BYTES_MAX,
     VERSION,
+    FrameKind,
     FrameReader,
     FrameWriter,
     FramingError,
-    Kind,
     fleet_tag,
 )
 
 TAG = fleet_tag("shop")
 WRITER = FrameWriter(TAG)
-HELLO = WRITER.frame(Kind.HELLO, b"hello")
-LENGTHS = {Kind.OPEN: 4, Kind.CREDIT: 8, Kind.ASK: 0, Kind.STAY: 0, Kind.GOODBYE: 0, Kind.HEARD: 0}
-FRAMES = st.sampled_from([kind for kind in Kind if kind != Kind.HELLO]).flatmap(
+HELLO = WRITER.frame(FrameKind.HELLO, b"hello")
+LENGTHS = {
+    FrameKind.OPEN: 4,
+    FrameKind.CREDIT: 8,
+    FrameKind.ASK: 0,
+    FrameKind.STAY: 0,
+    FrameKind.GOODBYE: 0,
+    FrameKind.HEARD: 0,
+}
+FRAMES = st.sampled_from([kind for kind in FrameKind if kind != FrameKind.HELLO]).flatmap(
     lambda kind: st.tuples(
         st.just(kind), st.binary(min_size=LENGTHS[kind], max_size=LENGTHS[kind]) if kind in LENGTHS else BODIES
     )
@@ -49,7 +56,7 @@ def test_frames_come_out_as_they_went_in(frames: list[tuple[int, bytes]], cuts: 
         size = cuts[turn % len(cuts)]
         received += [(kind, bytes(body)) for kind, body in reader.feed(data[position : position + size])]
         position, turn = position + size, turn + 1
-    assert received == [(Kind.HELLO, b"hello"), *frames]
+    assert received == [(FrameKind.HELLO, b"hello"), *frames]
 
 
 @pytest.mark.fuzz
@@ -76,9 +83,9 @@ def test_mutated_frames_are_frames_or_refused(frames: list[tuple[int, bytes]], d
     assert sum(HEADER.size + len(frame.body) for frame in received) <= len(whole)
 
 
-@pytest.mark.parametrize("kind", [Kind.MESSAGE, Kind.PIECE, Kind.ZSTD_PIECE])
-def test_the_longest_frame_of_a_kind_is_read_in_any_parts(kind: Kind) -> None:
-    body = bytes(range(256)) * ((URGENT_BYTES_MAX if kind == Kind.MESSAGE else PIECE_BYTES_MAX) // 256)
+@pytest.mark.parametrize("kind", [FrameKind.MESSAGE, FrameKind.PIECE, FrameKind.ZSTD_PIECE])
+def test_the_longest_frame_of_a_kind_is_read_in_any_parts(kind: FrameKind) -> None:
+    body = bytes(range(256)) * ((URGENT_BYTES_MAX if kind == FrameKind.MESSAGE else PIECE_BYTES_MAX) // 256)
     data = WRITER.frame(kind, body) * 2
     for size in (1000, 1 << 14, len(data)):
         reader, received = greeted(), []
@@ -92,14 +99,14 @@ def test_the_longest_frame_of_a_kind_is_read_in_any_parts(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (HEADER.pack(1 << 30, VERSION, Kind.PIECE, TAG), "frame too long"),
-        (HEADER.pack(0xFFFFFFFF, VERSION, Kind.MESSAGE, TAG), "frame too long"),
-        (HEADER.pack(1, VERSION, Kind.GOODBYE, TAG), "frame too long"),
-        (HEADER.pack(0, VERSION, Kind.PIECE, TAG), "frame too short"),
-        (HEADER.pack(7, VERSION, Kind.CREDIT, TAG), "frame too short"),
-        (HEADER.pack(5, VERSION + 1, Kind.MESSAGE, TAG), "not our protocol"),
-        (HEADER.pack(5, VERSION, len(Kind), TAG), "not our protocol"),
-        (HEADER.pack(5, VERSION, Kind.MESSAGE, fleet_tag("zoo")), "another fleet"),
+        (HEADER.pack(1 << 30, VERSION, FrameKind.PIECE, TAG), "frame too long"),
+        (HEADER.pack(0xFFFFFFFF, VERSION, FrameKind.MESSAGE, TAG), "frame too long"),
+        (HEADER.pack(1, VERSION, FrameKind.GOODBYE, TAG), "frame too long"),
+        (HEADER.pack(0, VERSION, FrameKind.PIECE, TAG), "frame too short"),
+        (HEADER.pack(7, VERSION, FrameKind.CREDIT, TAG), "frame too short"),
+        (HEADER.pack(5, VERSION + 1, FrameKind.MESSAGE, TAG), "not our protocol"),
+        (HEADER.pack(5, VERSION, len(FrameKind), TAG), "not our protocol"),
+        (HEADER.pack(5, VERSION, FrameKind.MESSAGE, fleet_tag("zoo")), "another fleet"),
         (HELLO, "second hello"),
         (b"GET / HTTP/1.1\r\n\r\n", "not our protocol"),
     ],
@@ -110,18 +117,18 @@ def test_what_is_no_frame_is_refused_by_its_header(header: bytes, reason: str) -
     assert caught.value.reason == reason
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind != Kind.HELLO])
-def test_the_first_frame_is_a_hello_and_a_short_one(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in FrameKind if kind != FrameKind.HELLO])
+def test_the_first_frame_is_a_hello_and_a_short_one(kind: FrameKind) -> None:
     with pytest.raises(FramingError) as caught:
         FrameReader(TAG).feed(WRITER.frame(kind, b"12345678"[: LENGTHS.get(kind, 8)]))
     assert caught.value.reason == "no hello"
-    assert len(FrameReader(TAG).feed(WRITER.frame(Kind.HELLO, bytes(HELLO_BYTES_MAX)))) == 1
+    assert len(FrameReader(TAG).feed(WRITER.frame(FrameKind.HELLO, bytes(HELLO_BYTES_MAX)))) == 1
     with pytest.raises(FramingError, match="over the limit"):
-        FrameReader(TAG).feed(WRITER.frame(Kind.HELLO, bytes(HELLO_BYTES_MAX + 1)))
+        FrameReader(TAG).feed(WRITER.frame(FrameKind.HELLO, bytes(HELLO_BYTES_MAX + 1)))
 
 
 def test_a_frame_takes_the_memory_of_what_has_come_of_it() -> None:
-    announced = HEADER.pack(PIECE_BYTES_MAX, VERSION, Kind.PIECE, TAG)
+    announced = HEADER.pack(PIECE_BYTES_MAX, VERSION, FrameKind.PIECE, TAG)
     reader = greeted()
     tracemalloc.start()
     try:

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from overlay_oracle import memory_overlay
 
 from overlay import Delivered, Id, Joined, Node, Peer
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.scribe.fan_out import FAN_OUT_MAX, REPAIR_SLOTS
-from overlay.scribe.history import Entry
 from overlay.wire.epoch import COUNTER_MAX, NEVER, TreeEpoch
 from overlay.wire.ids import id_to_bytes
 from overlay.wire.messages import (
@@ -18,7 +17,7 @@ from overlay.wire.messages import (
     Absent,
     Acknowledge,
     AcknowledgeAgain,
-    Acknowledged,
+    AcknowledgeResult,
     Announcement,
     Direct,
     Disseminate,
@@ -28,6 +27,7 @@ from overlay.wire.messages import (
     GroupJoined,
     GroupLeave,
     GroupRefused,
+    HopAck,
     JoinReply,
     JoinRequest,
     LeafSetAnswer,
@@ -40,7 +40,6 @@ from overlay.wire.messages import (
     Pong,
     Publish,
     Pull,
-    Received,
     Refute,
     RelayedPing,
     Replicate,
@@ -53,10 +52,11 @@ from overlay.wire.messages import (
     Suspect,
 )
 from overlay.wire.tree_fields import (
-    Place,
+    MulticastEntry,
     Refusal,
     RootState,
-    Standing,
+    TreePosition,
+    TreeStatus,
     UpwardEdge,
     Wanted,
 )
@@ -72,7 +72,7 @@ payloads = st.sampled_from([b"", b"payload"])
 numbers = st.sampled_from([0, 1, 2, 3, 70, COUNTER_MAX])
 epochs = st.builds(TreeEpoch, numbers, keys)
 frontiers = st.lists(st.tuples(epochs, numbers), max_size=4).map(tuple)
-entries = st.builds(Entry, epochs, numbers, small, st.sampled_from([0, 1000]), payloads)
+entries = st.builds(MulticastEntry, epochs, numbers, small, st.sampled_from([0, 1000]), payloads)
 wanted = st.none() | st.builds(Wanted, peers, st.sampled_from([0, 1000]))
 packed = st.lists(keys, max_size=3).map(lambda ids: b"".join(map(id_to_bytes, ids))) | st.binary(max_size=40)
 
@@ -102,7 +102,7 @@ messages = st.one_of(
     st.builds(PingReport, target=keys, token=small, reached=st.booleans()),
     st.builds(Suspect, peer=keys, incarnation=incarnations),
     st.builds(Refute, incarnation=incarnations),
-    st.builds(Received, message_id=small),
+    st.builds(HopAck, message_id=small),
     st.builds(Leaving),
     st.builds(Absent),
     st.builds(RowRequest, row=st.integers(0, 31)),
@@ -111,8 +111,8 @@ messages = st.one_of(
     st.builds(Direct, payload=payloads),
     st.builds(Publish, message_id=small, group=keys, hops=hops, wanted=wanted, payload=payloads),
     st.builds(Disseminate, group=keys, hops=hops, entry=entries),
-    st.builds(GroupJoin, standings=several(st.builds(Standing, keys, epochs, frontiers))),
-    st.builds(GroupJoined, places=several(st.builds(Place, keys, epochs, frontiers, several(keys)))),
+    st.builds(GroupJoin, statuses=several(st.builds(TreeStatus, keys, epochs, frontiers))),
+    st.builds(GroupJoined, positions=several(st.builds(TreePosition, keys, epochs, frontiers, several(keys)))),
     st.builds(GroupRefused, refusals=several(st.builds(Refusal, keys, st.none() | peers))),
     st.builds(GroupLeave, groups=several(keys)),
     st.builds(
@@ -138,7 +138,7 @@ messages = st.one_of(
         waiting=packed,
     ),
     st.builds(AcknowledgeAgain, group=keys, message_id=small, offset=small),
-    st.builds(Acknowledged, group=keys, message_id=small, received=packed, missing=packed),
+    st.builds(AcknowledgeResult, group=keys, message_id=small, received=packed, missing=packed),
 )
 
 
@@ -153,16 +153,18 @@ def node_in(state: str) -> Node:
     return node
 
 
-def a_root_was_at(frontier: tuple[tuple[TreeEpoch, int], ...], *entries: Entry) -> list[tuple[Peer, OverlayMessage]]:
+def a_root_was_at(
+    frontier: tuple[tuple[TreeEpoch, int], ...], *entries: MulticastEntry
+) -> list[tuple[Peer, OverlayMessage]]:
     """Somebody, closer to group 4 than the node, says so."""
     state = RootState(Id(4), TreeEpoch(0, Id(4)), frontier, entries)
     return [(Peer(0, "here"), Announcement()), (Peer(4, "here"), Replicate((state,)))]
 
 
 @pytest.mark.fuzz
-@example("active", a_root_was_at((), Entry(TreeEpoch(0, Id(0)), 0, 0, 0, b"")))
-@example("active", a_root_was_at(((TreeEpoch(0, Id(4)), 0),), Entry(TreeEpoch(0, Id(0)), 0, 0, 0, b""),
-                                 Entry(TreeEpoch(2, Id(0)), 2, 0, 0, b"")))  # fmt: skip
+@example("active", a_root_was_at((), MulticastEntry(TreeEpoch(0, Id(0)), 0, 0, 0, b"")))
+@example("active", a_root_was_at(((TreeEpoch(0, Id(4)), 0),), MulticastEntry(TreeEpoch(0, Id(0)), 0, 0, 0, b""),
+                                 MulticastEntry(TreeEpoch(2, Id(0)), 2, 0, 0, b"")))  # fmt: skip
 @given(
     st.sampled_from(["idle", "joining", "active"]),
     st.lists(
@@ -230,7 +232,7 @@ def test_a_message_that_has_gone_round_too_long_ends() -> None:
         node.receive(Peer(4, "here"), CODEC.encode(message), 0.0)
     assert node.statistics().refused == before + 2
     sent = [CODEC.decode(data) for _, data in node.messages_to_send()]
-    assert sent == [Received(message_id=1), Received(message_id=2)], "nobody is to send it again"
+    assert sent == [HopAck(message_id=1), HopAck(message_id=2)], "nobody is to send it again"
 
 
 def test_a_routed_message_is_delivered_once() -> None:
@@ -262,7 +264,7 @@ def test_groups_and_children_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     node = node_in("active")
     for number in range(50):
         for sender, key in ((100 + number, 4), (100, 1000 + number)):
-            join = GroupJoin(standings=(Standing(Id(key), NEVER, ()),))
+            join = GroupJoin(statuses=(TreeStatus(Id(key), NEVER, ()),))
             node.receive(Peer(sender, "many"), CODEC.encode(join), 0.0)
             node.check()
     assert len(node.children(4)) == FAN_OUT_MAX - REPAIR_SLOTS

@@ -15,7 +15,7 @@ from overlay import (
     ProtocolError,
     closest,
 )
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.pastry.forwarding.held import HELD_MESSAGES_MAX
 from overlay.pastry.membership.join import PROBE_ATTEMPTS_MAX, TRANSITIONS, JoinEvent, JoinState, next_state
 from overlay.wire.messages import (

@@ -23,12 +23,12 @@ from overlay import (
     route_path,
     shared_prefix_length,
 )
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.pastry.membership.table_maintenance import BURST_ECHOES, ECHOES_OPEN_MAX, SURVEY_BURST_S
 from overlay.pastry.tables.candidates import CANDIDATES_MAX
 from overlay.pastry.tables.proximity import Proximity
 from overlay.pastry.tables.routing_table import CELL_PEERS_MAX
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import Announcement, Echo, EchoReply, JoinReply, OverlayMessage, Pong, RowAnswer, RowRequest
 
 times = st.floats(0.0, 10.0)
@@ -175,7 +175,7 @@ def test_whoever_is_gone_is_not_measured() -> None:
 
 def test_a_suspect_is_no_candidate() -> None:
     suspects, peers = {2}, [Peer(number, f"peer-{number}") for number in (1, 2, 3)]
-    tables = Tables(Peer(0, "me"), suspects, random.Random(1))
+    tables = PeerTables(Peer(0, "me"), suspects, random.Random(1))
     tables.hear_of(peers, 0.0)
     suspects.add(3)
     assert [tables.next_candidate(0.0), tables.next_candidate(0.0)] == [peers[0], None]

@@ -20,7 +20,7 @@ from overlay import (
     Simulator,
     closest,
 )
-from overlay.outbox import CODEC
+from overlay.core.outbox import CODEC
 from overlay.pastry.forwarding.requests import ANSWERS_MAX, REQUESTS_OPEN_MAX, Answers
 from overlay.wire.messages import Announcement, Response, Route
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from overlay import Authority, Peer, Revocation, RevocationError, Revocations, fingerprint, read_list
 from overlay.transport.identity.revocation import LIST_BYTES_MAX
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
 from overlay.transport.spreading import AGAIN_S, CODEC, MARK, TAKEN_MAX, Numbers, Revoked, Spreading
 
 AUTHORITY = Authority.create("shop")

@@ -17,8 +17,7 @@ from overlay import (
     ParentChanged,
     Peer,
 )
-from overlay.outbox import CODEC
-from overlay.scribe.history import Entry, Frontier
+from overlay.core.outbox import CODEC
 from overlay.wire.epoch import NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
@@ -36,10 +35,12 @@ from overlay.wire.messages import (
 )
 from overlay.wire.tree_fields import (
     PATH_LENGTH_MAX,
-    Place,
+    Frontier,
+    MulticastEntry,
     Refusal,
     RootState,
-    Standing,
+    TreePosition,
+    TreeStatus,
 )
 
 KEY = Id(1000)
@@ -84,11 +85,11 @@ def raised(node: Node) -> list[Event]:
 
 
 def join(key: Id, epoch: TreeEpoch = NEVER, frontier: Frontier = ()) -> GroupJoin:
-    return GroupJoin(standings=(Standing(key, epoch, frontier),))
+    return GroupJoin(statuses=(TreeStatus(key, epoch, frontier),))
 
 
 def joined(key: Id, path: tuple[Id, ...], epoch: TreeEpoch = FIRST, frontier: Frontier = ()) -> GroupJoined:
-    return GroupJoined(places=(Place(key, epoch, frontier, path),))
+    return GroupJoined(positions=(TreePosition(key, epoch, frontier, path),))
 
 
 def refused(redirect: Peer | None) -> GroupRefused:
@@ -96,7 +97,9 @@ def refused(redirect: Peer | None) -> GroupRefused:
 
 
 def news(sequence: int = 1, hops: int = 1, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> Disseminate:
-    return Disseminate(group=KEY, hops=hops, entry=Entry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload))
+    return Disseminate(
+        group=KEY, hops=hops, entry=MulticastEntry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload)
+    )
 
 
 def groups_only(messages: list[tuple[Peer, OverlayMessage]]) -> list[tuple[Peer, OverlayMessage]]:

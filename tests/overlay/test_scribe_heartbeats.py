@@ -125,5 +125,5 @@ def test_many_groups_are_asked_for_with_one_message() -> None:
         node.subscribe(key, 0.0)
     sent = drain(node)
     assert [peer for peer, _ in sent] == [ROOT, ROOT]
-    asked = [standing.group for _, message in sent if isinstance(message, GroupJoin) for standing in message.standings]
+    asked = [status.group for _, message in sent if isinstance(message, GroupJoin) for status in message.statuses]
     assert asked == keys

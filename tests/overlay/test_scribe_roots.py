@@ -21,7 +21,6 @@ from test_scribe_edges import (
 )
 
 from overlay import EpochTaken, Id, MulticastReceived, Node, Peer
-from overlay.scribe.history import LOG_ENTRIES_MAX, Entry
 from overlay.wire.epoch import JUMP_MAX, NEVER, TreeEpoch
 from overlay.wire.messages import (
     Announcement,
@@ -36,6 +35,8 @@ from overlay.wire.messages import (
     Supply,
 )
 from overlay.wire.tree_fields import (
+    LOG_ENTRIES_MAX,
+    MulticastEntry,
     RootState,
 )
 
@@ -61,8 +62,8 @@ def sent(node: Node, kind: type[OverlayMessage]) -> list[tuple[Peer, OverlayMess
     return [(peer, message) for peer, message in drain(node) if isinstance(message, kind)]
 
 
-def entry(sequence: int, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> Entry:
-    return Entry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload)
+def entry(sequence: int, epoch: TreeEpoch = FIRST, payload: bytes = b"x") -> MulticastEntry:
+    return MulticastEntry(epoch, sequence, 100 * epoch.counter + sequence, 0, payload)
 
 
 def run_until(node: Node, until: float) -> list[tuple[Peer, OverlayMessage]]:
@@ -91,7 +92,7 @@ def test_a_root_goes_above_what_its_replica_of_the_one_before_says() -> None:
     tell(node, LOW, join(Id(500), before, ((before, 0),)))
     ((_, answer),) = sent(node, GroupJoined)
     assert isinstance(answer, GroupJoined)
-    assert (before, 1) in answer.places[0].frontier
+    assert (before, 1) in answer.positions[0].frontier
     tell(node, LOW, Pull(group=Id(500), wanted=((before, 0),), origin=LOW, hops=0))
     ((_, supply),) = sent(node, Supply)
     assert isinstance(supply, Supply)
@@ -106,7 +107,7 @@ def test_a_root_raises_above_the_epoch_a_child_knows() -> None:
     assert EpochTaken(Id(500), 10) in raised(node)
     ((_, answer), *_) = sent(node, GroupJoined)
     assert isinstance(answer, GroupJoined)
-    assert answer.places[0].epoch == TreeEpoch(10, OWN.node_id)
+    assert answer.positions[0].epoch == TreeEpoch(10, OWN.node_id)
 
 
 def test_a_counter_that_jumps_is_not_believed_of_a_child() -> None:
@@ -124,7 +125,7 @@ def test_a_higher_epoch_is_passed_on_towards_the_root() -> None:
     ((parent, onward),) = sent(node, GroupJoin)
     assert parent == ROOT
     assert isinstance(onward, GroupJoin)
-    assert onward.standings[0].epoch == TreeEpoch(5, UNCLE.node_id)
+    assert onward.statuses[0].epoch == TreeEpoch(5, UNCLE.node_id)
 
 
 def test_states_are_taken_from_their_own_roots_and_never_go_back() -> None:

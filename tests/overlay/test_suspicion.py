@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import Id, Peer
-from overlay.outbox import CODEC, Outbox
+from overlay.core.outbox import CODEC, Outbox
 from overlay.pastry.detection.heartbeat import REFUTATION_PAUSE_S, Heartbeat
 from overlay.pastry.detection.indirect import HELPERS, NACK_S, RELAYED_MAX, Helpers, Relay
 from overlay.pastry.detection.lease import LEASE_S, PROMISE_S, RELAYED_PROMISE_S, Leases
 from overlay.pastry.detection.suspicion import CONFIRMATIONS, SUSPICIONS_MAX, TELL_S, Suspicions, suspicion_s
 from overlay.pastry.forwarding.in_flight import IN_FLIGHT_BYTES_MAX, IN_FLIGHT_MAX, TRIES_MAX, InFlight
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import PingReport, PingRequest, RelayedPing, Route
 
 OWNER, BELOW, ABOVE = Peer(500, "owner"), Peer(400, "below"), Peer(900, "above")
@@ -66,7 +66,7 @@ def test_who_is_heard_is_suspected_no_longer_and_a_standstill_does_not_count() -
     for peer in (BELOW, ABOVE):
         suspicions.begin(peer, 0, {1, 2}, 10.0, 0.0, tell=False)
     assert (suspicions.end(ABOVE.node_id), suspicions.end(ABOVE.node_id)) == (True, False)
-    suspicions.excuse(100.0)
+    suspicions.extend_deadlines(100.0)
     assert run_out(suspicions, 103.9) == ([], [])
     assert run_out(suspicions, 110.0) == ([], [(104.0, BELOW)])
 
@@ -143,8 +143,8 @@ def test_a_relay_reports_both_ways_and_has_bounded_room() -> None:
     assert relay.next_timer() is None
 
 
-def leases_between(*neighbours: Peer) -> tuple[Tables, Leases]:
-    tables = Tables(OWNER, set(), random.Random(1))
+def leases_between(*neighbours: Peer) -> tuple[PeerTables, Leases]:
+    tables = PeerTables(OWNER, set(), random.Random(1))
     for peer in neighbours:
         tables.meet(peer)
     leases = Leases(tables)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from overlay.transport.addresses import format_address, parse_address
-from overlay.transport.backlog import OWN_BYTES, Allowance, Backlog
 from overlay.transport.link.framing import HEADER
-from overlay.transport.link.waiting_room import WaitingRoom
-from overlay.transport.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
+from overlay.transport.link.handshake_slots import HandshakeSlots
+from overlay.transport.link.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkError, Refusals, explained
+from overlay.transport.link.send_queues import OWN_BYTES, QueueBudget, SendQueue
+from overlay.wire.addresses import format_address, parse_address
 
 
 @pytest.mark.fuzz
@@ -24,8 +24,8 @@ from overlay.transport.refusals import LOG_PERIOD_S, OTHER, REASONS_MAX, LinkErr
     st.integers(OWN_BYTES, 4 * OWN_BYTES),
 )
 def test_queues_are_bounded_each_and_together(steps: list[tuple[int, int]], all_bytes: int) -> None:
-    allowance = Allowance(all_bytes)
-    queues = [Backlog(allowance, messages_max=8, bytes_max=2 * OWN_BYTES) for _ in range(3)]
+    allowance = QueueBudget(all_bytes)
+    queues = [SendQueue(allowance, messages_max=8, bytes_max=2 * OWN_BYTES) for _ in range(3)]
     accepted: list[list[int]] = [[], [], []]
     for index, size in steps:
         queue, sizes = queues[index], accepted[index]
@@ -44,12 +44,12 @@ def test_queues_are_bounded_each_and_together(steps: list[tuple[int, int]], all_
 
 
 def test_an_empty_queue_takes_one_message_over_its_bound() -> None:
-    queue = Backlog(Allowance(), bytes_max=100)
+    queue = SendQueue(QueueBudget(), bytes_max=100)
     assert queue.append(bytes(1000))
     assert not queue.append(b"x")
 
 
-async def stay(room: WaitingRoom, seconds: float, ended: list[float]) -> None:
+async def stay(room: HandshakeSlots, seconds: float, ended: list[float]) -> None:
     with room.take_place():
         await trio.sleep(seconds)
     ended.append(trio.current_time())
@@ -58,7 +58,7 @@ async def stay(room: WaitingRoom, seconds: float, ended: list[float]) -> None:
 @pytest.mark.trio
 async def test_nobody_waits_longer_than_the_limit(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
     assert autojump_clock.autojump_threshold == 0
-    room, ended = WaitingRoom(places=4, stay_s=5, safe_s=1), []
+    room, ended = HandshakeSlots(places=4, stay_s=5, safe_s=1), []
     start = trio.current_time()
     nursery.start_soon(stay, room, 2, ended)
     nursery.start_soon(stay, room, 100, ended)
@@ -72,7 +72,7 @@ async def test_nobody_waits_longer_than_the_limit(autojump_clock: MockClock, nur
 @pytest.mark.trio
 async def test_newcomers_wait_while_everybody_is_new(autojump_clock: MockClock, nursery: trio.Nursery) -> None:
     assert autojump_clock.autojump_threshold == 0
-    room, ended = WaitingRoom(places=2, stay_s=5, safe_s=1), []
+    room, ended = HandshakeSlots(places=2, stay_s=5, safe_s=1), []
     start = trio.current_time()
     for seconds in (0.3, 100):
         await room.wait_for_place()

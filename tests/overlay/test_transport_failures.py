@@ -14,7 +14,7 @@ import trio
 from transport_fleet import LOCAL, Agent, Fleet, Recorder, bounded, until
 
 from overlay import Peer, Transport
-from overlay.transport.link.framing import HEADER, LENGTH, Kind
+from overlay.transport.link.framing import HEADER, LENGTH, FrameKind
 
 PROCESS = Path(__file__).with_name("transport_process.py")
 KIBIBYTE = 1 << 10
@@ -113,11 +113,11 @@ async def test_a_message_is_sent_again_by_another_link_when_one_breaks(fleet: Fl
             await until(lambda: len(one.transport.connections()) == 2)
             peer = one.transport.connections()[0].peer
             one.transport.send(peer, b"to the first link")
-            assert await first.next(Kind.MESSAGE) == b"to the first link"
+            assert await first.next(FrameKind.MESSAGE) == b"to the first link"
             await trio.aclose_forcefully(first.stream)
             await until(lambda: len(one.transport.connections()) == 1)
             one.transport.send(peer, b"to the second link")
-            assert await second.next(Kind.MESSAGE) == b"to the second link"
+            assert await second.next(FrameKind.MESSAGE) == b"to the second link"
             assert one.recorder.events == []
     await until(lambda: one.recorder.events == [("disconnected", 2)])
 
@@ -249,7 +249,7 @@ async def test_a_peer_that_does_not_read_is_bounded_and_blocks_nobody(fleet: Fle
         assert dropped > count // 2
         arrived = []
         for _ in range(count - dropped):
-            data = await lazy.next(Kind.MESSAGE)
+            data = await lazy.next(FrameKind.MESSAGE)
             assert data is not None
             await lazy.give(urgent=len(data) + HEADER.size)
             arrived.append(int.from_bytes(data[:4], "big"))
@@ -289,8 +289,8 @@ async def test_a_peer_that_never_reads_loses_its_link(fleet: Fleet) -> None:
 async def test_a_link_cut_in_the_middle_of_a_message_delivers_nothing_of_it(fleet: Fleet) -> None:
     one = await fleet.start(1)
     async with fleet.raw_peer(one, 2) as raw:
-        whole = raw.writer.frame(Kind.MESSAGE, bytes(100))
-        begun = raw.writer.frame(Kind.OPEN, LENGTH.pack(200)) + raw.writer.frame(Kind.PIECE, bytes(199))
+        whole = raw.writer.frame(FrameKind.MESSAGE, bytes(100))
+        begun = raw.writer.frame(FrameKind.OPEN, LENGTH.pack(200)) + raw.writer.frame(FrameKind.PIECE, bytes(199))
         await raw.stream.send_all(whole + begun + whole[: HEADER.size + 50])
         await until(lambda: one.recorder.messages)
     await until(lambda: one.recorder.events)

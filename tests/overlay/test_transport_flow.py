@@ -13,7 +13,7 @@ import zstandard
 from transport_fleet import Agent, Fleet, RawPeer, bounded, dial_tcp, until
 
 from overlay import Peer
-from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PAYLOAD_BYTES_MAX, URGENT_BYTES_MAX, Frame, Kind
+from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PAYLOAD_BYTES_MAX, URGENT_BYTES_MAX, Frame, FrameKind
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
 
 KIBIBYTE = 1 << 10
@@ -98,7 +98,7 @@ async def test_a_snapshot_over_a_slow_link_keeps_no_heartbeat_waiting(
 
 
 async def open_payload(raw: RawPeer, length: int) -> None:
-    await raw.send(LENGTH.pack(length), Kind.OPEN)
+    await raw.send(LENGTH.pack(length), FrameKind.OPEN)
 
 
 @bounded
@@ -110,12 +110,12 @@ async def test_short_messages_pass_a_long_one_that_the_peer_does_not_take(fleet:
         one.transport.send(peer, bytes(4 * MEBIBYTE))
         pieces = 0
         while pieces < BULK_WINDOW_BYTES - 64 * KIBIBYTE:  # what may come without credit does
-            pieces += len(await raw.next(Kind.PIECE) or b"")
+            pieces += len(await raw.next(FrameKind.PIECE) or b"")
         one.transport.send(peer, b"short")
-        assert await raw.next(Kind.MESSAGE) == b"short"
+        assert await raw.next(FrameKind.MESSAGE) == b"short"
         await raw.give(bulk=pieces)
         while pieces < 4 * MEBIBYTE:
-            size = len(await raw.next(Kind.PIECE) or b"")
+            size = len(await raw.next(FrameKind.PIECE) or b"")
             pieces += size
             await raw.give(bulk=size)
         await until(lambda: not one.transport.statistics().waiting_bytes)
@@ -199,24 +199,30 @@ LYING = bytearray(zstandard.ZstdCompressor().compress(bytes(1000)))
 LYING[LYING.index(1000 - 256 & 0xFF)] = 1
 
 VIOLATIONS: dict[str, tuple[list[tuple[int, bytes]], str]] = {
-    "piece of nothing": ([(Kind.PIECE, b"x")], "piece of nothing"),
-    "two at once": ([(Kind.OPEN, LENGTH.pack(100_000)), (Kind.OPEN, LENGTH.pack(5))], "two payloads at once"),
-    "nothing long": ([(Kind.OPEN, LENGTH.pack(0))], "payload too long"),
-    "too long": ([(Kind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX + 1))], "payload too long"),
-    "longer than said": ([(Kind.OPEN, LENGTH.pack(5)), (Kind.PIECE, b"123456")], "payload too long"),
-    "credit for nothing": ([(Kind.CREDIT, CREDIT.pack(1, 0))], "credit for nothing"),
-    "no credit": ([(Kind.CREDIT, CREDIT.pack(0, 0))], "credit for nothing"),
-    "stays unasked": ([(Kind.STAY, b"")], "out of turn"),
-    "heard nothing": ([(Kind.HEARD, b"")], "out of turn"),
-    "speaks after its goodbye": ([(Kind.GOODBYE, b""), (Kind.MESSAGE, b"x")], "out of turn"),
-    "opens after its goodbye": ([(Kind.GOODBYE, b""), (Kind.OPEN, LENGTH.pack(5))], "out of turn"),
-    "leaves amid a payload": ([(Kind.OPEN, LENGTH.pack(5)), (Kind.GOODBYE, b"")], "out of turn"),
-    "bomb": ([(Kind.OPEN, LENGTH.pack(64 * MEBIBYTE)), (Kind.ZSTD_PIECE, BOMB)], "decompression bomb"),
-    "bomb without a size": ([(Kind.OPEN, LENGTH.pack(1000)), (Kind.ZSTD_PIECE, NO_SIZE)], "decompression bomb"),
-    "bomb that lies": ([(Kind.OPEN, LENGTH.pack(1000)), (Kind.ZSTD_PIECE, bytes(LYING))], "decompression bomb"),
-    "no zstd": ([(Kind.OPEN, LENGTH.pack(1000)), (Kind.ZSTD_PIECE, b"x" * 100)], "decompression bomb"),
+    "piece of nothing": ([(FrameKind.PIECE, b"x")], "piece of nothing"),
+    "two at once": ([(FrameKind.OPEN, LENGTH.pack(100_000)), (FrameKind.OPEN, LENGTH.pack(5))], "two payloads at once"),
+    "nothing long": ([(FrameKind.OPEN, LENGTH.pack(0))], "payload too long"),
+    "too long": ([(FrameKind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX + 1))], "payload too long"),
+    "longer than said": ([(FrameKind.OPEN, LENGTH.pack(5)), (FrameKind.PIECE, b"123456")], "payload too long"),
+    "credit for nothing": ([(FrameKind.CREDIT, CREDIT.pack(1, 0))], "credit for nothing"),
+    "no credit": ([(FrameKind.CREDIT, CREDIT.pack(0, 0))], "credit for nothing"),
+    "stays unasked": ([(FrameKind.STAY, b"")], "out of turn"),
+    "heard nothing": ([(FrameKind.HEARD, b"")], "out of turn"),
+    "speaks after its goodbye": ([(FrameKind.GOODBYE, b""), (FrameKind.MESSAGE, b"x")], "out of turn"),
+    "opens after its goodbye": ([(FrameKind.GOODBYE, b""), (FrameKind.OPEN, LENGTH.pack(5))], "out of turn"),
+    "leaves amid a payload": ([(FrameKind.OPEN, LENGTH.pack(5)), (FrameKind.GOODBYE, b"")], "out of turn"),
+    "bomb": ([(FrameKind.OPEN, LENGTH.pack(64 * MEBIBYTE)), (FrameKind.ZSTD_PIECE, BOMB)], "decompression bomb"),
+    "bomb without a size": (
+        [(FrameKind.OPEN, LENGTH.pack(1000)), (FrameKind.ZSTD_PIECE, NO_SIZE)],
+        "decompression bomb",
+    ),
+    "bomb that lies": (
+        [(FrameKind.OPEN, LENGTH.pack(1000)), (FrameKind.ZSTD_PIECE, bytes(LYING))],
+        "decompression bomb",
+    ),
+    "no zstd": ([(FrameKind.OPEN, LENGTH.pack(1000)), (FrameKind.ZSTD_PIECE, b"x" * 100)], "decompression bomb"),
     "over its bulk credit": (
-        [(Kind.OPEN, LENGTH.pack(8 * MEBIBYTE))] + 16 * [(Kind.PIECE, bytes(64 * KIBIBYTE))],
+        [(FrameKind.OPEN, LENGTH.pack(8 * MEBIBYTE))] + 16 * [(FrameKind.PIECE, bytes(64 * KIBIBYTE))],
         "over its credit",
     ),
 }
@@ -252,7 +258,7 @@ async def test_a_flood_of_short_messages_is_taken_in_order_and_leaves_others_the
     async with fleet.raw_peer(one, 2) as raw, trio.open_nursery() as nursery:
 
         async def flood() -> None:
-            frames = [raw.writer.frame(Kind.MESSAGE, number.to_bytes(4, "big")) for number in range(count)]
+            frames = [raw.writer.frame(FrameKind.MESSAGE, number.to_bytes(4, "big")) for number in range(count)]
             for start in range(0, count, 20_000):
                 await raw.stream.send_all(b"".join(frames[start : start + 20_000]))
 

@@ -23,7 +23,7 @@ from overlay.transport.link.framing import (
     PAYLOAD_BYTES_MAX,
     PIECE_BYTES_MAX,
     VERSION,
-    Kind,
+    FrameKind,
     fleet_tag,
 )
 
@@ -31,21 +31,21 @@ MEBIBYTE = 1 << 20
 BOMB = zstandard.ZstdCompressor().compress(bytes(16 * MEBIBYTE))
 Frames = list[tuple[int, bytes]]
 BY_AGENTS: dict[str, Frames] = {
-    "piece of nothing": [(Kind.PIECE, b"x")],
-    "two payloads at once": 2 * [(Kind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX))],
-    "decompression bomb": [(Kind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX)), (Kind.ZSTD_PIECE, BOMB)],
-    "credit for nothing": [(Kind.CREDIT, CREDIT.pack(0xFFFFFFFF, 0xFFFFFFFF))],
-    "payload too long": [(Kind.OPEN, LENGTH.pack(0xFFFFFFFF))],
-    "out of turn": [(Kind.HEARD, b"")],
-    "second hello": [(Kind.HELLO, b"I am another")],
-    "frame too long": [(Kind.PIECE, bytes(PIECE_BYTES_MAX + 1))],
+    "piece of nothing": [(FrameKind.PIECE, b"x")],
+    "two payloads at once": 2 * [(FrameKind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX))],
+    "decompression bomb": [(FrameKind.OPEN, LENGTH.pack(PAYLOAD_BYTES_MAX)), (FrameKind.ZSTD_PIECE, BOMB)],
+    "credit for nothing": [(FrameKind.CREDIT, CREDIT.pack(0xFFFFFFFF, 0xFFFFFFFF))],
+    "payload too long": [(FrameKind.OPEN, LENGTH.pack(0xFFFFFFFF))],
+    "out of turn": [(FrameKind.HEARD, b"")],
+    "second hello": [(FrameKind.HELLO, b"I am another")],
+    "frame too long": [(FrameKind.PIECE, bytes(PIECE_BYTES_MAX + 1))],
 }
 """By the reason they are refused for."""
 TAG = fleet_tag("shop")
 BY_STRANGERS = {
-    "no hello": HEADER.pack(5, VERSION, Kind.MESSAGE, TAG) + b"12345",
-    "another fleet": HEADER.pack(5, VERSION, Kind.HELLO, fleet_tag("zoo")) + b"12345",
-    "frame too short": HEADER.pack(0, VERSION, Kind.HELLO, TAG),
+    "no hello": HEADER.pack(5, VERSION, FrameKind.MESSAGE, TAG) + b"12345",
+    "another fleet": HEADER.pack(5, VERSION, FrameKind.HELLO, fleet_tag("zoo")) + b"12345",
+    "frame too short": HEADER.pack(0, VERSION, FrameKind.HELLO, TAG),
 }
 
 
@@ -97,9 +97,9 @@ class Attacker:
     async def begin_and_vanish(self, random: random.Random) -> None:
         async with self._handshaken() as raw:
             await raw.say_hello(self._node_id)
-            await raw.send(LENGTH.pack(PAYLOAD_BYTES_MAX), Kind.OPEN)
+            await raw.send(LENGTH.pack(PAYLOAD_BYTES_MAX), FrameKind.OPEN)
             for _ in range(random.randrange(6)):
-                await raw.send(bytes(PIECE_BYTES_MAX), Kind.PIECE)
+                await raw.send(bytes(PIECE_BYTES_MAX), FrameKind.PIECE)
 
     @asynccontextmanager
     async def _handshaken(self) -> AsyncIterator[RawPeer]:

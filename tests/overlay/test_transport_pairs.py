@@ -8,7 +8,7 @@ import pytest
 import trio
 from transport_fleet import Agent, Fleet, bounded, until
 
-from overlay.transport.link.framing import Kind
+from overlay.transport.link.framing import FrameKind
 from overlay.transport.transport import LINKS_PER_PEER_MAX
 
 MEBIBYTE = 1 << 20
@@ -99,7 +99,7 @@ async def test_what_was_not_heard_before_the_end_is_told(fleet: Fleet) -> None:
     async with fleet.raw_peer(one, 2) as raw:
         await until(lambda: one.transport.connections())
         one.transport.send(one.transport.connections()[0].peer, b"unheard")
-        assert await raw.next(Kind.GOODBYE) == b""
+        assert await raw.next(FrameKind.GOODBYE) == b""
     await until(lambda: one.recorder.events)
     assert one.recorder.events == [("disconnected", 2)]
 

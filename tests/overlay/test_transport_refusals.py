@@ -21,7 +21,7 @@ from overlay.transport.link.framing import (
     PIECE_BYTES_MAX,
     URGENT_BYTES_MAX,
     VERSION,
-    Kind,
+    FrameKind,
     fleet_tag,
 )
 
@@ -199,7 +199,7 @@ async def test_an_agent_with_our_own_certificate_is_refused(fleet: Fleet) -> Non
         (b"GET / HTTP/1.1\r\nHost: agent\r\n\r\n", "not TLS"),
         (b"\x00" * 100, "not TLS"),
         (bytes(range(256)) * 400, "not TLS"),
-        (header(1 << 30, Kind.HELLO) * 10, "not TLS"),
+        (header(1 << 30, FrameKind.HELLO) * 10, "not TLS"),
         (b"", "closed by the peer"),
         (b"\x16\x03\x01\x02\x00\x01", "closed by the peer"),
     ],
@@ -233,14 +233,14 @@ async def test_older_tls_is_refused(fleet: Fleet) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (header(1 << 30, Kind.HELLO), "frame too long"),
-        (header(HELLO_BYTES_MAX + 1, Kind.HELLO), "frame too long"),
-        (header(0, Kind.HELLO), "frame too short"),
-        (header(5, Kind.HELLO, fleet="zoo") + b"12345", "another fleet"),
-        (header(5, Kind.HELLO, version=VERSION + 1) + b"12345", "not our protocol"),
-        (header(5, Kind.HELLO) + b"12345", "no hello"),
-        (header(5, Kind.MESSAGE) + b"12345", "no hello"),
-        (header(0, Kind.GOODBYE), "no hello"),
+        (header(1 << 30, FrameKind.HELLO), "frame too long"),
+        (header(HELLO_BYTES_MAX + 1, FrameKind.HELLO), "frame too long"),
+        (header(0, FrameKind.HELLO), "frame too short"),
+        (header(5, FrameKind.HELLO, fleet="zoo") + b"12345", "another fleet"),
+        (header(5, FrameKind.HELLO, version=VERSION + 1) + b"12345", "not our protocol"),
+        (header(5, FrameKind.HELLO) + b"12345", "no hello"),
+        (header(5, FrameKind.MESSAGE) + b"12345", "no hello"),
+        (header(0, FrameKind.GOODBYE), "no hello"),
         (b"anything else but frames", "not our protocol"),
     ],
 )
@@ -260,14 +260,14 @@ async def test_what_is_no_hello_ends_the_connection(fleet: Fleet, data: bytes, r
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (header(1 << 30, Kind.MESSAGE), "frame too long"),
-        (header(URGENT_BYTES_MAX + 1, Kind.MESSAGE), "frame too long"),
-        (header(PIECE_BYTES_MAX + 1, Kind.PIECE), "frame too long"),
-        (header(0, Kind.MESSAGE), "frame too short"),
-        (header(0, Kind.PIECE), "frame too short"),
-        (header(5, Kind.MESSAGE, fleet="zoo") + b"12345", "another fleet"),
-        (header(5, len(Kind)), "not our protocol"),
-        (header(5, Kind.HELLO) + b"12345", "second hello"),
+        (header(1 << 30, FrameKind.MESSAGE), "frame too long"),
+        (header(URGENT_BYTES_MAX + 1, FrameKind.MESSAGE), "frame too long"),
+        (header(PIECE_BYTES_MAX + 1, FrameKind.PIECE), "frame too long"),
+        (header(0, FrameKind.MESSAGE), "frame too short"),
+        (header(0, FrameKind.PIECE), "frame too short"),
+        (header(5, FrameKind.MESSAGE, fleet="zoo") + b"12345", "another fleet"),
+        (header(5, len(FrameKind)), "not our protocol"),
+        (header(5, FrameKind.HELLO) + b"12345", "second hello"),
         (b"garbage after a proper hello", "not our protocol"),
     ],
 )
@@ -295,7 +295,7 @@ async def test_silent_and_slow_strangers_are_cut_off(fleet: Fleet) -> None:
     async def trickle() -> None:
         """A proper hello, a byte at a time."""
         with suppress(trio.BrokenResourceError):
-            for byte in header(100, Kind.HELLO) + bytes(100):
+            for byte in header(100, FrameKind.HELLO) + bytes(100):
                 await slow.send_all(bytes([byte]))
                 await trio.sleep(0.02)
 
@@ -327,7 +327,7 @@ async def test_a_peer_that_says_hello_and_nothing_more_is_let_go(fleet: Fleet) -
         await until(lambda: one.transport.connections())
         await until(lambda: not one.transport.connections())
         kinds = await raw.rest()
-    assert kinds == [Kind.HELLO, Kind.ASK, Kind.GOODBYE]  # which nobody answered
+    assert kinds == [FrameKind.HELLO, FrameKind.ASK, FrameKind.GOODBYE]  # which nobody answered
     assert one.recorder.events == [("disconnected", 2)]
 
 

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.transport.backlog import Allowance, Queues
-from overlay.transport.link.assembly import GRACE_S, SLOWEST_BYTES_S, Room
+from overlay.transport.link.assembly import GRACE_S, SLOWEST_BYTES_S, AssemblyBudget
 from overlay.transport.link.compression import BombError, compressed, decompressed
 from overlay.transport.link.framing import (
     LENGTH,
     PAYLOAD_BYTES_MAX,
     PIECE_BYTES_MAX,
     URGENT_BYTES_MAX,
+    FrameKind,
     FrameReader,
     FrameWriter,
-    Kind,
     fleet_tag,
 )
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES, Incoming
 from overlay.transport.link.outgoing import Outgoing
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
+from overlay.transport.link.send_queues import QueueBudget, SendQueues
 
 TAG = fleet_tag("shop")
 KIBIBYTE = 1 << 10
@@ -34,15 +34,15 @@ MEBIBYTE = 1 << 20
 class Line:
     """One direction of a link: frames that are on their way, and the credit that is on its way back."""
 
-    def __init__(self, room: Room, *, compress: bool = False) -> None:
-        self.queues = Queues(Allowance())
+    def __init__(self, room: AssemblyBudget, *, compress: bool = False) -> None:
+        self.queues = SendQueues(QueueBudget())
         self.outgoing = Outgoing(FrameWriter(TAG), compress=compress)
         self.outgoing.queues = self.queues
         self.back = Outgoing(FrameWriter(TAG), compress=False)
         self.incoming = Incoming(room, self.back.give)
         self.reader, self.back_reader = FrameReader(TAG), FrameReader(TAG)
         for reader in (self.reader, self.back_reader):
-            reader.feed(FrameWriter(TAG).frame(Kind.HELLO, b"hello"))
+            reader.feed(FrameWriter(TAG).frame(FrameKind.HELLO, b"hello"))
         self.on_the_way = bytearray()
         self.received: list[bytes] = []
 
@@ -64,19 +64,19 @@ class Line:
             take(self.incoming, kind, bytes(body), self.received)
         while frame := self.back.next_frame(is_leaving=False):
             for kind, body in self.back_reader.feed(frame):
-                assert kind == Kind.CREDIT
+                assert kind == FrameKind.CREDIT
                 self.outgoing.credited(bytes(body))
 
 
 def take(incoming: Incoming, kind: int, body: bytes, received: list[bytes]) -> None:
     """What a link does with a frame of a payload."""
-    if kind == Kind.MESSAGE:
+    if kind == FrameKind.MESSAGE:
         incoming.message(len(body))
         received.append(body)
         incoming.message_taken(len(body))
-    elif kind == Kind.OPEN:
+    elif kind == FrameKind.OPEN:
         incoming.open(body)
-    elif kind in (Kind.PIECE, Kind.ZSTD_PIECE):
+    elif kind in (FrameKind.PIECE, FrameKind.ZSTD_PIECE):
         payload = incoming.piece(kind, body)
         if payload is not None:
             received.append(payload)
@@ -101,7 +101,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0,
 def test_payloads_arrive_whole_in_the_order_of_their_stream(
     payloads: list[tuple[int, int, bool]], steps: list[tuple[int, int, int]], room_bytes: int, compress: bool
 ) -> None:
-    room = Room(room_bytes)
+    room = AssemblyBudget(room_bytes)
     lines = [Line(room, compress=compress) for _ in range(3)]
     sent: list[tuple[list[bytes], list[bytes]]] = [([], []), ([], []), ([], [])]
     for number, (index, size, in_order) in enumerate(payloads):
@@ -124,7 +124,7 @@ def test_payloads_arrive_whole_in_the_order_of_their_stream(
 
 
 def test_a_short_payload_passes_a_long_one_and_does_not_keep_it_out() -> None:
-    line = Line(Room())
+    line = Line(AssemblyBudget())
     line.queues.append(bytes(4 * MEBIBYTE))
     for _ in range(1000):
         line.queues.append(bytes(URGENT_BYTES_MAX))
@@ -133,16 +133,18 @@ def test_a_short_payload_passes_a_long_one_and_does_not_keep_it_out() -> None:
         assert line.write(1)
         kinds.append(line.on_the_way[5])
         line.read(1 << 30)
-    pieces = sum(kind in (Kind.OPEN, Kind.PIECE) for kind in kinds)
+    pieces = sum(kind in (FrameKind.OPEN, FrameKind.PIECE) for kind in kinds)
     assert 20 <= pieces <= 50  # half of the bytes: a piece is as long as four of them
     line.queues.append(b"x")
     assert len(line.received) >= 150
 
 
 @pytest.mark.fuzz
-@given(st.lists(st.tuples(st.sampled_from(list(Kind)), st.binary(max_size=40), st.integers(0, 1 << 16)), max_size=60))
-def test_frames_in_any_turn_are_taken_or_a_violation(frames: list[tuple[Kind, bytes, int]]) -> None:
-    room = Room(1 << 18)
+@given(
+    st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.binary(max_size=40), st.integers(0, 1 << 16)), max_size=60)
+)
+def test_frames_in_any_turn_are_taken_or_a_violation(frames: list[tuple[FrameKind, bytes, int]]) -> None:
+    room = AssemblyBudget(1 << 18)
     granted = [0, 0]
 
     def grant(urgent: int, bulk: int) -> None:
@@ -152,9 +154,9 @@ def test_frames_in_any_turn_are_taken_or_a_violation(frames: list[tuple[Kind, by
     incoming, received = Incoming(room, grant), list[bytes]()
     with suppress(ViolationError):
         for kind, body, size in frames:
-            body = LENGTH.pack(size * 8) if kind == Kind.OPEN else body + bytes(size)
+            body = LENGTH.pack(size * 8) if kind == FrameKind.OPEN else body + bytes(size)
             take(incoming, kind, body, received)
-            place = incoming.place
+            place = incoming.reservation
             assert (place.held if place is not None else 0) <= PAYLOAD_BYTES_MAX
     incoming.close()
     assert room.used == room.waiting == 0
@@ -166,7 +168,7 @@ def test_frames_in_any_turn_are_taken_or_a_violation(frames: list[tuple[Kind, by
 def test_room_is_never_given_twice_and_nobody_waits_for_ever(
     steps: list[tuple[bool, int, int]], room_bytes: int
 ) -> None:
-    room, order = Room(room_bytes), list[int]()
+    room, order = AssemblyBudget(room_bytes), list[int]()
     places = dict[int, object]()
     for number, (enters, index, size) in enumerate(steps):
         if enters:
@@ -182,7 +184,7 @@ def test_room_is_never_given_twice_and_nobody_waits_for_ever(
 
 
 def test_who_is_slow_gives_way_only_while_others_wait() -> None:
-    room = Room(100)
+    room = AssemblyBudget(100)
     slow = room.enter(100, lambda: None)
     assert room.slow(0.0) == []
     assert room.slow(1000.0) == []

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from living_overlay import LivingOverlay
 
 from overlay import Peer
-from overlay.outbox import CODEC, Outbox
+from overlay.core.outbox import CODEC, Outbox
 from overlay.pastry.detection.health import SCORE_MAX, Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.watch import ANSWER_MAX_S, ANSWER_S, PASSING_MAX, Watch
@@ -47,7 +47,7 @@ class Clock:
         self.now = now
         late_s = self.watch.late_s(now)
         if late_s > 0:
-            self.watch.excuse(late_s, now)
+            self.watch.extend_deadlines(late_s, now)
         if self.watch.is_due(now):
             findings = self.watch.tick(now)
             self.silent += [(now, peer) for peer in findings.silent]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import ID_SPACE, Peer, PlaneLatency, build_tables, closest, digit, route_path, shared_prefix_length
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 
 
 class WholeRing:
@@ -17,9 +17,9 @@ class WholeRing:
         self.random = random.Random(seed)
         self.peers = [Peer(node_id, f"peer-{node_id}") for node_id in sorted(ids)]
         self.latency = PlaneLatency(self.random) if in_plane else None
-        self._made: dict[Peer, Tables] = {}
+        self._made: dict[Peer, PeerTables] = {}
 
-    def tables_of(self, peer: Peer) -> Tables:
+    def tables_of(self, peer: Peer) -> PeerTables:
         if peer not in self._made:
             self._made[peer] = build_tables(peer, self.peers, self.latency, random=self.random)
         return self._made[peer]

@@ -19,7 +19,7 @@ import pytest
 import trio
 
 from overlay import Authority, CreatorFiles, Credentials, Identity, Peer, Transport, TransportLimits, read_public_key
-from overlay.transport.link.framing import CREDIT, Frame, FrameReader, FrameWriter, Kind, fleet_tag
+from overlay.transport.link.framing import CREDIT, Frame, FrameKind, FrameReader, FrameWriter, fleet_tag
 from overlay.transport.link.hello import HELLO_CODEC, Hello
 from overlay.wire.ids import Id
 
@@ -196,13 +196,13 @@ class RawPeer:
         self, node_id: int, *, address: str = "127.0.0.1:9", incarnation: int = 1, name: str = ""
     ) -> None:
         hello = Hello(Id(node_id), address, incarnation, name or f"agent-{node_id}")
-        await self.send(HELLO_CODEC.encode(hello), Kind.HELLO)
+        await self.send(HELLO_CODEC.encode(hello), FrameKind.HELLO)
 
-    async def send(self, body: bytes = b"", kind: int = Kind.MESSAGE) -> None:
+    async def send(self, body: bytes = b"", kind: int = FrameKind.MESSAGE) -> None:
         await self.stream.send_all(self.writer.frame(kind, body))
 
     async def give(self, urgent: int = 0, bulk: int = 0) -> None:
-        await self.send(CREDIT.pack(urgent, bulk), Kind.CREDIT)
+        await self.send(CREDIT.pack(urgent, bulk), FrameKind.CREDIT)
 
     async def receive(self) -> Frame | None:
         """Return the next frame; None at the end."""
@@ -213,7 +213,7 @@ class RawPeer:
             self._frames += self._reader.feed(data)
         return self._frames.pop(0)
 
-    async def next(self, kind: Kind) -> bytes | None:
+    async def next(self, kind: FrameKind) -> bytes | None:
         """Return the body of the next frame of that kind, passing over others; None at the end."""
         while (frame := await self.receive()) is not None:
             if frame.kind == kind:

@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from agent.archive.format.combined_records import CombinedRecords
-from agent.archive.format.delimited_records import DelimitedRecords
-from agent.archive.format.fields import Field
-from agent.archive.format.json_records import JsonRecords
-from agent.archive.format.records import Mask, RecordReader, Records, eventless
 from agent.parsing import Format
 from agent.parsing.columns import same_times
+from agent.parsing.records.fields import Field
+from agent.parsing.records.record_reader import Mask, Records, eventless
 from agent.sources import Block
 
 
@@ -66,10 +63,10 @@ class RowReader:
     """
 
     def __init__(self, file: FileOrigin, before_ms: int | None = None) -> None:
-        self.file = replace(file, format=replace(file.format, header=())) if file.format.kind == "json" else file
+        self.file = replace(file, format=file.format.parsing_key)
         self.before_ms = before_ms
         self.fault: str | None = None
-        self._records = _record_reader(file.format)
+        self._records = file.format.traits.records(file.format)
 
     def read(self, block: Block, arrival_ms: int) -> ArchiveRows | None:
         """The rows of a block; None if it has no line. `arrival_ms`: the time of events that carry none."""
@@ -82,12 +79,6 @@ class RowReader:
         rows = _rows(self.file, block, found, self.before_ms, arrival_ms)
         self.before_ms = rows.times[-1]
         return rows
-
-
-def _record_reader(form: Format) -> RecordReader:
-    if form.kind == "json":
-        return JsonRecords(form)
-    return CombinedRecords() if form.kind == "combined" else DelimitedRecords(form)
 
 
 def _rows(file: FileOrigin, block: Block, found: Records, before_ms: int | None, arrival_ms: int) -> ArchiveRows:

@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from agent.archive.format.fields import DTYPES, Field, null_field, united
-from agent.archive.format.known_fields import COLUMNS_MAX
 from agent.archive.format.row_key import encode_keys
 from agent.archive.format.rows import ArchiveRows
 from agent.parsing import Format
+from agent.parsing.records.fields import DTYPES, Field, null_field, united
+from agent.parsing.records.known_fields import COLUMNS_MAX
 
 SEGMENTS_DIRECTORY = "segments"
 SUFFIX = ".parquet"

@@ -16,8 +16,8 @@ from agent.archive.format.segments import Segment, write_segment
 from agent.configuration.config import StreamConfig
 from agent.parsing import Format, sniff
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import FileBlock
 from agent.sources.file.tail import TailReader
+from agent.sources.reader import FileBlock
 
 _EARLIEST = float("-inf")
 MISSED_MAX = 64

@@ -49,14 +49,14 @@ class JobFunction:
         until_ms: int | None = None,
         *,
         code: bytes | None = None,
-        drives: bool = False,
+        self_paced: bool = False,
     ) -> None:
         self.plan = plan
         self.code = code
-        self.drives = drives
-        self.pane_ms = 1 if drives else plan.pane_ms
+        self.self_paced = self_paced
+        self.pane_ms = 1 if self_paced else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
-        self.patience_s = DRIVEN_STRAGGLER_S if drives else STRAGGLER_S
+        self.patience_s = DRIVEN_STRAGGLER_S if self_paced else STRAGGLER_S
         self.lookup = None if plan.join is None else JoinTable(plan, plan.join)
         self.range: Range = (plan.pane_ms, since_ms, until_ms)
         self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
@@ -86,7 +86,7 @@ class JobFunction:
         if contents.drives and read.apps:
             raise query.PlanError("a job that drives itself reads streams, not other jobs: ask them by route or ask")
         code = contents.digest() if contents.source else None
-        return cls(read, since_ms, until_ms, code=code, drives=contents.drives)
+        return cls(read, since_ms, until_ms, code=code, self_paced=contents.drives)
 
     @property
     def aggregates(self) -> bool:
@@ -97,7 +97,7 @@ class JobFunction:
         """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
         return msgspec.msgpack.encode((self.plan.shared_part().to_wire(), self.range))
 
-    def kept_after(self, frontier: int) -> int:
+    def retention_pane(self, frontier: int) -> int:
         """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
         windowing = self.plan.windowing
         if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
@@ -225,24 +225,24 @@ class JobFunction:
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merges the states of disjoint contributors, within the limit of groups."""
         if not any(state.height for state in states):
-            return self.nothing
+            return self.empty_state
         store = self._empty_store
         combiner = store.layout if isinstance(store, cbt.CompressedBufferTree) else store
         return self._limited(combiner.combine(list(states)))
 
     @cached_property
-    def nothing(self) -> pl.DataFrame:
+    def empty_state(self) -> pl.DataFrame:
         """The state of nobody."""
         return pl.DataFrame(schema=self.state_schema)
 
     @cached_property
-    def nothing_encoded(self) -> bytes:
+    def empty_state_encoded(self) -> bytes:
         """The same as it travels: windows without events are many where many jobs are idle."""
-        return cbt.encode_frame(self.nothing)
+        return cbt.encode_frame(self.empty_state)
 
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
-        return self._limited(pl.concat(frames)) if frames else self.nothing
+        return self._limited(pl.concat(frames)) if frames else self.empty_state
 
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
         layout = self._layout
@@ -251,11 +251,11 @@ class JobFunction:
     def cut(self, state: pl.DataFrame, trees: int) -> list[pl.DataFrame]:
         """The state of each tree: the groups in a range of hashes. What has no groups is all in the first. O(n)."""
         if trees == 1 or self._layout is None:
-            return [state, *([self.nothing] * (trees - 1))]
+            return [state, *([self.empty_state] * (trees - 1))]
         pieces: list[list[pl.DataFrame]] = [[] for _ in range(trees)]
         for tree, piece in partitions.cut(state, trees):
             pieces[tree].append(piece)
-        return [pl.concat(frames) if frames else self.nothing for frames in pieces]
+        return [pl.concat(frames) if frames else self.empty_state for frames in pieces]
 
     def is_in_tree(self, state: pl.DataFrame, tree: int, trees: int) -> bool:
         """Whether it is a state of this tree alone; any tree may have groups beyond its limit, as OTHER. O(n)."""
@@ -275,7 +275,7 @@ class JobFunction:
         most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
         return isinstance(most, int) and most <= groups_max
 
-    def others(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
+    def overflow_groups(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
         """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
         layout = self._layout
         if layout is None or state.is_empty():
@@ -313,7 +313,7 @@ class JobFunction:
         shown = every.windows(state, state["pane"].unique().to_list())
         return [dict(row) for rows in shown.values() for row in rows]
 
-    def finished(
+    def finish_windows(
         self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
     ) -> dict[int, WindowRows]:
         """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
@@ -330,7 +330,7 @@ class JobFunction:
             found[pane] = own if self._outer is None else self._outer._over(own, pane, size_ms)
         return found
 
-    def finished_sessions(self, sessions: pl.DataFrame) -> WindowRows:
+    def finish_sessions(self, sessions: pl.DataFrame) -> WindowRows:
         """What becomes of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
@@ -341,7 +341,7 @@ class JobFunction:
         store = self.new_store()
         for events in parsed_rows([pane] * len(below.rows), columns, values).frames:
             store.insert(self._events.apply(events).with_columns(pane=pl.lit(pane, dtype=pl.Int64)))
-        return self.finished(self.gather(list(store.flush())), [pane], size_ms)[pane].below(below)
+        return self.finish_windows(self.gather(list(store.flush())), [pane], size_ms)[pane].below(below)
 
     def windows(
         self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None

@@ -47,7 +47,7 @@ class Versions:
     def propose(self, number: int, plan: dict[str, Any], bundle: Bundle | None = None) -> JobFunction:
         """Makes a version runnable that may come. Raises `query.PlanError`."""
         function = JobFunction.from_wire(plan, self._since_ms, self._until_ms, bundle)
-        if function.drives != self.newest.function.drives:
+        if function.self_paced != self.newest.function.self_paced:
             raise query.PlanError("an update cannot change whether a job drives itself: submit another job")
         self._proposed = (number, plan, function)
         return function
@@ -110,12 +110,12 @@ class Versions:
         """The last panes of all versions but the newest: no run reaches across."""
         return tuple(one.upto for one in self._in_force[:-1])
 
-    def kept_after(self, frontier: int) -> int:
+    def retention_pane(self, frontier: int) -> int:
         """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
         if frontier in (FIRST_PANE, END):
             return frontier
         one = self.at(frontier + 1)
-        return min(frontier, max(one.after, one.function.kept_after(frontier)))
+        return min(frontier, max(one.after, one.function.retention_pane(frontier)))
 
     def combine(self, states: Sequence[pl.DataFrame], upto: int) -> pl.DataFrame:
         """Merges states of a run that ends with this pane."""

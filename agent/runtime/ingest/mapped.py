@@ -1,8 +1,8 @@
-"""The intake of a job whose code maps events: they go to its program first, and what it makes of them is counted.
+"""Computes a job whose code maps events: its program gets them first, and operators get what the program returns.
 
-Programs take their time, so everything that feeds say waits in line behind the events before it: time does not run
-ahead of what is still being mapped. A program that does not keep up loses events; they are counted, and the panes that
-lack them say that they are partial.
+Programs take their time, so everything that feeds bring queues behind the events before it: time does not run ahead of
+events that are still being mapped. A program that does not keep up loses events; they are counted, and the panes that
+lack them are marked partial.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from agent.parsing import NO_WATERMARK_MS, TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey
-from agent.runtime.ingest.operator import Names, Operator, PaneConsumer
+from agent.runtime.ingest.operator import ColumnNames, Operator, PaneConsumer
 from agent.runtime.ingest.operator_pool import OperatorPool
-from agent.runtime.ingest.pipeline import Pipeline, columns_of
+from agent.runtime.ingest.pipeline import OnSealed, Pipeline, columns_of
 from agent.runtime.ingest.watermark import FUTURE_MS, believed, come_to
 from agent.runtime.messages.jobs import Submit
 from agent.runtime.model.panes import FIRST_PANE
 
 WAITING_ROWS_MAX = 200_000
-"""Events that wait to be mapped; further ones are dropped until there are fewer."""
+"""Upper bound on events that wait to be mapped; further ones are dropped."""
 BATCH_ROWS_MAX = 10_000
 """Events in one call of the program."""
 
 Send = Callable[[bytes, int, list[int], dict[str, list[Any]]], bool]
-"""Has the code of this digest map a batch: its number, times and columns. Whether there is such a program."""
+"""Sends a batch (number, times, columns) to the code of this digest; whether there is such a program."""
 
 _Made = tuple[list[int], dict[str, list[Any]]]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Events on their way through the programs. `made`: what each code has made of them, rows with the places of the
-    events that they come of; None: nothing yet. `newest`: the time of the newest event that is believed."""
+    """Events on their way through the programs. `made`: the rows each code has returned, with the places of the events
+    that they come from; None: none yet. `newest`: the time of the newest event that is believed."""
 
     number: int
     key: FeedKey
@@ -51,7 +51,7 @@ class _Batch:
 
 
 class MappedPipeline(Pipeline):
-    """`reads` are the columns that the code wants of events; `send` gives it some."""
+    """A pipeline with a queue of events before it; `send` gives events to the job's code."""
 
     def __init__(
         self,
@@ -61,51 +61,52 @@ class MappedPipeline(Pipeline):
         begins: int,
         wall_ms: int,
         ingest: OperatorPool,
+        on_sealed: OnSealed,
         send: Send,
     ) -> None:
         self.unmapped = 0
-        """Events that were dropped since the program did not keep up."""
+        """Events that were dropped because the program did not keep up."""
         self._send = send
-        self._line: deque[_Batch | Callable[[Operator], None]] = deque()
+        self._queue: deque[_Batch | Callable[[Operator], None]] = deque()
         self._rows = 0
         self._numbers = 0
         self._lost_upto = FIRST_PANE
-        super().__init__(versions, job, feeds, begins, wall_ms, ingest)
+        super().__init__(versions, job, feeds, begins, wall_ms, ingest, on_sealed)
 
     def _want_columns(self, function: JobFunction) -> None:
         """The code decides what is read, not the query."""
 
     def _drop_columns(self) -> None:
-        """The same."""
+        """The code decides what is read, not the query."""
 
-    def _names(self, function: JobFunction) -> Names:  # noqa: ARG002
-        """What its operators get of feeds is made for them."""
+    def _names(self, function: JobFunction) -> ColumnNames:  # noqa: ARG002
+        """No columns: its operators get rows that are made for them."""
         return dict.fromkeys(self.feeds, ())
 
-    def _employ(self, function: JobFunction) -> PaneConsumer:
-        worker = super()._employ(function)
-        worker.operator.is_reading = False
-        worker.operator.lost_upto = self._lost_upto
-        return worker
+    def _attach(self, function: JobFunction) -> PaneConsumer:
+        consumer = super()._attach(function)
+        consumer.operator.is_reading = False
+        consumer.operator.lost_upto = self._lost_upto
+        return consumer
 
     def _begin_to_read(self) -> None:
-        self._ingest.attach(self, self.feeds)
+        self._ingest.add_feed_consumer(self, self.feeds)
 
     def _stop_reading(self) -> None:
-        self._ingest.detach(self)
+        self._ingest.remove_feed_consumer(self)
         super()._stop_reading()
 
     @property
     def prepared_after(self) -> int | None:
-        """What waits in line and was not given to its code, it will lack."""
+        """As `Pipeline` says, and after the queued events that were not given to the version's code: it lacks them."""
         after = super().prepared_after
         if after is None or self._proposed is None:
             return after
         code = self._proposed.function.code
-        lacked = (one.newest for one in self._line if isinstance(one, _Batch) and code not in one.made)
+        lacked = (one.newest for one in self._queue if isinstance(one, _Batch) and code not in one.made)
         return max(after, after, *(newest for newest in lacked if newest is not None))
 
-    # What the feeds bring.
+    # Feeds.
 
     def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""
@@ -126,7 +127,7 @@ class MappedPipeline(Pipeline):
         if self._rows + len(times) > WAITING_ROWS_MAX:
             self.unmapped += len(times)
             self._lost_upto = max(self._lost_upto, *times)
-            for operator in self._fed():
+            for operator in self._operators():
                 operator.lost_upto = self._lost_upto
             return
         columns = {field: chunk[name].to_list() for name, field in fields.items()}
@@ -136,13 +137,13 @@ class MappedPipeline(Pipeline):
             if code is not None and self._send(code, self._numbers, times, columns):
                 made[code] = None
         newest = max((time for time in times if time <= wall_ms + FUTURE_MS), default=None)
-        self._line.append(_Batch(self._numbers, key, times, newest, watermark_ms, wall_ms, made))
+        self._queue.append(_Batch(self._numbers, key, times, newest, watermark_ms, wall_ms, made))
         self._rows += len(times)
-        self._go_through()
+        self._drain_queue()
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[Any]]) -> str | None:
-        """A program has answered; what is wrong with that, if anything."""
-        batch = next((one for one in self._line if isinstance(one, _Batch) and one.number == number), None)
+        """Takes a program's answer; the fault in it, if any."""
+        batch = next((one for one in self._queue if isinstance(one, _Batch) and one.number == number), None)
         if batch is None or batch.made.get(code, columns) is not None:
             return "answered for events that it was not asked about"
         if any(len(values) != len(origins) for values in columns.values()) or max(origins, default=-1) >= len(
@@ -150,30 +151,30 @@ class MappedPipeline(Pipeline):
         ):
             return "answered with rows of events that it was not asked about"
         batch.made[code] = (origins, columns)
-        self._go_through()
+        self._drain_queue()
         return None
 
-    def _go_through(self) -> None:
-        """Takes everything at the head of the line that nobody has to be waited for."""
-        while self._line:
-            first = self._line[0]
+    def _drain_queue(self) -> None:
+        """Takes everything at the head of the queue that waits for no program."""
+        while self._queue:
+            first = self._queue[0]
             if isinstance(first, _Batch):
                 if None in first.made.values():
                     return
                 self._rows -= len(first.times)
-                self._line.popleft()
+                self._queue.popleft()
                 self._count(first)
             else:
-                self._line.popleft()
-                for operator in self._fed():
+                self._queue.popleft()
+                for operator in self._operators():
                     first(operator)
 
     def _later(self, action: Callable[[Operator], None]) -> None:
-        self._line.append(action)
-        self._go_through()
+        self._queue.append(action)
+        self._drain_queue()
 
     def _count(self, batch: _Batch) -> None:
-        for operator in self._fed():
+        for operator in self._operators():
             made = batch.made.get(operator.function.code or b"")
             if made is not None:
                 self._insert(operator, batch, made)
@@ -191,22 +192,22 @@ class MappedPipeline(Pipeline):
             if newest is not None:
                 operator.insert(batch.key, events, frozenset(events.columns), newest)
 
-    def _fed(self) -> list[Operator]:
-        return [worker.operator for worker in self._employed()]
+    def _operators(self) -> list[Operator]:
+        return [consumer.operator for consumer in self._attached()]
 
     def caught_up(self, key: FeedKey, wall_ms: int) -> None:
-        """A feed is at its end for now."""
+        """Notes that a feed is at its end for now, after what is queued."""
         self._later(lambda operator: operator.caught_up(key, wall_ms))
 
     def end_of_feed(self, key: FeedKey) -> None:
-        """A bounded feed is over."""
+        """Notes that a bounded feed is over, after what is queued."""
         self._later(lambda operator: operator.end_of_feed(key))
 
     def lacks(self, key: FeedKey, some: bool) -> None:
-        """Its operators know."""
+        """Does nothing: its operators are told."""
 
 
 def _pass_over(operator: Operator, key: FeedKey, newest: int, watermark_ms: int | None) -> None:
-    """Events that were read while the columns that the code wants were on their way: it begins after them."""
+    """Skips events that were read without the columns that the code wants: its operators begin after them."""
     operator.lacks(newest)
     operator.saw(key, 0, watermark_ms)

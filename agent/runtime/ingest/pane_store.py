@@ -1,5 +1,6 @@
-"""A job's open panes on an agent whose disk may fail: what cannot be written stays in memory, what cannot be read is
-named.
+"""Stores a function's open panes: the groups or rows of matching events, and what was counted of each pane.
+
+The disk it spills to may fail: what cannot be written stays in memory, what cannot be read is named.
 """
 
 from __future__ import annotations
@@ -11,46 +12,67 @@ import polars as pl
 import cbt
 from agent.runtime.function.job_function import JobFunction, TreeOrRows
 from agent.runtime.function.spill import SpillArea
+from agent.runtime.ingest.event_batch import EventBatch
+from agent.runtime.model.panes import END, Counted, Counts, count_in
 
 
 class PaneStore:
-    """The store of a job's function, in a `room` if there is one. Nothing here raises `cbt.SpillError`."""
+    """The store of a job's function; it spills to an `area` if there is one. No method raises `cbt.SpillError`."""
 
-    def __init__(self, function: JobFunction, room: SpillArea | None) -> None:
-        self._room = room
-        self._store = self._made(function)
+    def __init__(self, function: JobFunction, area: SpillArea | None) -> None:
+        self.counted: Counted = {}
+        """Counts of the panes in it."""
+        self._function = function
+        self._area = area
+        self._store = self._made()
 
-    def _made(self, function: JobFunction) -> TreeOrRows:
-        if self._room is not None:
+    def _made(self) -> TreeOrRows:
+        if self._area is not None:
             try:
-                return function.new_store(self._room)
+                return self._function.new_store(self._area)
             except cbt.SpillError as error:
-                self._room.could_not_write(error)
-        return function.new_store()
+                self._area.could_not_write(error)
+        return self._function.new_store()
+
+    def add(self, batch: EventBatch) -> None:
+        """Counts a batch by pane, and inserts its matching events. O(n) and the insertion."""
+        function = self._function
+        count_in(self.counted, batch.counted)
+        for events in function.joined(batch.events):
+            selected = function.select(events)
+            if selected.height:
+                self.insert(selected)
+            if not function.aggregates:
+                matched = selected.group_by("pane").agg(pl.len()).iter_rows()
+                count_in(self.counted, {pane: Counts(matched=rows) for pane, rows in matched})
+            if "@dropped" in events.columns:
+                dropped = events.group_by("pane").agg(pl.col("@dropped").sum()).iter_rows()
+                count_in(self.counted, {pane: Counts(dropped=rows) for pane, rows in dropped})
 
     def insert(self, selected: pl.DataFrame) -> None:
         """Takes selected events, whether the disk takes its part or not."""
         try:
             self._store.insert(selected)
         except cbt.SpillError as error:
-            assert self._room is not None
-            self._room.could_not_write(error)
+            assert self._area is not None
+            self._area.could_not_write(error)
 
     def flush(self, pane: int | None = None, *, upto: int | None = None) -> Iterator[pl.DataFrame | None]:
-        """Frames as the store yields them. None is the last if what comes next cannot be read: of one pane, it is lost
-        then; of all up to one, the others may still be read, each by itself.
+        """Yields the store's frames. None comes last where the rest cannot be read: the rest of `pane` is lost then;
+        of all panes up to one, others may still be read, each by itself.
         """
         try:
             yield from self._store.flush(pane, upto=upto)
         except cbt.SpillError as error:
-            assert self._room is not None
+            assert self._area is not None
             if pane is not None:
-                self._room.could_not_read(error)
+                self._area.could_not_read(error)
             yield None
 
-    def empty(self, *, upto: int | None = None) -> None:
-        """Forgets everything, or all panes up to one."""
-        self._store.empty(upto=upto)
+    def empty(self, *, upto: int = END) -> None:
+        """Drops all panes up to one."""
+        self._store.empty(upto=None if upto == END else upto)
+        self.counted = {pane: counts for pane, counts in self.counted.items() if pane > upto}
 
     @property
     def memory_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""Which kind of intake a job has on an agent: by the clock, by way of its code, or where its code says so."""
+"""Chooses a job's pipeline on an agent: paced by the clock, fed through the job's code, or paced by that code."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from agent.runtime.ingest.feed import Feed, merged_columns
 from agent.runtime.ingest.mapped import MappedPipeline, Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandles
-from agent.runtime.ingest.pipeline import Pipeline
+from agent.runtime.ingest.pipeline import OnSealed, Pipeline
 from agent.runtime.ingest.self_paced import SelfPacedMappedPipeline, SelfPacedPipeline
 from agent.runtime.messages.jobs import Enrolled
 
-AnyIntake = Pipeline | SelfPacedPipeline
+AnyPipeline = Pipeline | SelfPacedPipeline
 
 
-def new_intake(
+def new_pipeline(
     versions: Versions,
     message: Enrolled,
     feeds: Iterable[Feed],
     wall_ms: int,
     ingest: OperatorPool,
+    on_sealed: OnSealed,
     map_events: Send | None,
-    held: PaoHandles,
-) -> AnyIntake:
-    """`map_events` has the job's code map events, where it does."""
-    if versions.newest.function.drives:
-        about_it = (message.app_id, versions, feeds, message.begins, wall_ms, ingest, held)
-        return SelfPacedPipeline(*about_it) if map_events is None else SelfPacedMappedPipeline(*about_it, map_events)
-    if map_events is not None:
-        return MappedPipeline(versions, message.job, feeds, message.begins, wall_ms, ingest, map_events)
-    return Pipeline(versions, message.job, feeds, message.begins, wall_ms, ingest)
+    handles: PaoHandles,
+) -> AnyPipeline:
+    """Builds the pipeline of an enrolled agent. `map_events` has the job's code map events, where it does."""
+    if versions.newest.function.self_paced:
+        paced = (message.app_id, versions, feeds, message.begins, wall_ms, ingest, on_sealed, handles)
+        return SelfPacedPipeline(*paced) if map_events is None else SelfPacedMappedPipeline(*paced, map_events)
+    clocked = (versions, message.job, feeds, message.begins, wall_ms, ingest, on_sealed)
+    return Pipeline(*clocked) if map_events is None else MappedPipeline(*clocked, map_events)
 
 
 def columns_read(versions: Versions, about: JobDescription | None, stream: str) -> tuple[SourceColumn, ...]:
-    """What a job wants of the events of a stream: what its queries read, or what its code maps."""
+    """The columns a job reads of a stream: those of its queries, or those that its code maps."""
     if about is not None and about.maps:
         return tuple(SourceColumn(name, tuple(name.split(".")), type_) for name, type_ in about.reads.items())
     return merged_columns(one.function.columns_of(stream) for one in versions)

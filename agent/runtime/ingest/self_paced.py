@@ -1,8 +1,8 @@
-"""The intake of a job that drives itself: its code cuts the panes, by flush, send_to and empty (paper §2.2, Figure 7).
+"""Computes a job that paces itself: its code cuts the panes, by flush, send_to and empty (paper §2.2, Figure 7).
 
-What is read is gathered in one tree. `flush` holds what is in it, under a token of the program's; `send` makes that the
-agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it again, and more.
-What is read between a flush and the end of the callback that has flushed waits: `empty` takes nothing but was flushed.
+Events are gathered in one tree. `flush` holds the tree's state under a token of the program's; `send` makes that state
+the agent's run up to a pane; `empty` begins from nothing. Without `empty`, the next flush has all of it once more.
+Events read between a flush and the end of the callback that has flushed wait: `empty` drops only what was flushed.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from agent.parsing import TIME, Parsed, parsed_rows
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.versions import Versions
 from agent.runtime.ingest.feed import Feed, FeedKey, as_named
-from agent.runtime.ingest.feed import FeedKey as Key
 from agent.runtime.ingest.mapped import BATCH_ROWS_MAX, Send
-from agent.runtime.ingest.operator import KEPT_BYTES_MAX, SELF
+from agent.runtime.ingest.operator import SELF
 from agent.runtime.ingest.operator_pool import OperatorPool
+from agent.runtime.ingest.pane_log import PaneLog
 from agent.runtime.ingest.pane_store import PaneStore
 from agent.runtime.ingest.pao_handles import HELD_MAX, PaoHandle, PaoHandles
-from agent.runtime.ingest.pipeline import columns_of
+from agent.runtime.ingest.pipeline import OnSealed, columns_of
 from agent.runtime.ingest.watermark import FUTURE_MS, believed
 from agent.runtime.model.panes import END, FIRST_PANE, Counts, Run
 from overlay import Id
 
 WAITING_ROWS_MAX = 200_000
-"""Events that wait; further ones are dropped, and the next batch says that it is partial."""
+"""Upper bound on events that wait for a callback; further ones are dropped, and the next batch is marked partial."""
 PANE_AHEAD_MS = 86_400_000
-"""A pane may not be later than the agent's clock by more than this: none could follow it."""
+"""Upper bound on a pane's lead over the agent's clock: no pane could follow one at the end of time."""
 
 
 class SelfPacedPipeline:
-    """Plays the part of an `Intake`; sealing is the program's business. What it flushes is `held` for it."""
+    """The shape of a `Pipeline`, sealed by the program, which finds what it has flushed in `handles`."""
 
     awaits_feeds = False
 
@@ -46,7 +46,8 @@ class SelfPacedPipeline:
         begins: int,
         wall_ms: int,
         ingest: OperatorPool,
-        held: PaoHandles,
+        on_sealed: OnSealed,
+        handles: PaoHandles,
     ) -> None:
         self.feeds = {feed.key: feed for feed in feeds}
         self.last_pane: int | None = None
@@ -56,56 +57,59 @@ class SelfPacedPipeline:
         self._app_id = app_id
         self._ingest = ingest
         self._function = versions.newest.function
-        self._store = PaneStore(self._function, ingest.room)
+        self._store = PaneStore(self._function, ingest.area)
         self._counts = Counts()
         self._malformed = 0
-        self._lacking: set[Key] = set()
+        self._lacking: set[FeedKey] = set()
         self._lacks_some = False
         """Whether events of this batch were lost."""
-        self._held = held
-        self._waiting: list[tuple[Key, Parsed, int]] | None = None
+        self._handles = handles
+        self._waiting: list[tuple[FeedKey, Parsed, int]] | None = None
         self._waiting_rows = 0
-        self._sealed: list[Run] = []
-        self._fresh: list[Run] = []
+        self._log = PaneLog()
+        self._on_sealed = on_sealed
         ingest.demand.want(app_id, self.feeds.values(), now=True)
-        ingest.attach(self, self.feeds)
+        ingest.add_feed_consumer(self, self.feeds)
 
     def get_ready(self) -> bool:
-        """It waits for nothing."""
+        """True: it waits for nothing."""
         return True
 
     def close(self) -> None:
-        """The job is over here."""
+        """Leaves the ingest service: the job is over here."""
         self._ingest.demand.drop(self._app_id)
-        self._ingest.detach(self)
+        self._ingest.remove_feed_consumer(self)
 
-    # Versions: a further one begins from nothing.
+    # Versions: a further one begins from nothing, and needs no preparation.
+
+    def advance(self) -> None:
+        """Does nothing: its versions do not overlap."""
 
     def prepare(self, function: JobFunction) -> None:
-        """A further version may come."""
+        """Does nothing: a further version begins from nothing."""
 
     @property
     def prepared_after(self) -> int | None:
-        """It begins after what is cut already."""
+        """The last pane that is cut: a further version begins after it."""
         return self.frontier
 
     def withdraw(self) -> None:
-        """It will not."""
+        """Does nothing, as `prepare`."""
 
     def change_to(self, versions: Versions) -> None:
-        """Another version is in force: what was gathered for the one before is given up."""
+        """Puts another version in force, and drops what was gathered for the version before."""
         if versions.newest.function is not self._function:
             self._function = versions.newest.function
-            self._store = PaneStore(self._function, self._ingest.room)
+            self._store = PaneStore(self._function, self._ingest.area)
             self._counts = Counts()
 
-    # What the feeds bring.
+    # Feeds.
 
-    def opened(self, key: Key, wall_ms: int) -> bool:  # noqa: ARG002
-        """It has no windows that a feed could be too late for."""
+    def opened(self, key: FeedKey, wall_ms: int) -> bool:  # noqa: ARG002
+        """False: it has no windows that a feed could be too late for."""
         return False
 
-    def insert(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
+    def insert(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Gathers a parsed block, now or when the callback that has flushed is over."""
         if self._waiting is None:
             self._take(key, parsed, wall_ms)
@@ -115,14 +119,14 @@ class SelfPacedPipeline:
             self._waiting.append((key, parsed, wall_ms))
 
     def gather_waiting(self) -> None:
-        """The callback that has flushed is over."""
+        """Takes the events that waited for the end of a callback that has flushed."""
         waiting, self._waiting = self._waiting, None
         self._lacks_some |= self._waiting_rows > WAITING_ROWS_MAX
         self._waiting_rows = 0
         for key, parsed, wall_ms in waiting or ():
             self._take(key, parsed, wall_ms)
 
-    def _take(self, key: Key, parsed: Parsed, wall_ms: int) -> None:
+    def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         self._malformed += parsed.malformed
         for frame in parsed.frames:
             events, _ = believed(frame, wall_ms + FUTURE_MS)
@@ -150,17 +154,17 @@ class SelfPacedPipeline:
         for events in parsed_rows(times, columns_of(self._function), rows).frames:
             self._gather(events)
 
-    def caught_up(self, key: Key, wall_ms: int) -> None:
-        """Time is not cut by the clock."""
+    def caught_up(self, key: FeedKey, wall_ms: int) -> None:
+        """Does nothing: panes are not cut by the clock."""
 
-    def end_of_feed(self, key: Key) -> None:
-        """The same."""
+    def end_of_feed(self, key: FeedKey) -> None:
+        """Does nothing, as `caught_up`."""
 
-    def lacks(self, key: Key, some: bool) -> None:
-        """Whether some of a feed's files cannot be read."""
+    def lacks(self, key: FeedKey, some: bool) -> None:
+        """Notes whether some of a feed's files cannot be read."""
         (self._lacking.add if some else self._lacking.discard)(key)
 
-    # What the program does.
+    # Calls of the program.
 
     def flush(self, token: int) -> None:
         """Holds all that is gathered. O(n log n) in its groups."""
@@ -168,7 +172,7 @@ class SelfPacedPipeline:
         counts = self._counts.plus(Counts(malformed=self._malformed))
         is_partial = self._lacks_some or bool(self._lacking)
         self._waiting = self._waiting or []
-        self._held.hold(token, PaoHandle(self._function, self._function.gather(frames), counts, is_partial))
+        self._handles.hold(token, PaoHandle(self._function, self._function.gather(frames), counts, is_partial))
 
     def empty(self) -> None:
         """Begins from nothing."""
@@ -176,27 +180,27 @@ class SelfPacedPipeline:
         self._counts, self._malformed, self._lacks_some = Counts(), 0, False
 
     def send(self, token: int, pane: int, wall_ms: int) -> str | None:
-        """Makes what was flushed the run up to a pane; what is wrong with that, if anything."""
-        held = self._held.get(token)
+        """Makes what was flushed the run up to a pane; the fault in the call, if any."""
+        held = self._handles.get(token)
         if held is None:
             return f"send_to: these PAOs are not held any more: an agent holds the last {HELD_MAX}"
         if not self.frontier < pane < min(END, wall_ms + PANE_AHEAD_MS):
             return f"send_to: the pane {pane} has to be later than {self.frontier}, and not a day later than now"
         if held.function is not self._function:
             return "send_to: these PAOs are of the version before"
-        if sum(run.state.estimated_size() for run in self._sealed) > KEPT_BYTES_MAX:
+        if self._log.is_full:
             return "send_to: too much was sent that the master has not committed yet"
         state = held.state.with_columns(pl.lit(pane, pl.Int64).alias("pane"))
         run = Run(self.frontier, pane, SELF, state, {pane: held.counts}, SELF if held.is_partial else 0)
-        self._sealed.append(run)
-        self._fresh.append(run)
+        self._log.append(run)
         self.frontier = pane
+        self._on_sealed(run)
         return None
 
-    # Sealing.
+    # Sealed runs.
 
     def finish_early(self) -> None:
-        """What is gathered and not sent is no batch: this agent ends with the last one that was."""
+        """Ends with the last batch that was sent: events gathered after it are no batch."""
         if self.last_pane is None:
             self.last_pane = self.frontier
             self.feeds = {}
@@ -204,31 +208,24 @@ class SelfPacedPipeline:
 
     @property
     def has_finished(self) -> bool:
-        """Whether all that will ever be sent is."""
+        """Whether every batch that will ever be sent is sent."""
         return self.last_pane is not None
 
-    def fresh(self, number: int) -> list[Run]:
-        """What was sent since the last call, under the agent's number."""
-        fresh, self._fresh = self._fresh, []
-        return [run.by(number) for run in fresh]
+    def after(self, frontier: int) -> list[Run]:
+        """Every run sent beyond a frontier and not committed, again."""
+        return self._log.after(frontier)
 
-    def after(self, frontier: int, number: int) -> list[Run]:
-        """Everything that was sent beyond a frontier and is not committed, again."""
-        self._fresh = []
-        return [run.within(frontier, run.upto).by(number) for run in self._sealed if run.upto > frontier]
-
-    def commit(self, frontier: int, kept_after: int) -> None:
-        """Frees what is out: no window is made of several of its panes."""
-        assert kept_after == frontier
-        self._sealed = [run for run in self._sealed if run.upto > frontier]
+    def commit(self, frontier: int, retention_pane: int) -> None:
+        """Frees published runs: no window is made of several of its panes."""
+        self._log.commit(frontier, retention_pane)
 
     @property
     def memory_bytes(self) -> int:
-        return self._store.memory_bytes + sum(int(run.state.estimated_size()) for run in self._sealed)
+        return self._store.memory_bytes + self._log.memory_bytes
 
 
 class SelfPacedMappedPipeline(SelfPacedPipeline):
-    """`send` has the code of a digest map some events."""
+    """A self-paced pipeline whose code maps events first; `send` gives it some."""
 
     def __init__(
         self,
@@ -238,15 +235,16 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
         begins: int,
         wall_ms: int,
         ingest: OperatorPool,
-        held: PaoHandles,
+        on_sealed: OnSealed,
+        handles: PaoHandles,
         send: Send,
     ) -> None:
         self.unmapped = 0
-        """Events that were dropped since the program did not keep up."""
+        """Events that were dropped because the program did not keep up."""
         self._send_events = send
         self._asked: dict[int, tuple[bytes | None, list[int]]] = {}
         self._numbers = 0
-        super().__init__(app_id, versions, feeds, begins, wall_ms, ingest, held)
+        super().__init__(app_id, versions, feeds, begins, wall_ms, ingest, on_sealed, handles)
 
     def _take(self, key: FeedKey, parsed: Parsed, wall_ms: int) -> None:
         """Has a parsed block mapped, in calls of bounded size."""
@@ -271,7 +269,7 @@ class SelfPacedMappedPipeline(SelfPacedPipeline):
             self._asked[self._numbers] = (code, times)
 
     def mapped(self, code: bytes, number: int, origins: list[int], columns: dict[str, list[object]]) -> str | None:
-        """A program has answered; what is wrong with that, if anything."""
+        """Takes a program's answer; the fault in it, if any."""
         asked, times = self._asked.pop(number, (None, []))
         if asked != code:
             return "answered for events that it was not asked about"

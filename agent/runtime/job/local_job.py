@@ -7,7 +7,7 @@ sealed beyond that. Nothing that others combined under the old master is used, s
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Protocol
 
 import query
@@ -16,7 +16,7 @@ from agent.runtime.ingest.feed import Feed, FeedKey
 from agent.runtime.ingest.mapped import Send
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pao_handles import PaoHandle, PaoHandles
-from agent.runtime.ingest.pipelines import AnyIntake, new_intake
+from agent.runtime.ingest.pipelines import AnyPipeline, new_pipeline
 from agent.runtime.job.program_table import Program
 from agent.runtime.messages.jobs import Enrolled, Ready, Snapshot
 from agent.runtime.messages.versions import PrepareVersion, Version, VersionPrepared
@@ -50,8 +50,11 @@ class RootSink(Protocol):
 class LocalJob:
     """State of one job on one agent; knows no overlay and sends nothing itself."""
 
-    def __init__(self, app_id: Id, node_id: int, ingest: OperatorPool, pace: AckLatency) -> None:
+    def __init__(
+        self, app_id: Id, node_id: int, ingest: OperatorPool, pace: AckLatency, on_work: Callable[[LocalJob], None]
+    ) -> None:
         self.app_id = app_id
+        self._on_work = on_work
         self.nodes = TreeNodes(node_id, pace)
         self._ingest = ingest
         self.works = False
@@ -65,7 +68,7 @@ class LocalJob:
         self.number_before: int | None = None
         """The worker's number in this epoch, and in the one before."""
         self.refused = 0
-        self.pipeline: AnyIntake | None = None
+        self.pipeline: AnyPipeline | None = None
         """The worker and its feeds, once the agent is on the roster."""
         self.programs: dict[bytes, Program] = {}
         """The job's code, by its digest: of the versions in force, and of one that is being prepared."""
@@ -82,6 +85,8 @@ class LocalJob:
         self._looks_at = 0.0
         self._held = EarlySnapshots()
         self._is_prepared = False
+        self._takes_runs = False
+        """Whether runs are combined as they are sealed; before, the pipeline's logs keep them."""
 
     @property
     def is_needed(self) -> bool:
@@ -114,6 +119,7 @@ class LocalJob:
             self.versions = self.number = self.number_before = None
             self.committed = FIRST_PANE
         self.epoch, self.master_peer, self.pending = epoch, master, None
+        self._takes_runs = False
         self.number, self.number_before = None, self.number_before if self.number is None else self.number
         self.nodes.begin_epoch(trees)
         self._withdraw()
@@ -144,9 +150,13 @@ class LocalJob:
         self.number = message.number
         if self.pipeline is None:
             send = self.map_events if self.program is not None and self.program.maps else None
-            self.pipeline = new_intake(self.versions, message, feeds, wall_ms, self._ingest, send, self.paos)
+            self.pipeline = new_pipeline(
+                self.versions, message, feeds, wall_ms, self._ingest, self.on_sealed, send, self.paos
+            )
         self.nodes.begin_worker()
-        self._add(self.pipeline.after(message.frontier, self.number))
+        for run in self.pipeline.after(message.frontier):
+            self._add(run)
+        self._takes_runs = True
         return self.ready_message()
 
     def ready_message(self, instead_of: int | None = None) -> Ready:
@@ -224,12 +234,11 @@ class LocalJob:
         assert self.versions is not None
         self.versions.change_to(versions)
         self.reads_rows = any(one.function.plan.reads_rows for one in self.versions)
+        self.nodes.end_versions_at(self.versions.ends())
         if self.pipeline is not None:
             self.pipeline.change_to(self.versions)
         if self._proposed is not None and self._proposed <= self.version:
             self._withdraw()
-        self.nodes.end_versions_at(self.versions.ends())
-        self.take_fresh()
         for child, snapshot in self._held.take():
             self.child_snapshot(child, snapshot)
 
@@ -241,18 +250,18 @@ class LocalJob:
         before = self.pipeline.first_pane
         if not self.pipeline.opened(key, wall_ms) or not self.is_installed:
             return None
-        self.take_fresh()
         return self.ready_message(instead_of=before)
 
-    def take_fresh(self) -> None:
-        """Combines what was sealed here."""
-        if self.pipeline is not None and self.number is not None and self.is_installed:
-            self._add(self.pipeline.fresh(self.number))
+    def on_sealed(self, run: Run) -> None:
+        """Takes a run that was sealed here."""
+        if self._takes_runs:
+            self._add(run)
+        self._on_work(self)
 
-    def _add(self, runs: Iterable[Run]) -> None:
-        for run in runs:
-            for late in self.nodes.add(self._in_trees(run)):
-                self._take_loose(late)
+    def _add(self, run: Run) -> None:
+        assert self.number is not None
+        for late in self.nodes.add(self._in_trees(run.by(self.number))):
+            self._take_loose(late)
 
     def _in_trees(self, run: Run) -> list[Run]:
         assert self.versions is not None
@@ -269,9 +278,10 @@ class LocalJob:
         if not intake.has_finished:
             return False
         self._handed_in = self.epoch
+        self._takes_runs = False
         self.nodes.end_worker()
-        for run in intake.after(self.committed, number):
-            for piece in self._in_trees(run) if run.contributors else ():
+        for run in intake.after(self.committed):
+            for piece in self._in_trees(run.by(number)) if run.contributors else ():
                 self.nodes.keep(self._message(piece, again=True))
         return True
 
@@ -384,6 +394,8 @@ class LocalJob:
 
     def pass_on(self) -> None:
         """Puts completed runs on the way up, but for those that the master here publishes."""
+        if self.pipeline is not None:
+            self.pipeline.advance()
         for run in self.nodes.passing(0 if self.root is None else 1):
             self.nodes.keep(self._message(run))
 
@@ -398,6 +410,6 @@ class LocalJob:
             self.committed = frontier
         self.nodes.commit(self.committed)
         if self.pipeline is not None and self.versions is not None:
-            self.pipeline.commit(self.committed, self.versions.kept_after(self.committed))
+            self.pipeline.commit(self.committed, self.versions.retention_pane(self.committed))
         if self.versions is not None:
             self.versions.forget(self.committed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 import msgspec
 
@@ -24,8 +25,8 @@ from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.resend import AckLatency
 from overlay import Id, Node, Peer
 
-PARTS_AT_ONCE = 4
-"""So many jobs pass on what is new, until others have their turn with the processor."""
+JOBS_AT_ONCE = 4
+"""Number of jobs that combine and send before the rest of the agent has its turn."""
 
 
 class LocalJobs:
@@ -58,6 +59,8 @@ class LocalJobs:
         self._parts: dict[Id, LocalJob] = {}
         self._awaiting: dict[Id, None] = {}
         """Jobs that wait for a sign of life of their feeds."""
+        self._working: dict[Id, None] = {}
+        """Jobs with runs to combine and send, in the order in which they got them."""
         self._unannounced: dict[Id, float] = {}
         self._unable: dict[Id, JobEpoch] = {}
 
@@ -148,7 +151,7 @@ class LocalJobs:
         if not self.has_room:
             return None
         shared = (self.ingest, self._pace)
-        part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared)
+        part = self._parts[app_id] = LocalJob(app_id, self._node.peer.node_id, *shared, self._has_work)
         part.map_events = part_code.mapper(part, self._programs)
         self._trees.watch(part)
         return part
@@ -178,11 +181,6 @@ class LocalJobs:
             return part is None
         part_code.hear(part, message, self._programs)
         return True
-
-    def sent(self, part: LocalJob, now: float) -> None:
-        """The job's code has sent PAOs."""
-        part.take_fresh()
-        self.pass_on(part, now)
 
     def await_feeds(self, part: LocalJob) -> None:
         """The part has something to do, or to say, as soon as its feeds give a sign of life."""
@@ -226,7 +224,7 @@ class LocalJobs:
                 self._ask(part, now, behind=True)
             part_code.show_received(part, self._programs)
             # Not at once: where many jobs' panes end together, peers would wait for a sign of life meanwhile.
-            self.ingest.tell_of(part.app_id)
+            self._has_work(part)
         return taken
 
     def _forward(self, app_id: Id, now: float) -> LocalJob | None:
@@ -331,19 +329,19 @@ class LocalJobs:
         """How far the job has sealed whose turn it is; None when nothing can be sealed or passed on now."""
         if (operator := self.ingest.turn()) is not None:
             return operator.frontier
-        return FIRST_PANE if self.ingest.has_news else None
+        return FIRST_PANE if self._working else None
 
     def seal_next(self, now: float) -> None:
         """Passes on what some jobs have new; where none has, seals one run of the operator whose turn it is first."""
-        if not self.ingest.has_news:
+        if not self._working:
             self.ingest.seal_next()
-        for _ in range(PARTS_AT_ONCE):
-            app_id = self.ingest.next_news()
-            if app_id is None:
-                break
+        for app_id in list(islice(self._working, JOBS_AT_ONCE)):
+            del self._working[app_id]
             if (part := self._parts.get(app_id)) is not None:
-                part.take_fresh()
                 self.pass_on(part, now)
+
+    def _has_work(self, part: LocalJob) -> None:
+        self._working[part.app_id] = None
 
     def tick(self, now: float) -> None:
         """Looks after what waits: snapshots without confirmation, watermarks that have moved on."""

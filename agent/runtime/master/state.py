@@ -139,7 +139,7 @@ class JobState:
         self._forget_left()
 
     def _forget_left(self) -> None:
-        self.roster.forget_left(self.versions.kept_after(self.frontier))
+        self.roster.forget_left(self.versions.retention_pane(self.frontier))
 
     def publish(self, run: Run) -> dict[int, Result]:
         """The windows a combined run completes, or changes, by position, in order; the run must continue where the
@@ -153,7 +153,7 @@ class JobState:
             self.attendance = {}
         version = self.versions.at(run.upto)
         function = version.function
-        others = function.others(run.state)
+        others = function.overflow_groups(run.state)
         if others and function.refuses_others:
             crowded = min(others)
             self.failure = _too_many_groups(function.plan, crowded, others[crowded])
@@ -182,7 +182,7 @@ class JobState:
         """Windows that are a pane each, all at once."""
         function = version.function
         size_ms = function.plan.window_ms
-        finished = function.finished(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
+        finished = function.finish_windows(run.state.filter(pl.col("pane").is_in(list(counted))), counted)
         results = {}
         for pane in sorted(counted):
             expected = self.roster.expected(pane)
@@ -202,7 +202,7 @@ class JobState:
             if window.pane <= self._out:
                 continue  # the master before has published it
             start, size_ms = window.start_ms, window.size_ms
-            other = None if function.sessions is not None else function.others(state, size_ms).get(start)
+            other = None if function.sessions is not None else function.overflow_groups(state, size_ms).get(start)
             if other is not None and function.refuses_others:
                 self.failure = _too_many_groups(function.plan, start, other)
             if self._open.is_too_large:
@@ -210,9 +210,9 @@ class JobState:
             if self.failure is not None:
                 break
             if function.sessions is not None:
-                finished = function.finished_sessions(state)
+                finished = function.finish_sessions(state)
             else:
-                finished = function.finished(state, [start], size_ms)[start]
+                finished = function.finish_windows(state, [start], size_ms)[start]
             results[window.position] = self._result(window, finished, other, version, more=more)
         return results
 
@@ -223,7 +223,7 @@ class JobState:
         # Another job's results are read by the agent of the master alone, so by another one from now on.
         members = replica.members if master.app is None else ()
         master.roster = Roster.of(members, replica.next_number)
-        master.frontier, master._out = master.versions.kept_after(replica.frontier), replica.frontier
+        master.frontier, master._out = master.versions.retention_pane(replica.frontier), replica.frontier
         master.given_up = contributors.from_bytes(replica.given_up)
         master.totals = Counts(*replica.totals)
         return master
@@ -237,7 +237,7 @@ class JobState:
         *,
         more: bool = False,
     ) -> Result:
-        start, size, drives = window.start_ms, window.size_ms, version.function.drives
+        start, size, drives = window.start_ms, window.size_ms, version.function.self_paced
         missing, counted = window.expected & ~window.contributors, window.counted
         if self.attendance is not None:
             names = (

@@ -1,7 +1,7 @@
 """A job's windows that are made of several panes, at its master: it consolidates panes (DESIGN §5.6; Enorm).
 
 Agents and combiners know of panes only. What windows of several panes need of those that are out already is not
-replicated: agents keep their sealed panes until no window needs them (`JobFunction.kept_after`), and hand them in
+replicated: agents keep their sealed panes until no window needs them (`JobFunction.retention_pane`), and hand them in
 again to the next master, which makes the same windows of them. Who has gone since is in some panes of a window only.
 """
 
@@ -238,7 +238,7 @@ class WindowAssembler:
         for grown in self._grown(run, counted):
             if grown.start_ms >= self._starts:
                 yield self._made(grown, expected), grown.state
-        self._ledger.forget(self.function.kept_after(run.upto) + 1)
+        self._ledger.forget(self.function.retention_pane(run.upto) + 1)
 
     def _grown(self, run: Run, panes: Iterable[int]) -> Iterator[WindowUpdate]:
         for pane in sorted(panes):
@@ -302,7 +302,7 @@ class _States:
         self._function = function
 
     def empty(self) -> pl.DataFrame:
-        return self._function.nothing
+        return self._function.empty_state
 
     def combine(self, frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
         return self._function.combine(list(frames))

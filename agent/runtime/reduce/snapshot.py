@@ -66,7 +66,7 @@ def _encoded(run: Run, versions: Versions, app_id: Id, epoch: JobEpoch, *, again
         run.after,
         run.upto,
         contributors.to_bytes(run.contributors),
-        cbt.encode_frame(run.state) if run.state.height else in_force.function.nothing_encoded,
+        cbt.encode_frame(run.state) if run.state.height else in_force.function.empty_state_encoded,
         [(pane, *counts) for pane, counts in run.counted.items()],
         contributors.to_bytes(run.partial),
         again,
@@ -100,8 +100,8 @@ def run_of(message: Snapshot, versions: Versions, trees: int, known: int | None)
         return None
     function = version.function
     try:
-        state = function.nothing
-        if message.state != function.nothing_encoded:
+        state = function.empty_state
+        if message.state != function.empty_state_encoded:
             state = cbt.decode_frame(message.state, function.state_schema, bytes_max=FRAME_BYTES_MAX)
     except cbt.FrameError:
         return None

@@ -99,7 +99,7 @@ class UpstreamJobs:
         feed = pipeline.app_feed
         assert feed is not None
         assert feed.app is not None
-        after: int | None = pipeline.worker.closed_ms
+        after: int | None = pipeline.consumer.closed_ms
         if after == FIRST_PANE and not feed.bounded:
             after = None
         notices: list[CoreEvent] = []

@@ -32,7 +32,7 @@ class FileTable:
         A column of CSV of which nothing says the type holds numbers, if all its values are such.
         """
         frames = self._parsed(columns)
-        if self.form.kind in ("csv", "tsv"):
+        if self.form.has_header_line:
             numbers = {
                 name for name in (one.name for one in columns if one.type == "any") if _are_numbers(frames, name)
             }

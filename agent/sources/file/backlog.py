@@ -14,7 +14,7 @@ from agent.sources.errors import SourceError
 from agent.sources.faults import Faults
 from agent.sources.file.files import OpenedFile
 from agent.sources.file.finding import FILES_MAX, find_files, words_of
-from agent.sources.file.pieces import F, FileBlock, LogFile, ReaderStatistics, Recognise
+from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
 
 POLL_BYTES = 4 << 20
 
@@ -129,7 +129,7 @@ class BoundedReader(Generic[F]):
             self._faults.update(self._standing)
             return
         log = self._log = LogFile(file.file)
-        cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=form.kind == "csv")
+        cutter = BlockCutter(file.file, self._block_bytes, self._line_bytes_max, csv_quotes=form.quotes_span_lines)
         damaged, before = False, self._statistics.bytes_read
         try:
             for content in file.content():

@@ -14,7 +14,7 @@ from typing import Generic
 from agent.sources.blocks import BLOCK_BYTES, LINE_BYTES_MAX, Block, BlockCutter
 from agent.sources.file.finding import FoundFile, Identity, identity_of
 from agent.sources.file.format_probe import FormatProbe
-from agent.sources.file.pieces import F, LogFile, Recognise
+from agent.sources.reader import F, LogFile, Recognise
 
 OPEN_RECORD_S = 2.0
 """How long the lines after a CSV quote that nothing closes wait for what might close it."""
@@ -162,7 +162,7 @@ class FollowedFile(LogFile, Generic[F]):
         piece = os.pread(self._descriptor, min(wanted, max(self._size - start, 0)), start)
         self.fetched += len(piece)
         self._read_upto = start + len(piece) if piece else self._size  # nothing: it is being truncated
-        self._cutter.csv_quotes = self.form.kind == "csv"
+        self._cutter.csv_quotes = self.form.quotes_span_lines
         blocks = self._cutter.cut_whole_lines(piece)
         rest = piece[self._cutter.offset - start :]
         if self._has_waited_enough(rest, bool(blocks), now):

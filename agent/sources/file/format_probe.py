@@ -8,7 +8,7 @@ from typing import Generic
 from agent.sources.blocks import LINE_BYTES_MAX, Block, BlockCutter
 from agent.sources.errors import SourceError
 from agent.sources.file.files import HEAD_BYTES
-from agent.sources.file.pieces import F, Recognise
+from agent.sources.reader import F, Form, Recognise
 
 _SMALL_BYTES = 4096
 _PIECE_BYTES = HEAD_BYTES + LINE_BYTES_MAX  # so that no line stays open in it unless it is overlong
@@ -52,7 +52,7 @@ class FormatProbe(Generic[F]):
         except SourceError as error:
             self.fault = None if self.form else error.what
             return
-        if form.header is None or (form.time_field is None and _is_bare_header(head, form.kind)):
+        if form.header is None or (form.time_field is None and _is_bare_header(head, form)):
             return
         self.form, self.fault = form, None
         self.is_settled = form.time_field is not None
@@ -70,6 +70,6 @@ class FormatProbe(Generic[F]):
         return None
 
 
-def _is_bare_header(head: bytes, kind: str) -> bool:
+def _is_bare_header(head: bytes, form: Form) -> bool:
     """Whether there is no row yet that could show which column has the time."""
-    return kind in ("csv", "tsv") and b"\n" not in head.strip()
+    return form.has_header_line and b"\n" not in head.strip()

@@ -19,8 +19,8 @@ from agent.sources.faults import Faults
 from agent.sources.file.compression import GZIP_MAGIC, ZSTD_MAGIC
 from agent.sources.file.finding import FILES_MAX, FoundFile, FoundFiles, Identity, find_files, identity_of, words_of
 from agent.sources.file.followed_file import FollowedFile, ReadUpTo
-from agent.sources.file.pieces import F, FileBlock, LogFile, ReaderStatistics, Recognise
 from agent.sources.file.renamed import renamed_files
+from agent.sources.reader import F, FileBlock, LogFile, ReaderStatistics, Recognise
 
 LOOK_S = 1.0
 """How often patterns are looked at."""

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from agent import SpillArea
 from agent.configuration.rules import JOB_MEMORY, memory_bytes
-from agent.runtime.function.job_function import JobFunction, TreeOrRows
-from agent.runtime.ingest.event_batch import EventBatches, count_batch
+from agent.runtime.function.job_function import JobFunction
+from agent.runtime.ingest.event_batch import batches_of
 from agent.runtime.ingest.operator import ROWS_PER_BATCH
-from agent.runtime.model.panes import END, Counted, Counts, count_in
+from agent.runtime.ingest.pane_store import PaneStore
+from agent.runtime.model.panes import END, Counts, count_in
 from agent.runtime.upstream.tables import FileTable as LookupTable
 from elf.batch.query.partial_states import DDL, StateCombiner, decode, encoded
 from elf.batch.query.raw_events import COLUMNS, RawEvents
@@ -60,11 +61,28 @@ class RegionJob:
         """Yields the partial state of a region's rows, in bounded memory."""
         function = self.function()
         with _new_store(function) as store:
-            fold = _Fold(function, store)
-            for batch in rows:
-                fold.take(batch)
-            fold.settle()
-            yield from encoded(function, store.flush(), fold.counted, self.trees)
+            for frames in self._frames(function, store, rows):
+                for batch in batches_of(frames, function):
+                    store.add(batch)
+            yield from encoded(function, _readable(store.flush()), store.counted, self.trees)
+
+    def _frames(
+        self, function: JobFunction, store: PaneStore, rows: Iterator[pa.RecordBatch]
+    ) -> Iterator[list[pl.DataFrame]]:
+        """The rows' events, many at a time: each call on columns has its price. The store counts malformed lines."""
+        raw = RawEvents(function.columns_of)
+        waiting: list[pl.DataFrame] = []
+        for some in rows:
+            for events in raw.read(some):
+                if events.parsed.malformed:
+                    count_in(store.counted, {END: Counts(malformed=events.parsed.malformed)})
+                for frame in events.parsed.frames:
+                    waiting += function.read(events.stream, frame)
+            if sum(frame.height for frame in waiting) >= ROWS_PER_BATCH:
+                yield waiting
+                waiting = []
+        if waiting:
+            yield waiting
 
     def combine(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Combines the partial states of many regions in a range of hashes into one."""
@@ -112,38 +130,20 @@ class CoprocessorPlan:
         return self.gathered(self.pieces.toArrow())
 
 
-class _Fold:
-    """Inserts the events of one region into a store."""
-
-    def __init__(self, function: JobFunction, store: TreeOrRows) -> None:
-        self.counted: Counted = {}
-        self._function = function
-        self._store = store
-        self._events = RawEvents(function.columns_of)
-        self._batches = EventBatches()
-        self._waiting: list[pl.DataFrame] = []
-        self._waiting_rows = 0
-
-    def take(self, rows: pa.RecordBatch) -> None:
-        for events in self._events.read(rows):
-            if events.parsed.malformed:
-                count_in(self.counted, {END: Counts(malformed=events.parsed.malformed)})
-            for frame in events.parsed.frames:
-                for part in self._function.read(events.stream, frame):
-                    self._waiting.append(part)
-                    self._waiting_rows += part.height
-        if self._waiting_rows >= ROWS_PER_BATCH:
-            self.settle()
-
-    def settle(self) -> None:
-        """Counts and inserts waiting events in one go: each call on columns has a fixed cost."""
-        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
-        for batch in self._batches.of(waiting, self._function) if waiting else ():
-            count_batch(self._function, self._store, self.counted, batch)
-        self._batches.clear()
-
-
 @contextmanager
-def _new_store(function: JobFunction) -> Iterator[TreeOrRows]:
+def _new_store(function: JobFunction) -> Iterator[PaneStore]:
     with TemporaryDirectory(prefix="elf-batch-") as directory:
-        yield function.new_store(SpillArea(memory_bytes(JOB_MEMORY), Path(directory)))
+        yield PaneStore(function, SpillArea(memory_bytes(JOB_MEMORY), Path(directory), _fail))
+
+
+def _readable(frames: Iterator[pl.DataFrame | None]) -> Iterator[pl.DataFrame]:
+    """The frames; a task whose disk fails is tried again elsewhere."""
+    for frame in frames:
+        if frame is None:
+            _fail("what a task had counted cannot be read from disk", "see the frame before")
+        else:
+            yield frame
+
+
+def _fail(what: str, why: str) -> None:
+    raise OSError(f"{what}: {why}")

@@ -50,7 +50,9 @@ class RawEvents:
         if malformed := int((rows[EVENTS] == 0).sum()):
             yield Parsed((), malformed)
         # An event without a time of its own has the time of its arrival, which its row holds.
-        together = [EVENTS] if form.time_field is not None or form.kind == "combined" else [EVENTS, TIME]
+        together = (
+            [EVENTS] if form.time_field is not None or form.traits.fixed_time_field is not None else [EVENTS, TIME]
+        )
         for alike in _alike(events, together):
             yield reader.parse(_block(alike[LINE]), alike[TIME][0])
 

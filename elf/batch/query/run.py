@@ -142,7 +142,7 @@ def _catalog(table: ArchiveTable, wanted: Collection[str]) -> dict[str, query.Sc
             continue
         # The header of JSON is the fields that were seen.
         fields = tuple(segment.columns)
-        seen = (replace(form, header=fields) if form.kind == "json" else form for form in segment.formats)
+        seen = (replace(form, header=fields) if form.traits.has_open_columns else form for form in segment.formats)
         formats.setdefault(segment.stream, {}).update(dict.fromkeys(seen))
     return {stream: schema_of(list(forms)) for stream, forms in formats.items()}
 

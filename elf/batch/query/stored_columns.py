@@ -28,7 +28,7 @@ def stored_columns(plan: query.Plan, segments: Sequence[Segment]) -> dict[str, S
     """
     if any(not segment.is_complete for segment in segments):
         raise NotExactError("some events have fields that no column stores")
-    of_texts = {form.kind in ("csv", "tsv") for segment in segments for form in segment.formats}
+    of_texts = {form.has_header_line for segment in segments for form in segment.formats}
     if len(of_texts) > 1:
         raise NotExactError("values are texts in some files, and typed in others")
     found = {column.name: _column(column, segments, of_texts == {True}) for column in plan.columns}

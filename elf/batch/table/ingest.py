@@ -155,7 +155,7 @@ def _splits(file: _LogFile, store: ArchiveStore, load: BulkLoad) -> Iterator[Fil
         return
     origin = FileOrigin(load.stream, load.agent, file.path, file.file_id, file.format)
     covered = covered_to(store, load.stream, file.file_id)
-    is_plain = not file.is_compressed and file.format.kind != "csv"
+    is_plain = not file.is_compressed and not file.format.quotes_span_lines
     if not file.is_compressed and covered:
         if covered == file.size_bytes:
             return

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agent.archive.format.fields import DTYPES, Field, Kind, united
 from agent.archive.format.row_key import NUMBER_BYTES
 from agent.archive.format.segments import (
     AGENT,
@@ -24,6 +23,7 @@ from agent.archive.format.segments import (
     WRITTEN,
     Segment,
 )
+from agent.parsing.records.fields import DTYPES, Field, Kind, united
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -118,7 +118,7 @@ def _plain_blocks(split: FileSplit) -> Iterator[tuple[Block, int | None]]:
 
 def _later_blocks(split: FileSplit) -> Iterator[tuple[Block, int | None]]:
     """Yields blocks of a file that can only be read from its beginning, without those before the split."""
-    csv_quotes = split.origin.format.kind == "csv"
+    csv_quotes = split.origin.format.quotes_span_lines
     skipped: Block | None = None
     for block in SourceFile(split.origin.path).blocks(block_bytes=BLOCK_BYTES, csv_quotes=csv_quotes):
         cut = split.begin - block.origin.offset

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.archive.format.fields import EXACT_MAX
-from agent.archive.format.known_fields import COLUMNS_MAX
 from agent.archive.format.segments import (
     EVENTS,
     KEY,
@@ -23,6 +21,8 @@ from agent.archive.format.segments import (
     Segment,
     united_origins,
 )
+from agent.parsing.records.fields import EXACT_MAX
+from agent.parsing.records.known_fields import COLUMNS_MAX
 from elf.batch.table.layout import OBJECT, column, file_ids, mixed_numbers, united_kinds
 from elf.batch.table.stores import ArchiveStore, StoredSegment
 from elf.batch.table.table import ArchiveTable

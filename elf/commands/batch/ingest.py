@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from agent.parsing import KINDS
+from agent.parsing import LINE_FORMATS
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
 from elf.options.asking import output_option
@@ -46,7 +46,7 @@ class IngestSummary(msgspec.Struct, frozen=True):
     help="The agent under whose name the lines are archived.",
 )
 @click.option(
-    "--format", "source_format", type=click.Choice(["auto", *KINDS]), default="auto", show_default=True,
+    "--format", "source_format", type=click.Choice(["auto", *LINE_FORMATS]), default="auto", show_default=True,
     help="How the files are read.",
 )  # fmt: skip
 @click.option("--time-field", metavar="FIELD", help="The field that holds an event's time.")

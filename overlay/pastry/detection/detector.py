@@ -7,15 +7,15 @@ the same end confirms the suspicion. It is also told to the suspect, which can a
 
 from collections.abc import Callable
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.indirect import Helpers, Relay
 from overlay.pastry.detection.lease import Leases
 from overlay.pastry.detection.suspicion import CONFIRMATIONS, Suspicions
 from overlay.pastry.detection.watch import Watch
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import Id
 from overlay.wire.messages import Ping, PingReport, PingRequest, Pong, Refute, RelayedPing, Suspect
 from overlay.wire.peer import Peer
@@ -26,7 +26,7 @@ class Detector:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: PeerTables,
         watch: Watch,
         leases: Leases,
         heartbeat: Heartbeat,
@@ -156,15 +156,15 @@ class Detector:
         if tell:
             self._outbox.send(peer, message)
 
-    def excuse(self, late_s: float, now: float) -> None:
+    def extend_deadlines(self, late_s: float, now: float) -> None:
         """Hold it against nobody that this node stood still."""
         self._health.worsen()
         self._helpers.clear()
         self._relay.clear()
-        self._suspicions.excuse(late_s)
+        self._suspicions.extend_deadlines(late_s)
         for node_id in self._watch.suspects:
             self._suspicions.end(node_id)
-        self._watch.excuse(late_s, now)
+        self._watch.extend_deadlines(late_s, now)
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
         """Who says when `handle_timer` is due."""

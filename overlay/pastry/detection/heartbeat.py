@@ -10,8 +10,8 @@ process has refuted that it is dead. Nobody but the node itself raises it.
 from collections.abc import Callable
 from math import inf
 
-from overlay.outbox import Outbox
-from overlay.random_source import RandomSource
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.wire.messages import Ping, Pong, RelayedPing
 from overlay.wire.peer import Peer
 

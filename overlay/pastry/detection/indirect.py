@@ -8,9 +8,9 @@ no helper says either, that speaks against it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.heartbeat import Heartbeat
-from overlay.random_source import RandomSource
 from overlay.wire.ids import Id
 from overlay.wire.messages import PingReport, PingRequest, RelayedPing
 from overlay.wire.peer import Peer

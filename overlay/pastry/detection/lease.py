@@ -17,7 +17,7 @@ this node has just met it; a member that moves up as others fail has to answer f
 
 from math import inf
 
-from overlay.pastry.tables.tables import Tables
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import Id, closest
 from overlay.wire.peer import Peer
 
@@ -37,7 +37,7 @@ class _Lease:
 class Leases:
     """The leases of one node, one a ring neighbour. `revision` grows when one lapses or is there again."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: PeerTables) -> None:
         self.revision = 0
         self._tables = tables
         self._leases: dict[Id, _Lease] = {}

@@ -11,7 +11,7 @@ not to be there is not told.
 
 from math import log, log10
 
-from overlay.random_source import RandomSource, jittered
+from overlay.core.random_source import RandomSource, jittered
 from overlay.wire.peer import Peer
 
 CONFIRMATIONS = 2
@@ -91,7 +91,7 @@ class Suspicions:
         """Suspect a peer no longer; return whether it was suspected."""
         return self._suspicions.pop(node_id, None) is not None
 
-    def excuse(self, late_s: float) -> None:
+    def extend_deadlines(self, late_s: float) -> None:
         """Do not count a time in which this node was not there to hear the suspects."""
         for suspicion in self._suspicions.values():
             suspicion.began_at += late_s

@@ -32,15 +32,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from math import inf
 
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.lease import LEASE_S
 from overlay.pastry.detection.suspicion import CONFIRMATIONS
-from overlay.random_source import RandomSource, jittered
 from overlay.wire.peer import Peer
 
 
-class Pace(IntEnum):
+class WatchLevel(IntEnum):
     """How often a peer is pinged that says nothing."""
 
     PASSING = 0
@@ -48,7 +48,7 @@ class Pace(IntEnum):
     NEAR = 2
 
 
-class Standing(IntEnum):
+class Liveness(IntEnum):
     """What is believed of a peer."""
 
     ALIVE = 0
@@ -57,7 +57,7 @@ class Standing(IntEnum):
     SUSPECT = 3
 
 
-PERIOD_S = {Pace.NEAR: 1.0, Pace.FAR: 3.0, Pace.PASSING: 10.0}
+PERIOD_S = {WatchLevel.NEAR: 1.0, WatchLevel.FAR: 3.0, WatchLevel.PASSING: 10.0}
 PASSING_MAX = 64
 RETRY_S = 0.4
 ANSWER_S = 0.5
@@ -101,24 +101,24 @@ class Watched:
         "heard_at",
         "incarnation",
         "is_needed",
-        "pace",
+        "level",
+        "liveness",
         "paired_at",
         "peer",
         "pinged_at",
         "pings",
-        "standing",
         "suspected_at",
         "token",
         "turn",
     )
 
-    def __init__(self, peer: Peer, pace: Pace, heard_at: float, turn: float, *, is_needed: bool) -> None:
+    def __init__(self, peer: Peer, level: WatchLevel, heard_at: float, turn: float, *, is_needed: bool) -> None:
         self.peer = peer
-        self.pace = pace
+        self.level = level
         self.turn = turn
         self.heard_at = self.paired_at = heard_at
         self.is_needed = is_needed
-        self.standing = Standing.ALIVE
+        self.liveness = Liveness.ALIVE
         self.asked_at = self.pinged_at = self.suspected_at = -inf
         self.token: int | None = None
         self.pings = 0
@@ -127,22 +127,22 @@ class Watched:
 
     def due(self, health: Health) -> float:
         """Return when something is to be done about the peer."""
-        if self.standing is not Standing.ALIVE:
+        if self.liveness is not Liveness.ALIVE:
             return min(self.pinged_at + RETRY_S, self.worse_at(health))
-        since = self.paired_at if self.pace is Pace.NEAR else self.heard_at
-        stretch = 1.0 if self.pace is Pace.NEAR else min(health.factor, STRETCH_MAX)
-        due = since + PERIOD_S[self.pace] * self.turn * stretch
-        return min(due, self.heard_at + PERIOD_S[Pace.NEAR]) if self.is_needed else due
+        since = self.paired_at if self.level is WatchLevel.NEAR else self.heard_at
+        stretch = 1.0 if self.level is WatchLevel.NEAR else min(health.factor, STRETCH_MAX)
+        due = since + PERIOD_S[self.level] * self.turn * stretch
+        return min(due, self.heard_at + PERIOD_S[WatchLevel.NEAR]) if self.is_needed else due
 
     def worse_at(self, health: Health) -> float:
-        """Return when the standing of a peer that was asked gets worse if it goes on being silent."""
-        if self.standing is Standing.SUSPECT:
+        """Return when the liveness of a peer that was asked gets worse if it goes on being silent."""
+        if self.liveness is Liveness.SUSPECT:
             return max(self.heard_at + LEASE_S, self.asked_at + LAPSE_S, self.suspected_at + FINAL_S)
-        return self.asked_at + answer_s(health) * self.standing
+        return self.asked_at + answer_s(health) * self.liveness
 
     def revive(self) -> None:
         """Take it for alive, whatever was believed."""
-        self.standing = Standing.ALIVE
+        self.liveness = Liveness.ALIVE
         self.doubters.clear()
 
 
@@ -165,28 +165,28 @@ class Watch:
     def keep(self, near: Mapping[int, Peer], far: Mapping[int, Peer], now: float) -> None:
         """Watch these peers, and no others but for those that are needed or owe an answer."""
         for node_id, one in list(self._watched.items()):
-            if one.pace is not Pace.PASSING and node_id not in near and node_id not in far:
+            if one.level is not WatchLevel.PASSING and node_id not in near and node_id not in far:
                 self._dismiss(node_id, one)
-        for peers, pace in ((far, Pace.FAR), (near, Pace.NEAR)):
+        for peers, level in ((far, WatchLevel.FAR), (near, WatchLevel.NEAR)):
             for node_id, peer in peers.items():
                 watched = self._watched.get(node_id)
                 if watched is None:
                     turn = 1.0 if self._owner.node_id < node_id else SECOND_TURN
-                    is_near = pace is Pace.NEAR
+                    is_near = level is WatchLevel.NEAR
                     heard_at = -inf if is_near else now
-                    self._watched[node_id] = Watched(peer, pace, heard_at, turn, is_needed=is_near)
-                elif watched.pace is not pace:
-                    self._passing -= watched.pace is Pace.PASSING
-                    watched.pace = pace
-                    watched.is_needed = watched.is_needed or pace is Pace.NEAR
+                    self._watched[node_id] = Watched(peer, level, heard_at, turn, is_needed=is_near)
+                elif watched.level is not level:
+                    self._passing -= watched.level is WatchLevel.PASSING
+                    watched.level = level
+                    watched.is_needed = watched.is_needed or level is WatchLevel.NEAR
 
     def _dismiss(self, node_id: int, watched: Watched) -> None:
         """Watch a peer no longer; but one that owes an answer would be trusted again without having given it."""
-        if watched.standing is Standing.ALIVE or self._passing >= PASSING_MAX:
+        if watched.liveness is Liveness.ALIVE or self._passing >= PASSING_MAX:
             self.forget(node_id)
         else:
             self._passing += 1
-            watched.pace = Pace.PASSING
+            watched.level = WatchLevel.PASSING
             watched.is_needed = True
 
     def rely_on(self, peer: Peer, now: float) -> None:
@@ -194,7 +194,7 @@ class Watch:
         watched = self._watched.get(peer.node_id)
         if watched is None and self._passing < PASSING_MAX:
             self._passing += 1
-            self._watched[peer.node_id] = Watched(peer, Pace.PASSING, -inf, 1.0, is_needed=True)
+            self._watched[peer.node_id] = Watched(peer, WatchLevel.PASSING, -inf, 1.0, is_needed=True)
             self.hasten(now)
         elif watched is not None and not watched.is_needed:
             watched.is_needed = True
@@ -216,7 +216,7 @@ class Watch:
             return
         if len(watched.doubters) < CONFIRMATIONS:
             watched.doubters.add(by)
-        if watched.standing is Standing.ALIVE:
+        if watched.liveness is Liveness.ALIVE:
             self.ask(watched.peer, now)
 
     def heard(self, sender: Peer, now: float) -> bool:
@@ -226,7 +226,7 @@ class Watch:
             return False
         watched.heard_at = now
         watched.is_needed = False
-        if watched.standing is not Standing.ALIVE:
+        if watched.liveness is not Liveness.ALIVE:
             self.suspects.discard(sender.node_id)
             watched.revive()
         return watched.peer.address == sender.address
@@ -273,13 +273,13 @@ class Watch:
     def is_trusted(self, node_id: int) -> bool:
         """Say whether a peer is watched and owes no answer."""
         watched = self._watched.get(node_id)
-        return watched is not None and watched.standing is Standing.ALIVE
+        return watched is not None and watched.liveness is Liveness.ALIVE
 
     def forget(self, node_id: int) -> None:
         """Stop watching a peer."""
         watched = self._watched.pop(node_id, None)
         if watched is not None:
-            self._passing -= watched.pace is Pace.PASSING
+            self._passing -= watched.level is WatchLevel.PASSING
             self.suspects.discard(node_id)
 
     def clear(self) -> None:
@@ -312,7 +312,7 @@ class Watch:
         late_s = 0.0 if self._tick_at is None else now - self._tick_at
         return late_s if late_s > LATE_S else 0.0
 
-    def excuse(self, late_s: float, now: float) -> None:
+    def extend_deadlines(self, late_s: float, now: float) -> None:
         """Do not hold it against the peers that this node was not there to hear them; ask them all."""
         self.suspects.clear()
         for watched in self._watched.values():
@@ -327,11 +327,11 @@ class Watch:
         findings = Findings([], [], [])
         due_at = inf
         for node_id, watched in list(self._watched.items()):
-            if watched.standing is not Standing.ALIVE and now >= watched.worse_at(self._health):
+            if watched.liveness is not Liveness.ALIVE and now >= watched.worse_at(self._health):
                 self._worsen(watched, findings, now)
             due = watched.due(self._health)
             if due <= now and watched.pinged_at + RETRY_S <= now:
-                if watched.pace is Pace.PASSING and not watched.is_needed:
+                if watched.level is WatchLevel.PASSING and not watched.is_needed:
                     self.forget(node_id)
                     continue
                 self._ping(watched, now)
@@ -342,23 +342,23 @@ class Watch:
         return findings
 
     def _worsen(self, watched: Watched, findings: Findings, now: float) -> None:
-        match watched.standing:
-            case Standing.ASKED:
-                watched.standing = Standing.SILENT
+        match watched.liveness:
+            case Liveness.ASKED:
+                watched.liveness = Liveness.SILENT
                 findings.silent.append(watched.peer)
-            case Standing.SILENT:
-                watched.standing = Standing.SUSPECT
+            case Liveness.SILENT:
+                watched.liveness = Liveness.SUSPECT
                 watched.suspected_at = now
                 self.suspects.add(watched.peer.node_id)
                 findings.suspected.append(watched)
-            case Standing.SUSPECT:
+            case Liveness.SUSPECT:
                 findings.lapsed.append(watched.peer)
-            case Standing.ALIVE:
+            case Liveness.ALIVE:
                 pass
 
     def _ping(self, watched: Watched, now: float) -> None:
-        if watched.standing is Standing.ALIVE:
-            watched.standing = Standing.ASKED
+        if watched.liveness is Liveness.ALIVE:
+            watched.liveness = Liveness.ASKED
             watched.asked_at = now
             watched.token = self._heartbeat.new_token()
             watched.pings = 0
@@ -376,11 +376,11 @@ class Watch:
     def check(self) -> None:
         """Assert every invariant."""
         assert self._owner.node_id not in self._watched
-        assert self._passing == sum(one.pace is Pace.PASSING for one in self._watched.values()) <= PASSING_MAX
+        assert self._passing == sum(one.level is WatchLevel.PASSING for one in self._watched.values()) <= PASSING_MAX
         assert self._tick_at is not None or not self._watched
         for node_id, watched in self._watched.items():
             assert node_id == watched.peer.node_id
-            assert (node_id in self.suspects) == (watched.standing is Standing.SUSPECT)
+            assert (node_id in self.suspects) == (watched.liveness is Liveness.SUSPECT)
             assert len(watched.doubters) <= CONFIRMATIONS
-            assert watched.standing is Standing.ALIVE or watched.token is not None
+            assert watched.liveness is Liveness.ALIVE or watched.token is not None
         assert self.suspects <= self._watched.keys()

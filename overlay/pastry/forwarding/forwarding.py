@@ -1,8 +1,8 @@
 """Messages that are passed on from hop to hop towards a key, and what is done with them at its end.
 
 Theory. Each hop acknowledges what it has taken over: delivered, held or about to be passed on. A hop that does not is
-doubted, and the message is sent another way round it (`Tables.detour`), up to TRIES_MAX times. It ends only at a node
-that owns its key: while a peer that is closer is still a member, a message waits for it or for its end, however
+doubted, and the message is sent another way round it (`PeerTables.detour`), up to TRIES_MAX times. It ends only at a
+node that owns its key: while a peer that is closer is still a member, a message waits for it or for its end, however
 long it takes to answer.
 """
 
@@ -10,24 +10,26 @@ from collections.abc import Callable
 
 import msgspec
 
-from overlay.events import Delivered
-from overlay.outbox import Outbox
+from overlay.core.events import Delivered
+from overlay.core.outbox import Outbox
+from overlay.core.recent_ids import RecentIds
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.forwarding.held import HeldMessages
 from overlay.pastry.forwarding.in_flight import TRIES_MAX, InFlight, Routed, Sent, payload_bytes
-from overlay.pastry.forwarding.requests import Requests
+from overlay.pastry.forwarding.requests import RequestTable
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.table_maintenance import TableMaintenance
-from overlay.pastry.tables.tables import Tables
-from overlay.recent import RecentIds
-from overlay.scribe.multicast import Multicast
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import Id
-from overlay.wire.messages import HOPS_MAX, JoinRequest, Publish, Received, Route
+from overlay.wire.messages import HOPS_MAX, HopAck, JoinRequest, Publish, Route
 from overlay.wire.peer import Peer
 
 OnForward = Callable[[Id, bytes, Peer], bytes | None]
 """The owner's word on a message that is about to be passed on: its key, its payload and the next hop. It returns the
 payload to pass on, the same or another, or None to let the message end here."""
+
+OnPublish = Callable[[Publish, float], None]
+"""Called at the root with a multicast to send down its tree."""
 
 
 class Forwarding:
@@ -35,22 +37,22 @@ class Forwarding:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: PeerTables,
         membership: Membership,
-        survey: TableMaintenance,
-        requests: Requests,
+        table_maintenance: TableMaintenance,
+        requests: RequestTable,
         watch: Watch,
-        multicast: Multicast,
         outbox: Outbox,
         on_forward: OnForward | None,
+        on_publish: OnPublish,
     ) -> None:
         self._tables = tables
         self._membership = membership
-        self._survey = survey
+        self._table_maintenance = table_maintenance
         self._requests = requests
         self._on_forward = on_forward
         self._watch = watch
-        self._multicast = multicast
+        self._on_publish = on_publish
         self._outbox = outbox
         self._recent = RecentIds()
         self._held = HeldMessages(outbox)
@@ -96,7 +98,7 @@ class Forwarding:
     def handle_publish(self, sender: Peer, message: Publish, now: float) -> None:
         """Send a multicast down its tree if this node is the root; else pass it on."""
         if self._is_mine(sender, message, now):
-            self._multicast.publish(message, now)
+            self._on_publish(message, now)
 
     def _is_mine(self, sender: Peer, message: Route | Publish, now: float) -> bool:
         """Say whether a message has come to its end; hold it, or pass it on, if not."""
@@ -121,9 +123,9 @@ class Forwarding:
 
     def _acknowledge(self, sender: Peer, message: Routed) -> None:
         if sender.node_id != self._membership.peer.node_id:
-            self._outbox.send(sender, Received(message_id=message.message_id))
+            self._outbox.send(sender, HopAck(message_id=message.message_id))
 
-    def handle_received(self, sender: Peer, message: Received, now: float) -> None:
+    def handle_received(self, sender: Peer, message: HopAck, now: float) -> None:
         """A hop is answerable for a message now."""
         self._in_flight.acknowledged(sender.node_id, message.message_id, now)
 
@@ -182,7 +184,7 @@ class Forwarding:
             self._outbox.counters.refused += 1
             return
         if self._tables.lacks_cell(_key(message)):
-            self._survey.row_wanted(_key(message), hop, now)
+            self._table_maintenance.row_wanted(_key(message), hop, now)
         self._outbox.counters.routed += 1
         self._in_flight.add(hop.node_id, message, now, before)
         self._outbox.send(hop, msgspec.structs.replace(message, hops=message.hops + 1))

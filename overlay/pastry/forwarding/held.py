@@ -1,6 +1,6 @@
 """Routed messages that came while their node could not say whose they are, in bounded room."""
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
 from overlay.wire.codec import WIRE_BYTES_MAX
 from overlay.wire.messages import JoinRequest, Publish, Route
 from overlay.wire.peer import Peer

@@ -8,7 +8,7 @@ taken the message over all the same: receivers know a message they have seen by 
 
 from dataclasses import dataclass
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
 from overlay.wire.messages import JoinRequest, Publish, Route
 
 ACKNOWLEDGE_S = 0.3

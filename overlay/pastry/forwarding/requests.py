@@ -8,10 +8,10 @@ node become the closest in between, it has not seen the id and answers as well; 
 
 from dataclasses import dataclass
 
-from overlay.events import Requested, RequestFailed, Responded
-from overlay.outbox import Outbox
+from overlay.core.events import Requested, RequestFailed, Responded
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.membership.membership import Membership
-from overlay.random_source import RandomSource, jittered
 from overlay.wire.messages import Response, Route
 from overlay.wire.peer import Peer
 
@@ -85,7 +85,7 @@ class Answers:
         assert self._bytes == sum(len(payload or b"") for payload in self._answers.values()) <= self._bytes_max
 
 
-class Requests:
+class RequestTable:
     """The requests one node has open, and those it has answered."""
 
     def __init__(self, membership: Membership, outbox: Outbox, random: RandomSource) -> None:

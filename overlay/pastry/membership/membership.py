@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
-from overlay.events import Joined
-from overlay.outbox import Outbox
+from overlay.core.events import Joined
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.detection.lease import Leases
 from overlay.pastry.membership.join import (
     JOIN_BACK_OFF,
@@ -24,12 +25,11 @@ from overlay.pastry.membership.join import (
     next_state,
 )
 from overlay.pastry.membership.rate import Rate
-from overlay.pastry.tables.leaf_set import LEAF_SET_SIZE
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource, jittered
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, clockwise, distance, shared_prefix_length
 from overlay.wire.messages import (
     HOPS_MAX,
+    LEAF_SET_SIZE,
     Absent,
     Announcement,
     JoinReply,
@@ -57,7 +57,7 @@ class Membership:
     `revision` grows whenever the members of the leaf set, the leases or the state change.
     """
 
-    def __init__(self, tables: Tables, leases: Leases, outbox: Outbox, random: RandomSource) -> None:
+    def __init__(self, tables: PeerTables, leases: Leases, outbox: Outbox, random: RandomSource) -> None:
         self.peer = tables.peer
         self._join_rate = Rate(JOIN_REQUESTS_PER_S, JOIN_REQUESTS_BURST)
         self._join_attempts = 0

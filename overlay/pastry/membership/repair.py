@@ -13,10 +13,10 @@ One of the gone peers (`overlay.pastry.tables.departed`) is tried every MEET_PER
 partition it was behind may be over, and the others are tried in quick succession.
 """
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource, jittered
 from overlay.pastry.membership.membership import Membership
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource, jittered
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import LeafSetProbe
 from overlay.wire.peer import Peer
 
@@ -31,7 +31,7 @@ QUIET_ROUNDS = 2
 class Repair:
     """The periodic work of one active node."""
 
-    def __init__(self, tables: Tables, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
+    def __init__(self, tables: PeerTables, membership: Membership, outbox: Outbox, random: RandomSource) -> None:
         self._tables = tables
         self._membership = membership
         self._outbox = outbox

@@ -12,11 +12,11 @@ A cell that a route had use for and was empty is asked for at once, hardly more 
 
 from dataclasses import dataclass
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource, jittered, one_of, shuffled
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.membership.membership import Membership
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource, jittered, one_of, shuffled
+from overlay.pastry.tables.tables import PeerTables
 from overlay.wire.messages import Echo, EchoReply, RowAnswer, RowRequest
 from overlay.wire.peer import Peer
 
@@ -43,7 +43,7 @@ class TableMaintenance:
     """One node's measurements, and its questions for rows."""
 
     def __init__(
-        self, tables: Tables, membership: Membership, watch: Watch, outbox: Outbox, random: RandomSource
+        self, tables: PeerTables, membership: Membership, watch: Watch, outbox: Outbox, random: RandomSource
     ) -> None:
         self._tables = tables
         self._membership = membership

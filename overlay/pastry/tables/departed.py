@@ -10,7 +10,7 @@ sides would stay apart for ever if nobody tried. So failed peers (not those that
 as *gone*, and one of them is tried from time to time, as long as it is remembered.
 """
 
-from overlay.random_source import RandomSource
+from overlay.core.random_source import RandomSource
 from overlay.wire.peer import Peer
 
 TOMBSTONE_S = 15.0

@@ -5,9 +5,8 @@ from collections.abc import Container, Iterator
 from itertools import pairwise
 
 from overlay.wire.ids import ID_SPACE, clockwise, closer, closest, distance
+from overlay.wire.messages import LEAF_SET_SIZE
 from overlay.wire.peer import Peer
-
-LEAF_SET_SIZE = 16
 
 
 class LeafSet:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
+from overlay.wire.messages import NEIGHBOURHOOD_SIZE
 from overlay.wire.peer import Peer
-
-NEIGHBOURHOOD_SIZE = 16
 
 
 class Neighbourhood:

@@ -12,8 +12,8 @@ cells with the first nodes of all, which all rows name. So then chance decides.
 from collections.abc import Container, Iterator
 from math import inf
 
+from overlay.core.random_source import RandomSource, one_of
 from overlay.pastry.tables.proximity import Proximity
-from overlay.random_source import RandomSource, one_of
 from overlay.wire.ids import DIGIT_VALUES, DIGITS, digit, shared_prefix_length
 from overlay.wire.peer import Peer
 

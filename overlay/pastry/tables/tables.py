@@ -4,6 +4,7 @@ from collections.abc import Iterable, Set
 from heapq import nsmallest
 from itertools import chain
 
+from overlay.core.random_source import RandomSource, shuffled
 from overlay.pastry.tables.candidates import Candidates
 from overlay.pastry.tables.departed import Departed
 from overlay.pastry.tables.leaf_set import LeafSet
@@ -11,12 +12,11 @@ from overlay.pastry.tables.neighbourhood import Neighbourhood
 from overlay.pastry.tables.proximity import Proximity
 from overlay.pastry.tables.routing import next_hop
 from overlay.pastry.tables.routing_table import RoutingTable
-from overlay.random_source import RandomSource, shuffled
 from overlay.wire.ids import clockwise, closest
 from overlay.wire.peer import Peer
 
 
-class Tables:
+class PeerTables:
     """One node's tables.
 
     A peer enters the leaf set when it has spoken for itself, never on hearsay. Who has departed is in none.

@@ -10,7 +10,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from overlay.transport.identity.authority import certificate_uris
 from overlay.transport.identity.claims import CREATOR_ROLE, checked_name, creator_id, read_uri
-from overlay.transport.identity.creators import CreatorClaims, UntrustedCreatorError, Verified
+from overlay.transport.identity.creator_claims import CreatorClaims, UntrustedCreatorError, Verified
 
 _FAULTS = (
     ValueError,

@@ -15,7 +15,8 @@ from overlay.transport.identity.authority_directory import load_certificate
 from overlay.transport.identity.authority_files import AuthorityError, check_free, read_bytes, write_new
 from overlay.transport.identity.claims import checked_name
 from overlay.transport.identity.creator_certificates import read_creator
-from overlay.transport.identity.creators import CERTIFICATE_BYTES_MAX, CreatorClaims, UntrustedCreatorError, check_times
+from overlay.transport.identity.creator_claims import CreatorClaims, UntrustedCreatorError
+from overlay.transport.identity.creators import CERTIFICATE_BYTES_MAX, check_times
 
 PUBLIC_FILE_BYTES_MAX = 4096
 _PRIVATE = b"PRIVATE KEY-----"

@@ -10,9 +10,9 @@ does without it.
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from overlay.transport.identity.creator_claims import CreatorClaims, UntrustedCreatorError, Verified
 from overlay.transport.identity.trust import Trust
 
 CERTIFICATE_BYTES_MAX = 4096
@@ -20,35 +20,6 @@ PUBLIC_KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 VERIFIED_MAX = 256
 """Certificates remembered as the authority's; of more, those used last."""
-
-
-class UntrustedCreatorError(Exception):
-    """A certificate or signature is not believed; one line says why. `reason` is of a few words to count it under."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class CreatorClaims:
-    """What a creator's certificate says. Times are seconds since the epoch."""
-
-    fleet: str
-    name: str
-    public_key: bytes
-    """Ed25519, 32 bytes: this is who owns a job, whatever the name is."""
-    serial: int
-    starts_at: float
-    expires_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """A certificate's claims, and the certificate (DER) of the authority that signed them."""
-
-    claims: CreatorClaims
-    authority: bytes
 
 
 class CreatorTrust:

@@ -41,7 +41,7 @@ class OutdatedError(RevocationError):
 
 
 @dataclass(frozen=True, slots=True)
-class RevocationList:
+class VerifiedRevocationList:
     """A list whose signature was checked."""
 
     authority: bytes
@@ -63,7 +63,7 @@ def revocation_lists_of(content: bytes) -> list[bytes]:
     return _PEM.findall(content)
 
 
-def read_list(data: bytes, authorities: Iterable[bytes]) -> RevocationList:
+def read_list(data: bytes, authorities: Iterable[bytes]) -> VerifiedRevocationList:
     """Check a list (PEM or DER) against the certificates (DER) of the authorities that count; RevocationError."""
     if len(data) > 2 * LIST_BYTES_MAX:
         raise RevocationError("the list is too long", f"{len(data):,} bytes")
@@ -86,7 +86,7 @@ def read_list(data: bytes, authorities: Iterable[bytes]) -> RevocationList:
         raise RevocationError("the list is too long", f"{len(der):,} bytes, over the limit of {LIST_BYTES_MAX:,}")
     if not 0 <= number <= NUMBER_MAX:
         raise RevocationError("not a list of revoked certificates", "its number is none")
-    return RevocationList(fingerprint(signers[0]), number, serials, der)
+    return VerifiedRevocationList(fingerprint(signers[0]), number, serials, der)
 
 
 def _has_signed(authority: object, found: object) -> bool:
@@ -105,7 +105,7 @@ class Revocations:
 
     def __init__(self, authorities: Sequence[bytes], keep: Callable[[bytes], None] = lambda _content: None) -> None:
         self._authorities: dict[bytes, bytes] = {}
-        self._lists: dict[bytes, RevocationList] = {}
+        self._lists: dict[bytes, VerifiedRevocationList] = {}
         self._serials: frozenset[int] = frozenset()
         self._keep = keep
         self.trust(authorities)
@@ -156,7 +156,7 @@ class Revocations:
         return {name: lists[name].number if name in lists else 0 for name in self._authorities}
 
     @property
-    def lists(self) -> Sequence[RevocationList]:
+    def lists(self) -> Sequence[VerifiedRevocationList]:
         """The lists there are."""
         return tuple(self._lists.values())
 

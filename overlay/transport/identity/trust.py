@@ -5,11 +5,18 @@ certificate runs out or is revoked, or that this agent has another identity, is 
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from overlay.transport.identity.claims import AGENT_ROLE, Claims
 from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.revocation import Revocations
-from overlay.transport.refusals import ViolationError
+
+
+class Refusal(NamedTuple):
+    """Reason to have no link with a peer: a few fixed words to count it under, and a detail for the log."""
+
+    reason: str
+    detail: str
 
 
 class Trust:
@@ -31,14 +38,14 @@ class Trust:
         self.identity = identity
         self.revocations.trust(identity.authorities)
 
-    def refusal(self, claims: Claims) -> ViolationError | None:
+    def refusal(self, claims: Claims) -> Refusal | None:
         """Say why there may be no link to whom a certificate speaks of; None when there may."""
         if claims.fleet != self.identity.fleet:
-            return ViolationError("another fleet", claims.fleet)
+            return Refusal("another fleet", claims.fleet)
         if claims.role != AGENT_ROLE:
-            return ViolationError("not an agent's certificate", f"{claims.name}: it is for a {claims.role}")
+            return Refusal("not an agent's certificate", f"{claims.name}: it is for a {claims.role}")
         if self.revocations.is_revoked(claims.serial):
-            return ViolationError("certificate revoked", f"{claims.name}, serial number {claims.serial:x}")
+            return Refusal("certificate revoked", f"{claims.name}, serial number {claims.serial:x}")
         if self._wall_s() > claims.expires_at:
-            return ViolationError("certificate expired", claims.name)
+            return Refusal("certificate expired", claims.name)
         return None

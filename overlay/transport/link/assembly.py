@@ -12,13 +12,13 @@ SLOWEST_BYTES_S = 1 << 16
 GRACE_S = 10.0
 
 
-class Place:
+class Reservation:
     """One payload's place: it waits, then has room, then leaves. `admitted` is called when it gets room later."""
 
-    __slots__ = ("_admitted", "_room", "has_room", "held", "since", "size")
+    __slots__ = ("_admitted", "_budget", "has_room", "held", "since", "size")
 
-    def __init__(self, room: "Room", size: int, admitted: Callable[[], None]) -> None:
-        self._room = room
+    def __init__(self, budget: "AssemblyBudget", size: int, admitted: Callable[[], None]) -> None:
+        self._budget = budget
         self._admitted = admitted
         self.size = size
         self.has_room = False
@@ -34,14 +34,14 @@ class Place:
 
     def leave(self) -> None:
         """Give room or turn back. Once."""
-        self._room.leave(self)
+        self._budget.leave(self)
 
 
-class Room:
+class AssemblyBudget:
     """Bounds what all places have together; one payload longer than everything has it alone.
 
-    >>> room = Room(100)
-    >>> first, second = room.enter(80, lambda: None), room.enter(30, lambda: print("admitted"))
+    >>> budget = AssemblyBudget(100)
+    >>> first, second = budget.enter(80, lambda: None), budget.enter(30, lambda: print("admitted"))
     >>> first.has_room, second.has_room
     (True, False)
     >>> first.leave()
@@ -50,8 +50,8 @@ class Room:
 
     def __init__(self, bytes_max: int = ROOM_BYTES) -> None:
         self._bytes_max = bytes_max
-        self._places: dict[Place, None] = {}
-        self._queue: dict[Place, None] = {}
+        self._granted: dict[Reservation, None] = {}
+        self._queue: dict[Reservation, None] = {}
         self.used = 0
 
     @property
@@ -59,40 +59,42 @@ class Room:
         """How many have no room yet."""
         return len(self._queue)
 
-    def enter(self, size: int, admitted: Callable[[], None]) -> Place:
-        """Return a new place, at the end of the queue when there is no room. One a link, so the queue is bounded."""
-        place = Place(self, size, admitted)
-        self._queue[place] = None
+    def enter(self, size: int, admitted: Callable[[], None]) -> Reservation:
+        """Return a new reservation, at the end of the queue when there is no room. One a link, so the queue is
+        bounded.
+        """
+        reservation = Reservation(self, size, admitted)
+        self._queue[reservation] = None
         self._admit()
-        return place
+        return reservation
 
-    def leave(self, place: Place) -> None:
+    def leave(self, reservation: Reservation) -> None:
         """Forget a place; those after it may get room."""
-        self._queue.pop(place, None)
-        if place in self._places:
-            del self._places[place]
-            self.used -= place.size
+        self._queue.pop(reservation, None)
+        if reservation in self._granted:
+            del self._granted[reservation]
+            self.used -= reservation.size
         self._admit()
 
-    def slow(self, now: float) -> list[Place]:
+    def slow(self, now: float) -> list[Reservation]:
         """Return those that are too slow while others wait. To be asked now and then."""
-        for place in self._places:
-            if place.since is None:
-                place.since = now
+        for reservation in self._granted:
+            if reservation.since is None:
+                reservation.since = now
         if not self._queue:
             return []
-        return [place for place in self._places if place.held < self._expected(place, now)]
+        return [reservation for reservation in self._granted if reservation.held < self._expected(reservation, now)]
 
-    def _expected(self, place: Place, now: float) -> float:
-        assert place.since is not None
-        return (now - place.since - GRACE_S) * SLOWEST_BYTES_S
+    def _expected(self, reservation: Reservation, now: float) -> float:
+        assert reservation.since is not None
+        return (now - reservation.since - GRACE_S) * SLOWEST_BYTES_S
 
     def _admit(self) -> None:
         while self._queue:
-            place = next(iter(self._queue))
-            if self._places and self.used + place.size > self._bytes_max:
+            reservation = next(iter(self._queue))
+            if self._granted and self.used + reservation.size > self._bytes_max:
                 return
-            del self._queue[place]
-            self._places[place] = None
-            self.used += place.size
-            place.admit()
+            del self._queue[reservation]
+            self._granted[reservation] = None
+            self.used += reservation.size
+            reservation.admit()

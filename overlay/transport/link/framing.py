@@ -26,7 +26,7 @@ LENGTH = struct.Struct("!I")
 Body = bytes | memoryview
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is."""
 
     HELLO = 0
@@ -51,19 +51,19 @@ class Kind(IntEnum):
 
 
 _LENGTHS = {
-    Kind.HELLO: (1, HELLO_BYTES_MAX),
-    Kind.MESSAGE: (1, URGENT_BYTES_MAX),
-    Kind.OPEN: (LENGTH.size, LENGTH.size),
-    Kind.PIECE: (1, PIECE_BYTES_MAX),
-    Kind.ZSTD_PIECE: (1, PIECE_BYTES_MAX),
-    Kind.CREDIT: (CREDIT.size, CREDIT.size),
-    Kind.ASK: (0, 0),
-    Kind.STAY: (0, 0),
-    Kind.GOODBYE: (0, 0),
-    Kind.HEARD: (0, 0),
+    FrameKind.HELLO: (1, HELLO_BYTES_MAX),
+    FrameKind.MESSAGE: (1, URGENT_BYTES_MAX),
+    FrameKind.OPEN: (LENGTH.size, LENGTH.size),
+    FrameKind.PIECE: (1, PIECE_BYTES_MAX),
+    FrameKind.ZSTD_PIECE: (1, PIECE_BYTES_MAX),
+    FrameKind.CREDIT: (CREDIT.size, CREDIT.size),
+    FrameKind.ASK: (0, 0),
+    FrameKind.STAY: (0, 0),
+    FrameKind.GOODBYE: (0, 0),
+    FrameKind.HEARD: (0, 0),
 }
-_PIECES = (Kind.PIECE, Kind.ZSTD_PIECE)
-_BOUNDS = tuple(_LENGTHS[kind] for kind in Kind)
+_PIECES = (FrameKind.PIECE, FrameKind.ZSTD_PIECE)
+_BOUNDS = tuple(_LENGTHS[kind] for kind in FrameKind)
 
 
 class FramingError(Exception):
@@ -94,7 +94,7 @@ class Frame(NamedTuple):
 class FrameWriter:
     """Turns bodies into frames.
 
-    >>> len(FrameWriter(fleet_tag("shop")).frame(Kind.MESSAGE, b"abc"))
+    >>> len(FrameWriter(fleet_tag("shop")).frame(FrameKind.MESSAGE, b"abc"))
     17
     """
 
@@ -111,7 +111,7 @@ class FrameReader:
 
     >>> tag = fleet_tag("shop")
     >>> reader, writer = FrameReader(tag), FrameWriter(tag)
-    >>> hello, sent = writer.frame(Kind.HELLO, b"I am 5"), writer.frame(Kind.MESSAGE, b"abc")
+    >>> hello, sent = writer.frame(FrameKind.HELLO, b"I am 5"), writer.frame(FrameKind.MESSAGE, b"abc")
     >>> [len(reader.feed(part)) for part in (hello[:3], hello[3:] + sent[:5], sent[5:] + sent)]
     [0, 1, 2]
     """
@@ -167,11 +167,11 @@ class FrameReader:
             raise FramingError("another fleet", "frames of another fleet")
         if kind >= len(_BOUNDS):
             raise FramingError("not our protocol", f"a frame of kind {kind}")
-        if (kind == Kind.HELLO) is self._is_greeted:
-            raise FramingError("no hello" if kind else "second hello", f"{Kind(kind).name} is not what comes now")
+        if (kind == FrameKind.HELLO) is self._is_greeted:
+            raise FramingError("no hello" if kind else "second hello", f"{FrameKind(kind).name} is not what comes now")
         least, most = _BOUNDS[kind]
         if length > most:
-            raise FramingError("frame too long", f"{Kind(kind).name} of {length} bytes, over the limit of {most}")
+            raise FramingError("frame too long", f"{FrameKind(kind).name} of {length} bytes, over the limit of {most}")
         if length < least:
-            raise FramingError("frame too short", f"{Kind(kind).name} of {length} bytes")
+            raise FramingError("frame too short", f"{FrameKind(kind).name} of {length} bytes")
         return length, kind

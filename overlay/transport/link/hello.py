@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.transport.addresses import parse_address
 from overlay.transport.identity.claims import Claims
-from overlay.transport.refusals import LinkError
+from overlay.transport.link.refusals import LinkError
+from overlay.wire.addresses import parse_address
 from overlay.wire.codec import Codec
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer

@@ -14,10 +14,10 @@ before the first is whole, is none of ours.
 import io
 from collections.abc import Callable
 
-from overlay.transport.link.assembly import Place, Room
+from overlay.transport.link.assembly import AssemblyBudget, Reservation
 from overlay.transport.link.compression import BombError, decompressed
-from overlay.transport.link.framing import HEADER, LENGTH, PAYLOAD_BYTES_MAX, Body, Kind
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.framing import HEADER, LENGTH, PAYLOAD_BYTES_MAX, Body, FrameKind
+from overlay.transport.link.refusals import ViolationError
 
 URGENT_WINDOW_BYTES = 1 << 20
 BULK_WINDOW_BYTES = 1 << 19
@@ -26,11 +26,20 @@ BULK_WINDOW_BYTES = 1 << 19
 class Incoming:
     """One link's receiving end. `grant` is called with credit to give back: on the urgent and on the bulk stream."""
 
-    __slots__ = ("_body", "_bulk_credit", "_bulk_taken", "_grant", "_missing", "_place", "_room", "_urgent_credit",
-                 "_urgent_taken")  # fmt: skip
+    __slots__ = (
+        "_body",
+        "_budget",
+        "_bulk_credit",
+        "_bulk_taken",
+        "_grant",
+        "_missing",
+        "_reservation",
+        "_urgent_credit",
+        "_urgent_taken",
+    )  # fmt: skip
 
-    def __init__(self, room: Room, grant: Callable[[int, int], None]) -> None:
-        self._room = room
+    def __init__(self, budget: AssemblyBudget, grant: Callable[[int, int], None]) -> None:
+        self._budget = budget
         self._grant = grant
         self._urgent_credit = URGENT_WINDOW_BYTES
         self._urgent_taken = 0
@@ -38,7 +47,7 @@ class Incoming:
         self._bulk_taken = 0
         self._body: io.BytesIO | None = None
         self._missing = 0
-        self._place: Place | None = None
+        self._reservation: Reservation | None = None
 
     def message(self, size: int) -> None:
         """Account for a short payload; ViolationError past the credit. Call `message_taken` when it is delivered."""
@@ -63,7 +72,7 @@ class Incoming:
             raise ViolationError("payload too long", f"{length} bytes, of {PAYLOAD_BYTES_MAX} at most")
         self._body, self._missing = io.BytesIO(), length
         if length > BULK_WINDOW_BYTES // 2:
-            self._place = self._room.enter(length, self._give_back)
+            self._reservation = self._budget.enter(length, self._give_back)
 
     def piece(self, kind: int, body: Body) -> bytes | None:
         """Add a piece; return the payload when it is whole. ViolationError for what no agent sends.
@@ -72,7 +81,7 @@ class Incoming:
         """
         if self._body is None:
             raise ViolationError("piece of nothing", f"{len(body)} bytes")
-        if kind == Kind.ZSTD_PIECE:
+        if kind == FrameKind.ZSTD_PIECE:
             try:
                 body = decompressed(body)
             except BombError as error:
@@ -86,8 +95,8 @@ class Incoming:
             raise ViolationError("over its credit", "on the bulk stream")
         self._body.write(body)
         self._bulk_taken += size
-        if self._place is not None:
-            self._place.held += size
+        if self._reservation is not None:
+            self._reservation.held += size
         if self._missing:
             self._give_back()
             return None
@@ -102,12 +111,12 @@ class Incoming:
     def close(self) -> None:
         """Let go of what is held: nothing comes any more, or a payload has been taken in."""
         self._body = None
-        if self._place is not None:
-            place, self._place = self._place, None
-            place.leave()
+        if self._reservation is not None:
+            reservation, self._reservation = self._reservation, None
+            reservation.leave()
 
     @property
-    def is_amid_payload(self) -> bool:
+    def is_mid_payload(self) -> bool:
         """Whether a long payload has been begun and is not whole."""
         return self._body is not None
 
@@ -117,12 +126,12 @@ class Incoming:
         return self._body.tell() if self._body is not None else 0
 
     @property
-    def place(self) -> Place | None:
+    def reservation(self) -> Reservation | None:
         """Where the payload that is coming in has its room, if it needs any."""
-        return self._place
+        return self._reservation
 
     def _give_back(self) -> None:
-        may_take = self._body is None or (self._place is not None and self._place.has_room)
+        may_take = self._body is None or (self._reservation is not None and self._reservation.has_room)
         if may_take and self._bulk_taken >= BULK_WINDOW_BYTES // 2:
             taken, self._bulk_taken = self._bulk_taken, 0
             self._bulk_credit += taken

@@ -17,24 +17,24 @@ from typing import TypeVar
 
 import trio
 
-from overlay.transport.backlog import Queues
 from overlay.transport.identity.claims import Claims, read_claims
 from overlay.transport.identity.identity import Identity
 from overlay.transport.identity.trust import Trust
+from overlay.transport.link.context import LinkContext
 from overlay.transport.link.framing import (
     HELLO_BYTES_MAX,
     Body,
     Frame,
+    FrameKind,
     FrameReader,
     FrameWriter,
     FramingError,
-    Kind,
 )
 from overlay.transport.link.hello import HELLO_CODEC, Hello, checked_peer
 from overlay.transport.link.incoming import Incoming
-from overlay.transport.link.means import LinkMeans
 from overlay.transport.link.outgoing import Outgoing
-from overlay.transport.refusals import OTHER, LinkError, ViolationError, explained
+from overlay.transport.link.refusals import OTHER, LinkError, ViolationError, explained
+from overlay.transport.link.send_queues import SendQueues
 from overlay.wire.codec import WireError
 from overlay.wire.ids import Id, format_id
 from overlay.wire.peer import Peer
@@ -56,7 +56,7 @@ class Link:
     `peer`, `incarnation` and `name` are known after `greet`. `attach` gives it the queues it sends from.
     """
 
-    def __init__(self, connection: ssl.SSLSocket, tag: bytes, means: LinkMeans, *, is_inbound: bool) -> None:
+    def __init__(self, connection: ssl.SSLSocket, tag: bytes, context: LinkContext, *, is_inbound: bool) -> None:
         self.is_inbound = is_inbound
         """Whether the peer dialled."""
         self.peer: Peer | None = None
@@ -72,13 +72,13 @@ class Link:
         """Called once when the peer has heard everything this link will ever send: the queues are free."""
         self.on_asked: Callable[[], bool] | None = None
         """Says whether this side needs the link, when the other side does not."""
-        self.outgoing = Outgoing(FrameWriter(tag), compress=means.compress)
-        self.incoming = Incoming(means.room, self._grant)
+        self.outgoing = Outgoing(FrameWriter(tag), compress=context.compress)
+        self.incoming = Incoming(context.budget, self._grant)
         self._connection = connection
         self._reader = FrameReader(tag)
         self._writer = FrameWriter(tag)
-        self._counters = means.counters
-        self._spawn = means.spawn
+        self._counters = context.counters
+        self._spawn = context.spawn
         self._early: list[Frame] = []
         self._frame = b""
         """What is still to be written of the frame under way."""
@@ -105,7 +105,7 @@ class Link:
         try:
             await self._retried(self._connection.do_handshake)
             claims = self.claims = self._certified(trust, expected)
-            hello_frame = self._writer.frame(Kind.HELLO, HELLO_CODEC.encode(own))
+            hello_frame = self._writer.frame(FrameKind.HELLO, HELLO_CODEC.encode(own))
             await self._retried(lambda: self._connection.send(hello_frame))
             hello = await self._receive_hello()
             peer = self.peer = checked_peer(hello, claims)
@@ -124,7 +124,7 @@ class Link:
             raise LinkError("not an agent's certificate", str(error)) from error
         refusal = trust.refusal(claims)
         if refusal is not None:
-            raise refusal
+            raise ViolationError(*refusal)
         if expected is not None and claims.node_id != expected:
             raise LinkError("another agent is there", f"{claims.name}, {format_id(claims.node_id)}")
         return claims
@@ -157,12 +157,12 @@ class Link:
         with self._scope:
             while frames is not None:
                 for kind, body in frames:
-                    if kind == Kind.MESSAGE and not self._peer_has_left:
+                    if kind == FrameKind.MESSAGE and not self._peer_has_left:
                         self.incoming.message(len(body))
                         self._messages_in += 1
                         deliver(bytes(body))
                         self.incoming.message_taken(len(body))
-                    elif kind == Kind.PIECE or kind == Kind.ZSTD_PIECE:
+                    elif kind == FrameKind.PIECE or kind == FrameKind.ZSTD_PIECE:
                         self._take_piece(kind, body, deliver)
                     else:
                         self._take_control(kind, bytes(body))
@@ -182,23 +182,23 @@ class Link:
 
     def _take_control(self, kind: int, body: bytes) -> None:
         """Handle what is no payload; ViolationError when it makes no sense now."""
-        if kind == Kind.CREDIT:
+        if kind == FrameKind.CREDIT:
             self.outgoing.credited(body)
-        elif kind == Kind.OPEN and not self._peer_has_left:
+        elif kind == FrameKind.OPEN and not self._peer_has_left:
             self.incoming.open(body)
-        elif kind == Kind.ASK and not self._peer_has_left:
+        elif kind == FrameKind.ASK and not self._peer_has_left:
             self._answer()
-        elif kind == Kind.STAY and self._is_asking:
+        elif kind == FrameKind.STAY and self._is_asking:
             self._is_asking = False
-        elif kind == Kind.GOODBYE and not self._peer_has_left and not self.incoming.is_amid_payload:
+        elif kind == FrameKind.GOODBYE and not self._peer_has_left and not self.incoming.is_mid_payload:
             self._peer_has_left = True
-            self.outgoing.say(Kind.HEARD)
+            self.outgoing.say(FrameKind.HEARD)
             self.leave()
-        elif kind == Kind.HEARD and self._has_left and not self._was_heard:
+        elif kind == FrameKind.HEARD and self._has_left and not self._was_heard:
             self._was_heard = True
             self._detach()
         else:
-            raise ViolationError("out of turn", Kind(kind).name)
+            raise ViolationError("out of turn", FrameKind(kind).name)
         self.pump()
 
     def _answer(self) -> None:
@@ -206,7 +206,7 @@ class Link:
         if self._is_leaving:
             return  # the goodbye is the answer
         if self.on_asked is not None and self.on_asked():
-            self.outgoing.say(Kind.STAY)
+            self.outgoing.say(FrameKind.STAY)
         else:
             self.leave()
 
@@ -262,7 +262,7 @@ class Link:
         return self._pieces_in + self.outgoing.bulk_written
 
     @property
-    def is_amid_frame(self) -> bool:
+    def is_mid_frame(self) -> bool:
         """Whether the socket has not taken all of a frame yet."""
         return bool(self._frame)
 
@@ -281,7 +281,7 @@ class Link:
         """Whether the link is of no more use."""
         return self._error is not None or self._is_closed
 
-    def attach(self, queues: Queues) -> None:
+    def attach(self, queues: SendQueues) -> None:
         """Send from these queues from now on. Whoever adds to them calls `pump`."""
         self.outgoing.queues = queues
         self.pump()
@@ -296,7 +296,7 @@ class Link:
     def ask(self) -> None:
         """Ask the other side whether it needs the link; it says goodbye if it does not."""
         self._is_asking = True
-        self.outgoing.say(Kind.ASK)
+        self.outgoing.say(FrameKind.ASK)
         self.pump()
 
     def leave(self) -> None:
@@ -379,10 +379,10 @@ class Link:
         outgoing.written()
         self._frame = outgoing.next_frame(is_leaving=self._is_leaving)
         if not self._frame:
-            if not self._is_leaving or self._has_left or outgoing.is_amid_payload:
+            if not self._is_leaving or self._has_left or outgoing.is_mid_payload:
                 return False
             self._has_left = True
-            self._frame = self._writer.frame(Kind.GOODBYE)
+            self._frame = self._writer.frame(FrameKind.GOODBYE)
         self._counters.frames_out += 1
         return True
 

@@ -6,11 +6,11 @@ What is in the queues is taken out when it has been written, so what a broken li
 
 from typing import Literal
 
-from overlay.transport.backlog import Queues
 from overlay.transport.link.compression import compressed
-from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PIECE_BYTES_MAX, FrameWriter, Kind
+from overlay.transport.link.framing import CREDIT, HEADER, LENGTH, PIECE_BYTES_MAX, FrameKind, FrameWriter
 from overlay.transport.link.incoming import BULK_WINDOW_BYTES, URGENT_WINDOW_BYTES
-from overlay.transport.refusals import ViolationError
+from overlay.transport.link.refusals import ViolationError
+from overlay.transport.link.send_queues import SendQueues
 
 PIECE_BYTES = PIECE_BYTES_MAX - 2 * HEADER.size - LENGTH.size
 """A piece, and the opening before the first, fill four TLS records."""
@@ -27,8 +27,8 @@ class Outgoing:
                  "urgent_written")  # fmt: skip
 
     def __init__(self, writer: FrameWriter, *, compress: bool) -> None:
-        self.queues: Queues | None = None
-        self.control: list[Kind] = []
+        self.queues: SendQueues | None = None
+        self.control: list[FrameKind] = []
         """Frames without a body that go before all others; at most one of each kind."""
         self.messages = self.urgent_written = self.bulk_written = 0
         """Payloads that have been sent whole; the short ones and the pieces of both."""
@@ -44,11 +44,11 @@ class Outgoing:
         self._since_piece = 0
 
     @property
-    def is_amid_payload(self) -> bool:
+    def is_mid_payload(self) -> bool:
         """Whether a long payload has been begun and not ended."""
         return self._offset > 0
 
-    def say(self, kind: Kind) -> None:
+    def say(self, kind: FrameKind) -> None:
         """Send a frame without a body as soon as can be."""
         if kind not in self.control:
             self.control.append(kind)
@@ -71,11 +71,11 @@ class Outgoing:
             return self._writer.frame(self.control.pop(0))
         if self._credit_to_give != (0, 0):
             credit, self._credit_to_give = self._credit_to_give, (0, 0)
-            return self._writer.frame(Kind.CREDIT, CREDIT.pack(*credit))
+            return self._writer.frame(FrameKind.CREDIT, CREDIT.pack(*credit))
         queues = self.queues
         if queues is None:
             return b""
-        may_begin = self.is_amid_payload or not is_leaving
+        may_begin = self.is_mid_payload or not is_leaving
         has_piece = bool(queues.bulk) and may_begin and self._has_bulk_credit(queues)
         if queues.urgent and may_begin and not (has_piece and self._since_piece > PIECE_BYTES):
             payload = queues.urgent.oldest
@@ -84,7 +84,7 @@ class Outgoing:
                 self._urgent_credit -= size
                 self._since_piece += size
                 self._under_way = "urgent"
-                return self._writer.frame(Kind.MESSAGE, payload)
+                return self._writer.frame(FrameKind.MESSAGE, payload)
         return self._next_piece(queues.bulk.oldest) if has_piece else b""
 
     def written(self) -> None:
@@ -101,14 +101,14 @@ class Outgoing:
                     self.queues.bulk.popleft()
                     self.messages += 1
 
-    def _has_bulk_credit(self, queues: Queues) -> bool:
+    def _has_bulk_credit(self, queues: SendQueues) -> bool:
         """Credit for a whole piece, or for the last: no small ones because a little is left."""
         return self._bulk_credit >= min(len(queues.bulk.oldest) - self._offset, PIECE_BYTES)
 
     def _next_piece(self, payload: bytes) -> bytes:
         start = b""
         if not self._offset:
-            start = self._writer.frame(Kind.OPEN, LENGTH.pack(len(payload)))
+            start = self._writer.frame(FrameKind.OPEN, LENGTH.pack(len(payload)))
             self._shrinks = self._compress
         piece = memoryview(payload)[self._offset : self._offset + PIECE_BYTES]
         self._since_piece = 0
@@ -121,5 +121,5 @@ class Outgoing:
         packed = compressed(piece) if self._shrinks else None
         if packed is None:
             self._shrinks = False
-            return start + self._writer.frame(Kind.PIECE, piece)
-        return start + self._writer.frame(Kind.ZSTD_PIECE, packed)
+            return start + self._writer.frame(FrameKind.PIECE, piece)
+        return start + self._writer.frame(FrameKind.ZSTD_PIECE, packed)

@@ -6,8 +6,8 @@ from typing import Any
 
 import trio
 
-from overlay.transport.addresses import format_address, is_unspecified, parse_address
-from overlay.transport.refusals import LinkError, explained
+from overlay.transport.link.refusals import LinkError, explained
+from overlay.wire.addresses import format_address, is_unspecified, parse_address
 
 LISTEN_QUEUE = 512
 USER_TIMEOUT_MS = 20_000

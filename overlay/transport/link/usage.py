@@ -28,7 +28,7 @@ class Steady:
         return now - self._since
 
 
-class Usage:
+class LinkUsage:
     """What the transport has seen of one link. The times are as exact as the looks are frequent."""
 
     __slots__ = ("_activity", "_bulk", "_link", "_looked_at", "_messages", "_sent", "_urgent", "_used", "rate")
@@ -66,7 +66,7 @@ class Usage:
         outgoing = self._link.outgoing
         if outgoing.queues is None:
             return 0.0
-        written = self._link.activity if self._link.is_amid_frame else 0
+        written = self._link.activity if self._link.is_mid_frame else 0
         urgent = (outgoing.urgent_written, bool(outgoing.queues.urgent), written)
         bulk = (outgoing.bulk_written, bool(outgoing.queues.bulk), written)
         urgent_s, bulk_s = self._urgent.for_s(urgent, now), self._bulk.for_s(bulk, now)

@@ -3,23 +3,23 @@
 import socket
 
 from overlay.transport.identity.trust import Trust
+from overlay.transport.link.context import LinkContext
 from overlay.transport.link.framing import fleet_tag
 from overlay.transport.link.hello import Hello
 from overlay.transport.link.link import Link
-from overlay.transport.link.means import LinkMeans
+from overlay.transport.link.refusals import LinkError, explained
 from overlay.transport.link.sockets import connect
-from overlay.transport.refusals import LinkError, explained
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 
 
-class Greeting:
+class Handshake:
     """How this agent greets: who it is, what it says. Time limits are the callers'."""
 
-    def __init__(self, trust: Trust, hello: Hello, means: LinkMeans) -> None:
+    def __init__(self, trust: Trust, hello: Hello, context: LinkContext) -> None:
         self._trust = trust
         self._hello = hello
-        self._means = means
+        self._context = context
         self._tag = fleet_tag(trust.identity.fleet)
 
     async def dial(self, address: str, expected: Id | None) -> tuple[Link, Peer]:
@@ -38,7 +38,7 @@ class Greeting:
         except (OSError, ValueError) as error:
             connection.close()
             raise explained(error) from error
-        link = Link(wrapped, self._tag, self._means, is_inbound=is_server)
+        link = Link(wrapped, self._tag, self._context, is_inbound=is_server)
         try:
             return link, await link.greet(self._hello, self._trust, expected)
         except BaseException as error:

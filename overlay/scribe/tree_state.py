@@ -1,21 +1,21 @@
 """What the parts of Scribe share: the groups of one node, the index of their edges, and a way to speak."""
 
-from overlay.outbox import Outbox
-from overlay.random_source import RandomSource
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.scribe.edges import EdgeIndex
 from overlay.scribe.group import Group
-from overlay.scribe.mail import Mail
+from overlay.scribe.outbound_batch import OutboundBatches
 from overlay.wire.ids import Id
 from overlay.wire.peer import Peer
 
 
-class Trees:
+class TreeState:
     """The groups whose trees one node is in, by key."""
 
     def __init__(self, own: Peer, outbox: Outbox, random: RandomSource) -> None:
         self.own = own
         self.outbox = outbox
         self.random = random
-        self.mail = Mail(outbox)
+        self.outbound = OutboundBatches(outbox)
         self.index = EdgeIndex(own)
         self.groups: dict[Id, Group] = {}

@@ -1,22 +1,22 @@
-"""The parts of one node, and who hears of what."""
+"""Builds the parts of one node and maps messages and timers to them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
+from overlay.core.random_source import RandomSource
 from overlay.pastry.detection.detector import Detector
 from overlay.pastry.detection.health import Health
 from overlay.pastry.detection.heartbeat import Heartbeat
 from overlay.pastry.detection.lease import Leases
 from overlay.pastry.detection.watch import Watch
 from overlay.pastry.forwarding.forwarding import Forwarding, OnForward
-from overlay.pastry.forwarding.requests import Requests
+from overlay.pastry.forwarding.requests import RequestTable
 from overlay.pastry.membership.membership import Membership
 from overlay.pastry.membership.repair import Repair
 from overlay.pastry.membership.table_maintenance import TableMaintenance
 from overlay.pastry.presence import Presence
-from overlay.pastry.tables.tables import Tables
-from overlay.random_source import RandomSource
+from overlay.pastry.tables.tables import PeerTables
 from overlay.scribe.scribe import Scribe
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
@@ -24,6 +24,7 @@ from overlay.wire.messages import (
     Announcement,
     Echo,
     EchoReply,
+    HopAck,
     JoinReply,
     JoinRequest,
     LeafSetAnswer,
@@ -35,7 +36,6 @@ from overlay.wire.messages import (
     PingRequest,
     Pong,
     Publish,
-    Received,
     Refute,
     RelayedPing,
     Response,
@@ -50,7 +50,7 @@ Handler = Callable[[Peer, Any, float], None]
 
 
 class Components:
-    """Made in the order in which they need each other; all speak through the one outbox."""
+    """The parts of one node, built in order of dependency; all send through one outbox."""
 
     def __init__(
         self,
@@ -63,23 +63,23 @@ class Components:
     ) -> None:
         heartbeat, health = Heartbeat(start_number, outbox, random), Health()
         self.watch = Watch(peer, heartbeat, health, random)
-        self.tables = Tables(peer, self.watch.suspects, random)
+        self.tables = PeerTables(peer, self.watch.suspects, random)
         leases = self.leases = Leases(self.tables)
         self.membership = Membership(self.tables, leases, outbox, random)
         self.repair = Repair(self.tables, self.membership, outbox, random)
-        self.survey = TableMaintenance(self.tables, self.membership, self.watch, outbox, random)
+        self.table_maintenance = TableMaintenance(self.tables, self.membership, self.watch, outbox, random)
         self.scribe = Scribe(self.tables, self.membership, self.watch, outbox, random, epochs)
         heartbeat.edges_with = self.scribe.edges_with
-        self.requests = Requests(self.membership, outbox, random)
+        self.requests = RequestTable(self.membership, outbox, random)
         self.forwarding = Forwarding(
             self.tables,
             self.membership,
-            self.survey,
+            self.table_maintenance,
             self.requests,
             self.watch,
-            self.scribe.multicast,
             outbox,
             on_forward,
+            self.scribe.multicast.publish,
         )
         self.detector = Detector(self.tables, self.watch, leases, heartbeat, health, outbox, random)
         self.presence = Presence(
@@ -96,20 +96,20 @@ class Components:
         )
 
     def timers(self) -> tuple[Callable[[], float | None], ...]:
-        """Who says when each part has something to do."""
+        """Return a function for each part that returns when its timer is due."""
         parts = (
             self.membership,
             self.watch,
             self.leases,
             self.repair,
-            self.survey,
+            self.table_maintenance,
             self.requests,
             self.forwarding,
         )
         return (*(part.next_timer for part in parts), *self.detector.timers(), *self.scribe.timers())
 
     def handlers(self) -> dict[type[OverlayMessage], Handler]:
-        """Who takes in each kind of message, but for those that are the owner's."""
+        """Return the handler of each message type, except for those of the owner's payloads."""
         return {
             **self.scribe.handlers(),
             JoinRequest: self.forwarding.handle_join_request,
@@ -117,8 +117,8 @@ class Components:
             LeafSetProbe: self.membership.handle_probe,
             LeafSetAnswer: self.membership.handle_answer,
             Announcement: self.membership.handle_announcement,
-            RowRequest: self.survey.handle_row_request,
-            RowAnswer: self.survey.handle_row_answer,
+            RowRequest: self.table_maintenance.handle_row_request,
+            RowAnswer: self.table_maintenance.handle_row_answer,
             Route: self.forwarding.handle_route,
             Publish: self.forwarding.handle_publish,
             Ping: self.presence.handle_ping,
@@ -128,10 +128,10 @@ class Components:
             PingReport: self.detector.handle_report,
             Suspect: self.presence.handle_suspect,
             Refute: self.detector.handle_refute,
-            Received: self.forwarding.handle_received,
+            HopAck: self.forwarding.handle_received,
             Leaving: self.presence.handle_leaving,
             Absent: self.presence.handle_absent,
-            Echo: self.survey.handle_echo,
-            EchoReply: self.survey.handle_echo_reply,
+            Echo: self.table_maintenance.handle_echo,
+            EchoReply: self.table_maintenance.handle_echo_reply,
             Response: self.requests.handle_response,
         }

@@ -1,4 +1,4 @@
-"""Randomness as the cores see it: an argument, so that a seed replays a run."""
+"""Randomness as an argument of the cores, so that a seed replays a run."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 class RandomSource(Protocol):
-    """What a node needs of `random.Random`."""
+    """The methods of `random.Random` that a node uses."""
 
     def random(self) -> float:
         """Return a float in [0, 1)."""
@@ -27,5 +27,5 @@ def shuffled(items: Iterable[Item], random: RandomSource) -> list[Item]:
 
 
 def one_of(items: Sequence[Item], random: RandomSource) -> Item:
-    """Return one of the items."""
+    """Return one of the items at random."""
     return items[int(random.random() * len(items))]

@@ -1,4 +1,4 @@
-"""What a node tells the program it lives in: past-tense facts, drained by `Node.events()`."""
+"""Events of a node for its owner: past-tense facts, drained by `Node.events()`."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from overlay.wire.peer import Peer
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The node is active: its leaf set has agreed, and from now on it delivers."""
+    """The node is active: its leaf set has been confirmed, and it delivers from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A payload was routed to a key and this is the node numerically closest to it. Raised once a message."""
+    """A payload was routed to a key and this node is numerically closest to it. Emitted once per message."""
 
     key: Id
     payload: bytes
@@ -22,9 +22,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A request was routed to a key and this is the closest node: to be answered with `Node.respond`.
+    """A request was routed to a key and this is the closest node; answer it with `Node.respond`.
 
-    Raised once a request, as long as its id is remembered; a closest node that comes after this one may raise it too.
+    Emitted once per request while its id is remembered; a node that becomes the closest later may emit it again.
     """
 
     key: Id
@@ -44,7 +44,7 @@ class Responded:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """A request of this node was given up. It may have been applied all the same."""
+    """A request of this node was abandoned. It may have been applied all the same."""
 
     ticket: int
     reason: str
@@ -60,7 +60,7 @@ class MessageReceived:
 
 @dataclass(frozen=True, slots=True)
 class MulticastReceived:
-    """A payload came down the tree of a group this node is subscribed to. Raised once a message."""
+    """A payload came down the tree of a group this node is subscribed to. Emitted once per message."""
 
     group: Id
     payload: bytes
@@ -68,10 +68,10 @@ class MulticastReceived:
 
 @dataclass(frozen=True, slots=True)
 class MulticastAcknowledged:
-    """All members have a multicast that was to be acknowledged, or its time is up.
+    """All members have a multicast that was to be acknowledged, or its timeout has passed.
 
-    Raised at the root and at the publisher. `received`: the members that have raised it. `missing`: who had not
-    reported, with whoever is below them. Both are empty where the root was not heard of.
+    Emitted at the root and at the publisher. `received`: members that have delivered it. `missing`: nodes that had not
+    reported; nodes below them may lack it too. Both are empty when the publisher has not heard from the root.
     """
 
     group: Id
@@ -82,9 +82,9 @@ class MulticastAcknowledged:
 
 @dataclass(frozen=True, slots=True)
 class EpochTaken:
-    """The node has become the root of a group, for the time of this epoch.
+    """The node has become the root of a group, in this epoch.
 
-    To be on disk before anything is sent that comes after it; and to be given to the node of the next start.
+    Persist it before sending anything that follows, and pass it to the node at the next start.
     """
 
     group: Id
@@ -93,7 +93,7 @@ class EpochTaken:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The node has a path to the group's root, or is the root. Raised for forwarders too."""
+    """The node has a path to the group's root, or is the root. Emitted for forwarders too."""
 
     group: Id
 
@@ -102,7 +102,7 @@ class Attached:
 class ParentChanged:
     """The node has another parent in the group's tree.
 
-    None: it has become the root, or has lost its parent and seeks another; `Node.is_attached` tells which.
+    None: it has become the root, or has lost its parent and is looking for another; `Node.is_attached` tells which.
     """
 
     group: Id
@@ -127,28 +127,28 @@ class ChildRemoved:
 
 @dataclass(frozen=True, slots=True)
 class PeerFailed:
-    """A peer is taken for dead: it cannot be reached, or was silent for too long. It is in no table any more."""
+    """A peer is considered dead: it is unreachable, or was silent for too long. It is no longer in any table."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class PeerRemoved:
-    """A peer that failed has not been heard of for so long, or is missed by so many, that it is a member no more."""
+    """A failed peer's membership has ended: its suspicion was not refuted in time."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class PeerLeft:
-    """A peer has said goodbye. It is in no table any more."""
+    """A peer has said goodbye. It is no longer in any table."""
 
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
 class LeafSetChanged:
-    """Others than before are this node's nearest. Raised by active nodes, once for several changes at a time."""
+    """The members of this node's leaf set have changed. Emitted by active nodes, once for several changes at a time."""
 
 
 Event = (

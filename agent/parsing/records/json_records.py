@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from agent.archive.format.fields import Field, field_of_values, object_field
-from agent.archive.format.known_fields import KnownFields
-from agent.archive.format.records import Records, line_spans
-from agent.parsing import Format
+from agent.parsing.formats import Format
 from agent.parsing.json_lines import decode_regular, decode_singly, event_times, time_paths
 from agent.parsing.json_paths import Path, PathReader, can_name_a_field
+from agent.parsing.records.fields import Field, field_of_values, object_field
+from agent.parsing.records.known_fields import KnownFields
+from agent.parsing.records.record_reader import Records, line_spans
 from agent.sources import Block
 
 _WHOLE: Path = ()

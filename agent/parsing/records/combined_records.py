@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from agent.archive.format.fields import Field, Kind, null_field, unkept_field
-from agent.archive.format.records import Records, line_spans
-from agent.parsing import TIME, SourceColumn
 from agent.parsing.columns import ParsedColumn
 from agent.parsing.combined import COLUMNS, CombinedParser
+from agent.parsing.formats import TIME, Format, SourceColumn
+from agent.parsing.records.fields import Field, Kind, null_field, unkept_field
+from agent.parsing.records.record_reader import Records, line_spans
 from agent.sources import Block
 
 _KINDS: dict[str, Kind] = {"string": "string", "integer": "integer", "timestamp": "timestamp"}
@@ -17,8 +17,8 @@ _KINDS: dict[str, Kind] = {"string": "string", "integer": "integer", "timestamp"
 class CombinedRecords:
     """See `RecordReader`. Every line has its time."""
 
-    def __init__(self) -> None:
-        self._parser = CombinedParser([SourceColumn(name, (name,), "any") for name in COLUMNS])
+    def __init__(self, form: Format) -> None:
+        self._parser = CombinedParser(form, [SourceColumn(name, (name,), "any") for name in COLUMNS])
 
     def read(self, block: Block, arrival_ms: int) -> Records:  # noqa: ARG002
         spans = line_spans(block.data)

@@ -9,26 +9,26 @@ import trio
 class Stay:
     """One connection's stay: a scope that ends it when its time is up or its place is needed."""
 
-    def __init__(self, room: "WaitingRoom") -> None:
-        self._room = room
+    def __init__(self, slots: "HandshakeSlots") -> None:
+        self._slots = slots
         self.scope = trio.CancelScope()
         self.started = 0.0
         self.was_displaced = False
 
     def __enter__(self) -> Self:
         self.started = trio.current_time()
-        self.scope.deadline = self.started + self._room.stay_s
+        self.scope.deadline = self.started + self._slots.stay_s
         self.scope.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        self._room.leave(self)
+        self._slots.leave(self)
         return self.scope.__exit__(kind, error, traceback)
 
 
-class WaitingRoom:
+class HandshakeSlots:
     """Holds at most `places` connections for at most `stay_s` each.
 
     When it is full, whoever has been there for `safe_s` gives way: honest peers are done by then. While none has,

@@ -1,9 +1,9 @@
-"""What a node has decided and its shell has not yet fetched: messages to send and events."""
+"""Queues a node's messages and events until its shell fetches them."""
 
 from collections.abc import Iterable
 
-from overlay.events import Event
-from overlay.statistics import Counters
+from overlay.core.events import Event
+from overlay.core.statistics import Counters
 from overlay.wire.codec import Codec
 from overlay.wire.messages import Direct, OverlayMessage
 from overlay.wire.peer import Peer
@@ -14,12 +14,12 @@ _DIRECT = CODEC.encode(Direct(payload=b""))[:2]
 
 
 def keeps_order(data: bytes) -> bool:
-    """Say whether a message is a payload from owner to owner: those have to arrive in the order they were sent."""
+    """Say whether a message is a payload from owner to owner: these must arrive in the order they were sent."""
     return data.startswith(_DIRECT)
 
 
 class Outbox:
-    """Shared by the parts of one node; every part speaks through it alone."""
+    """The outgoing queues that all parts of one node share."""
 
     def __init__(self) -> None:
         self.counters = Counters()

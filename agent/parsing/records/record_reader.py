@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agent.archive.format.fields import Field
+from agent.parsing.records.fields import Field
 from agent.sources import Block
 
 Ints = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ UNSPECIFIED_HOSTS = ("0.0.0.0", "::")
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of an address; ValueError says in a few words what is wrong with it.
 
-    Port 0 is an address to listen on: the system chooses the port.
+    Port 0 is valid only for listening: the system then chooses the port.
 
     >>> parse_address("10.0.0.5:7705"), parse_address("[::1]:7705")
     (('10.0.0.5', 7705), ('::1', 7705))
@@ -38,7 +38,7 @@ def format_address(host: str, port: int) -> str:
 
 
 def is_unspecified(host: str) -> bool:
-    """Say whether the host means every interface: good to listen on, nothing others can dial.
+    """Say whether the host stands for every interface: usable for listening, not for dialling.
 
     >>> is_unspecified("0.0.0.0"), is_unspecified("127.0.0.1")
     (True, False)

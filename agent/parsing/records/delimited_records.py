@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agent.archive.format.fields import Field
-from agent.archive.format.known_fields import COLUMNS_MAX, NAME_CHARACTERS_MAX
-from agent.archive.format.records import Ints, Records, RecordSpans, is_empty, line_spans
-from agent.parsing import Format, SourceColumn
 from agent.parsing.delimited import DelimitedParser
+from agent.parsing.formats import Format, SourceColumn
+from agent.parsing.records.fields import Field
+from agent.parsing.records.known_fields import COLUMNS_MAX, NAME_CHARACTERS_MAX
+from agent.parsing.records.record_reader import Ints, Records, RecordSpans, is_empty, line_spans
 from agent.sources import Block, Record
 
 

@@ -11,7 +11,7 @@ OWN_BYTES = 1 << 20
 """What a queue may hold whatever the others hold: peers that do not read take nothing from those that do."""
 
 
-class Allowance:
+class QueueBudget:
     """The bytes all queues of a transport may hold together."""
 
     __slots__ = ("bytes_max", "used")
@@ -21,21 +21,21 @@ class Allowance:
         self.used = 0
 
 
-class Backlog:
+class SendQueue:
     """A first-in, first-out queue of payloads for one peer, bounded in messages and in bytes.
 
     Past a bound the new message is refused. An empty queue takes a message over its own bound, or long messages
     could never be sent.
 
-    >>> backlog = Backlog(Allowance(), bytes_max=80)
-    >>> backlog.append(b"x" * 90), backlog.append(b"y"), len(backlog.popleft()), backlog.append(b"y")
+    >>> queue = SendQueue(QueueBudget(), bytes_max=80)
+    >>> queue.append(b"x" * 90), queue.append(b"y"), len(queue.popleft()), queue.append(b"y")
     (True, False, 90, True)
     """
 
-    __slots__ = ("_allowance", "_bytes_max", "_messages_max", "_payloads", "byte_count")
+    __slots__ = ("_budget", "_bytes_max", "_messages_max", "_payloads", "byte_count")
 
-    def __init__(self, allowance: Allowance, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
-        self._allowance = allowance
+    def __init__(self, budget: QueueBudget, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self._budget = budget
         self._messages_max = messages_max
         self._bytes_max = bytes_max
         self._payloads: deque[bytes] = deque()
@@ -47,11 +47,11 @@ class Backlog:
         after = self.byte_count + size
         if len(self._payloads) >= self._messages_max or (self._payloads and after > self._bytes_max):
             return False
-        if after > OWN_BYTES and self._allowance.used + size > self._allowance.bytes_max:
+        if after > OWN_BYTES and self._budget.used + size > self._budget.bytes_max:
             return False
         self._payloads.append(payload)
         self.byte_count += size
-        self._allowance.used += size
+        self._budget.used += size
         return True
 
     @property
@@ -63,14 +63,14 @@ class Backlog:
         """Take the oldest payload; IndexError when there is none. O(1)."""
         payload = self._payloads.popleft()
         self.byte_count -= len(payload) + HEADER.size
-        self._allowance.used -= len(payload) + HEADER.size
+        self._budget.used -= len(payload) + HEADER.size
         return payload
 
     def clear(self) -> int:
         """Forget everything; return how many payloads that were."""
         count = len(self._payloads)
         self._payloads.clear()
-        self._allowance.used -= self.byte_count
+        self._budget.used -= self.byte_count
         self.byte_count = 0
         return count
 
@@ -78,7 +78,7 @@ class Backlog:
         return len(self._payloads)
 
 
-class Queues:
+class SendQueues:
     """What waits for one peer: short messages and long ones apart, so that neither keeps the other out.
 
     Short ones that are to keep their order among each other and with long ones wait with these.
@@ -86,9 +86,9 @@ class Queues:
 
     __slots__ = ("bulk", "urgent")
 
-    def __init__(self, allowance: Allowance, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
-        self.urgent = Backlog(allowance, messages_max, bytes_max)
-        self.bulk = Backlog(allowance, messages_max, bytes_max)
+    def __init__(self, budget: QueueBudget, messages_max: int = MESSAGES_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.urgent = SendQueue(budget, messages_max, bytes_max)
+        self.bulk = SendQueue(budget, messages_max, bytes_max)
 
     def append(self, payload: bytes, *, in_order: bool = False) -> bool:
         """Add a payload to the queue of its stream; False when there is no room for it."""

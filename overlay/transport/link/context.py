@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from overlay.transport.link.assembly import Room
+from overlay.transport.link.assembly import AssemblyBudget
 
 Spawn = Callable[[Callable[[], Awaitable[None]]], object]
 
@@ -18,10 +18,10 @@ class LinkCounters:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkMeans:
+class LinkContext:
     """What all links of a transport share."""
 
     counters: LinkCounters
-    room: Room
+    budget: AssemblyBudget
     spawn: Spawn
     compress: bool

@@ -36,7 +36,7 @@ class TransportStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class LinkInfo:
     """A link that is up."""
 
     peer: Peer

@@ -1,10 +1,10 @@
-"""A bounded memory of message ids, so that what arrives twice is applied once."""
+"""A bounded set of recent message ids, so that a message that arrives twice is applied once."""
 
 RECENT_IDS_MAX = 8192
 
 
 class RecentIds:
-    """Remembers the last `size` ids it was shown.
+    """Remembers the last `size` ids added.
 
     >>> recent = RecentIds(size=2)
     >>> [recent.add(identifier) for identifier in (1, 1, 2, 3, 1)]

@@ -1,30 +1,19 @@
 """Counters of one node."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Traffic(StrEnum):
-    """What messages are for: the overlay itself (join, detector, repair), its trees, or payloads."""
-
-    JOIN = "join"
-    DETECTOR = "detector"
-    REPAIR = "repair"
-    TREE = "tree"
-    ROUTE = "route"
-    MULTICAST = "multicast"
-    DIRECT = "direct"
+from overlay.wire.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What a node has done since it was made. Counts, but for the bytes."""
+    """Counters of a node since it was made: numbers of occurrences, except for the bytes."""
 
     sent: int
     """Messages handed to the transport."""
     sent_bytes: int
     sent_join: int
-    """The same by what the messages are for; see `Traffic`."""
+    """Sent messages and bytes by purpose; see `Traffic`."""
     sent_join_bytes: int
     sent_detector: int
     sent_detector_bytes: int
@@ -39,46 +28,48 @@ class Statistics:
     sent_direct: int
     sent_direct_bytes: int
     received: int
-    """Messages taken from the transport, whatever became of them."""
+    """Messages taken from the transport, whether handled or refused."""
     received_bytes: int
     join_messages: int
-    """Of all those, the ones of this node's own joins: requests, replies, probes, their answers, announcements."""
+    """Messages of `sent` and `received` that belong to this node's own joins: requests, replies, probes, answers,
+    announcements.
+    """
     malformed: int
-    """Received bytes that were no message."""
+    """Received bytes that are not a message."""
     refused: int
-    """Messages against the protocol or over a limit."""
+    """Messages that violate the protocol or exceed a limit."""
     duplicates: int
     """Messages seen before, by message id."""
     dropped: int
-    """Payloads given up: no room to hold them, a group without a tree, or no hop that acknowledged them."""
+    """Payloads dropped: no room to hold them, a group without a tree, or no hop that acknowledged them."""
     missed: int
-    """Multicasts to a member that were given up, as nobody had them any more."""
+    """Multicasts given up at a member because no reachable node has them any more."""
     routed: int
-    """Routed messages passed on towards their key."""
+    """Routed messages forwarded towards their key."""
     delivered: int
     """Routed messages delivered here."""
     delivered_hops: int
-    """Hops those took, summed."""
+    """Sum of the hops of messages delivered here."""
     stopped: int
-    """Routed messages that this node's owner did not let pass."""
+    """Routed messages that this node's owner stopped (`on_forward` returned None)."""
     rerouted: int
-    """Routed messages sent again, as the hop they were given to has failed or not acknowledged them."""
+    """Routed messages sent again because their hop failed or did not acknowledge them."""
     unguarded: int
-    """Routed messages whose acknowledgement was waited for no longer, as there were too many."""
+    """Routed messages no longer guarded by an acknowledgement because too many were in flight."""
     suspected: int
     """Times a peer was suspected."""
     refuted: int
-    """Times this node was told that it is suspected."""
+    """Times this node was notified that it is suspected."""
     failed: int
-    """Times a peer was taken for failed."""
+    """Times a peer was considered failed."""
     removed: int
     """Times a suspicion was not refuted in time: the peer's membership ended."""
     returned: int
-    """Times a peer that had failed or left was heard of again."""
+    """Times a failed or departed peer was heard from again."""
 
 
 class Counters:
-    """The same counters while they count."""
+    """Mutable form of `Statistics`."""
 
     __slots__ = (
         "_bytes",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 import polars as pl
 
-from agent.parsing.columns import canonical_json
+from agent.parsing.canonical_json import canonical_json
 
 Kind = Literal["integer", "number", "string", "boolean", "timestamp", "any", "object", "text", "null", "unkept"]
 DTYPES: dict[Kind, pl.DataType] = {

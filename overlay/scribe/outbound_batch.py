@@ -7,7 +7,7 @@ same peer: so the order in which a peer is told things stays.
 from collections.abc import Iterable
 from typing import Any
 
-from overlay.outbox import Outbox
+from overlay.core.outbox import Outbox
 from overlay.scribe.group import Group
 from overlay.wire.ids import Id
 from overlay.wire.messages import (
@@ -28,7 +28,7 @@ from overlay.wire.tree_fields import (
 _Batched = type[GroupJoin] | type[GroupJoined] | type[GroupRefused] | type[GroupLeave] | type[Replicate]
 
 
-class Mail:
+class OutboundBatches:
     """Gathers and sends."""
 
     def __init__(self, outbox: Outbox) -> None:
@@ -37,15 +37,15 @@ class Mail:
 
     def join(self, peer: Peer, group: Group) -> None:
         """Ask a peer to be the parent."""
-        self._add(peer, GroupJoin, group.standing)
+        self._add(peer, GroupJoin, group.status)
 
-    def place(self, peers: Iterable[Peer], group: Group) -> None:
+    def send_position(self, peers: Iterable[Peer], group: Group) -> None:
         """Tell children where this node is, if it has a path to the root."""
         if not group.attached:
             return
-        place = group.place
+        position = group.position
         for peer in peers:
-            self._add(peer, GroupJoined, place)
+            self._add(peer, GroupJoined, position)
 
     def refuse(self, peer: Peer, key: Id, redirect: Peer | None) -> None:
         """Send a peer that asked elsewhere."""

@@ -1,0 +1,50 @@
+"""Registry of formats: one row each. A new format is a file with its functions and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.parsing.combined import (
+    TIME_FIELD,
+    CombinedParser,
+    combined_evidence,
+    combined_schema,
+    recognise_combined,
+)
+from agent.parsing.delimited import (
+    DelimitedParser,
+    csv_evidence,
+    delimited_schema,
+    recognise_csv,
+    recognise_tsv,
+    tsv_evidence,
+)
+from agent.parsing.formats import LINE_FORMATS, Format, LineFormat, Parser, SourceColumn
+from agent.parsing.json_lines import JsonParser, json_evidence, json_schema, recognise_json
+from agent.parsing.records.combined_records import CombinedRecords
+from agent.parsing.records.delimited_records import DelimitedRecords
+from agent.parsing.records.json_records import JsonRecords
+
+_ROWS = (
+    LineFormat(
+        "json", JsonParser, JsonRecords, json_evidence, recognise_json, json_schema, has_open_columns=True,
+    ),
+    LineFormat(
+        "combined", CombinedParser, CombinedRecords, combined_evidence, recognise_combined, combined_schema,
+        fixed_time_field=TIME_FIELD,
+    ),
+    LineFormat(
+        "csv", DelimitedParser, DelimitedRecords, csv_evidence, recognise_csv, delimited_schema,
+        tier=2, quotes_span_lines=True, has_header_line=True,
+    ),
+    LineFormat(
+        "tsv", DelimitedParser, DelimitedRecords, tsv_evidence, recognise_tsv, delimited_schema,
+        tier=1, has_header_line=True,
+    ),
+)  # fmt: skip
+LINE_FORMATS.update({row.name: row for row in _ROWS})
+
+
+def parser(form: Format, columns: Sequence[SourceColumn]) -> Parser:
+    """The parser of files of this format that reads only the given columns."""
+    return form.traits.parser(form, columns)
