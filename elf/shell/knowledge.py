@@ -1,4 +1,4 @@
-"""What can be completed: the names that an answerer knows, asked for when they are needed and kept for a while."""
+"""Caches the names that completion offers, fetched from a backend when they are needed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from elf.statements.backend import Backend
 
 FRESH_S = 10.0
 STREAMS_MAX = 64
-"""Streams whose columns are kept."""
+"""Upper bound on cached lists, mostly of streams' columns."""
 
 
 class Knowledge:
-    """Names of streams, of jobs, and of a stream's columns. What cannot be had now is what it was, or nothing."""
+    """Names of streams, of jobs, and of a stream's columns. While the backend fails, the last known names, or none."""
 
     def __init__(self, answerer: Backend, clock: Callable[[], float] = time.monotonic) -> None:
         self._answerer = answerer

@@ -1,4 +1,4 @@
-"""The words of ELF QL, which take a moment to load: until then there are none."""
+"""Keywords and functions of ELF QL, loaded in the background: until they are loaded there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the archive's windows end and a job's own begin: every window once, whenever the agents have joined the job."""
+"""Archived windows meet live ones: every window comes once, whenever the agents have joined the job."""
 
 from __future__ import annotations
 

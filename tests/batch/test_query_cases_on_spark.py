@@ -35,13 +35,13 @@ def _run(spark, archives, case, folder):
 
 @pytest.fixture(scope="module")
 def in_regions(runs):
-    """What agents' code answers, by case."""
+    """Answers of agents' code, by case."""
     return dict(zip((case.id for case in CASES), answers_in_regions(runs), strict=True))
 
 
 @pytest.fixture(scope="module")
 def as_columns(runs):
-    """What Spark itself answers, by case, where it does."""
+    """Answers of Spark itself, by case, where it has one."""
     natively = [
         (case, run) for case, run in zip(CASES, runs, strict=True) if isinstance(run.execution_plan, NativePlan)
     ]

@@ -38,7 +38,7 @@ def lines_of(events: Iterable[Event]) -> bytes:
 
 
 def note_down(shop: Path, lines: Iterable[bytes]) -> None:
-    """What masters on the first agent have published."""
+    """Results published by masters on the first agent."""
     timed = [b'{"time":"2023-11-14T22:13:30Z",' + line[1:] + b"\n" for line in lines]
     add_segment(shop / "agent-1", b"".join(timed), stream="@results", agent="agent-1", file_id=99)
 

@@ -21,7 +21,7 @@ ENDING_PATIENCE_S = 60.0
 
 
 class Lines:
-    """What a process writes, line by line, with a limit to how long a test waits for the next one."""
+    """Lines that a process writes, with a limit on the wait for the next one."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._lines: queue.Queue[bytes | None] = queue.Queue()
@@ -91,7 +91,7 @@ def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) 
 
 
 def ask(*arguments: str | bytes, socket: Path | None = None) -> Answered:
-    """The same, until it ends by itself."""
+    """Runs it until it ends by itself."""
     with asking(*arguments, socket=socket) as process:
         out, err = process.out.rest(), process.err.rest()
         return Answered(process.code(), out, err)
