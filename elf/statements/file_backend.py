@@ -91,7 +91,7 @@ class FileBackend:
         schema = self._schemas.get(stream)
         return [] if schema is None else list(schema.columns)
 
-    def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - nobody has any
+    def follow(self, app: str, view: View) -> int:  # noqa: ARG002 - files have no jobs
         raise ElfError(NO_JOBS)
 
     def stop(self, app: str) -> None:  # noqa: ARG002

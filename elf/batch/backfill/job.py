@@ -1,4 +1,4 @@
-"""A job's windows from the past on: those from the archive, then the live ones as they come."""
+"""A job's windows from the past on: windows from the archive, then live ones as they come."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elf.client.result import Result, read_result
 from elf.output.view import ViewedJob
 
 WAITING_MAX = 100_000
-"""Upper bound on live windows that wait for those from the archive."""
+"""Upper bound on live windows that wait for the archive's."""
 LOOK_INTERVAL_S = 2.0
 """Interval between looks at the archive."""
 ARCHIVE_TIMEOUT_S = 90.0

@@ -29,7 +29,7 @@ skip_torn_option = click.option(
 
 
 def moments(since: str | None, until: str | None) -> tuple[int | None, int | None]:
-    """The times of --from and --to in epoch ms. Raises UsageError for what is no time, and where none lie between."""
+    """The times of --from and --to in epoch ms. Raises UsageError for a malformed time, and for an empty range."""
     return between(("--from", "--to"), since, until)
 
 
