@@ -1,1 +1,1 @@
-"""The verbs of `elf`, a module each. Command-line arguments come in, an exit code and output go out; may import all of `elf`."""
+"""The verbs of `elf`, a module each. Arguments come in, output and an exit code go out; may import all of `elf`."""
