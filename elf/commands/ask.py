@@ -10,7 +10,7 @@ import click
 from agent.control.messages import ASKED_WINDOWS_MAX
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b

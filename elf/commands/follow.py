@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from elf.options.asking import (
+from elf.options.fleet import (
     app_argument,
-    asking,
+    connected,
     output_option,
     socket_option,
     timeout_option,
@@ -47,5 +47,5 @@ def follow(
     closed in the meantime follow then, and none is printed twice. Ending this command does not stop the job.
     """
     shown = view(output, watch=watch)
-    with asking(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
+    with connected(socket, timeout_s) as (client, deadline), client.follow(app, reconnect=True) as job:
         return show_followed(job, shown, ViewLimits(windows, deadline), socket)

@@ -9,7 +9,7 @@ import msgspec
 
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
 
 EXAMPLES = """\b
 Examples:

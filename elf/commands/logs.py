@@ -10,7 +10,7 @@ import msgspec
 from agent.control.messages import LOG_LINES_MAX
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.terminal.terminal import printable, tell
 
 EXAMPLES = """\b

@@ -8,7 +8,15 @@ import click
 
 from agent.control.messages import BeyondGroups
 from elf.errors import UsageError
-from elf.options.asking import asking, output_option, socket_option, timeout_option, view, watch_option, windows_option
+from elf.options.fleet import (
+    connected,
+    output_option,
+    socket_option,
+    timeout_option,
+    view,
+    watch_option,
+    windows_option,
+)
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.output.view import ViewLimits
 from elf.statements.script import Script, script_file, script_of
@@ -93,7 +101,7 @@ def query(
     shown = view(output, watch=watch)
     options = QueryOptions(app, once, detach, max_groups, beyond_groups)
     unsure = "; elf jobs tells whether the job was submitted before that" if detach else ""
-    with asking(socket, timeout_s, unsure) as (client, deadline):
+    with connected(socket, timeout_s, unsure) as (client, deadline):
         return script.run(FleetBackend(client, socket, options), shown, ViewLimits(windows, deadline))
 
 

@@ -15,7 +15,7 @@ from elf.client.control_socket import control_socket
 from elf.client.errors import ClientError
 from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
-from elf.options.asking import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
 from elf.options.tables import named_files, tables_option
 from elf.terminal.terminal import printable, tell
 

@@ -14,7 +14,7 @@ from agent.archive.format.status import ArchiveStatus, StreamArchiveStatus
 from agent.control.messages import JobStatus, Status, StreamStatus
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, output_option, socket_option
 from elf.terminal.terminal import printable
 
 if TYPE_CHECKING:

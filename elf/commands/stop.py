@@ -11,7 +11,7 @@ from agent.control.messages import Stopped
 from elf.client.control_socket import control_socket
 from elf.client.errors import OwnedJobError
 from elf.client.sync_client import SyncClient
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.signing.creator import creator_option, owned_job, stop_signature
 from elf.signing.stages import stages_of, stop_stages
 from elf.terminal.terminal import printable

@@ -13,7 +13,7 @@ from agent.control.messages import Acknowledged, Ended
 from elf.client.control_socket import control_socket
 from elf.client.errors import JobEndedError
 from elf.client.sync_client import SyncClient, SyncJob
-from elf.options.asking import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, command_line, output_option, socket_option
 from elf.signing.creator import creator_in, creator_option
 from elf.signing.stages import refuse_if_running, started
 from elf.signing.submission import contents_of, job_file, signed

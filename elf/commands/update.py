@@ -13,7 +13,7 @@ from agent.runtime.model.bundle import Contents
 from elf.client.control_socket import control_socket
 from elf.client.sync_client import SyncClient
 from elf.errors import ElfError, UsageError
-from elf.options.asking import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
+from elf.options.fleet import ANSWER_TIMEOUT_S, app_argument, output_option, socket_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.signing.creator import creator_of, creator_option, owned_job
 from elf.signing.stages import stages_of, started, stop_stages

@@ -15,7 +15,7 @@ import query
 from elf.errors import ElfError, UsageError
 from elf.explain import check_output, explained_query, measured_run, print_explained, print_explanation
 from elf.local import LocalOptions, LocalRun, LocalSource, schemas
-from elf.options.asking import tell_interrupted
+from elf.options.fleet import tell_interrupted
 from elf.output.listing import Cell, Listing
 from elf.output.output import result_writer, write_all
 from elf.output.view import View, ViewLimits

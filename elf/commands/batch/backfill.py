@@ -10,7 +10,7 @@ import click
 
 from elf.commands.batch.options import archives_option, from_option, master_option, moments, to_option
 from elf.errors import UsageError
-from elf.options.asking import app_argument, asking, output_option, socket_option, timeout_option, windows_option
+from elf.options.fleet import app_argument, connected, output_option, socket_option, timeout_option, windows_option
 from elf.output.view import View, ViewLimits
 from elf.terminal.terminal import printable, tell
 
@@ -71,40 +71,43 @@ def backfill(
     from elf.batch.session.session import spark_session
 
     with spark_session(master) as spark:
-        filling = Backfill(spark, archives, app, since_ms, until_ms)
+        past = Backfill(spark, archives, app, since_ms, until_ms)
         if follow:
-            return _follow(filling, View(output), windows, timeout_s, socket)
-        if not filling.is_described:
-            with asking(socket, None) as (client, _):
-                filling.describe(client.ask(app).query)
+            return _follow(past, View(output), windows, timeout_s, socket)
+        if not past.is_described:
+            with connected(socket, None) as (client, _):
+                past.describe(client.ask(app).query)
         with spark_progress(spark):
-            _print(filling, output)
+            _print(past, output)
     return 0
 
 
-def _print(filling: Backfill, output: str) -> None:
+def _print(past: Backfill, output: str) -> None:
     import msgspec
 
     from agent.control.messages import Window
     from elf.client.result import read_result
     from elf.output.output import result_writer
 
-    columns = filling.columns
+    columns = past.columns
     writer = result_writer(output, columns)
     count = 0
-    for line in filling.missed():
+    for line in past.missing_lines():
         writer.write(read_result(Window(0, msgspec.Raw(line)), columns))
         count += 1
     writer.close()
     sys.stdout.flush()
     if not count:
-        tell(f"{printable(filling.app)}: there are no windows in the archive that it has not published")
+        tell(f"{printable(past.app)}: there are no windows in the archive that it has not published")
 
 
-def _follow(filling: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
+def _follow(past: Backfill, view: View, windows: int | None, timeout_s: float | None, socket: Path | None) -> int:
     from elf.batch.backfill.job import BackfilledJob
     from elf.statements.session import show_followed
 
-    with asking(socket, timeout_s) as (client, deadline), client.follow(filling.app, after=0, reconnect=True) as job:
-        whole = BackfilledJob(job, filling, lambda text: tell(f"{printable(filling.app)}: {text}"))
+    with (
+        connected(socket, timeout_s) as (client, deadline),
+        client.follow(past.app, after=0, reconnect=True) as job,
+    ):
+        whole = BackfilledJob(job, past, lambda text: tell(f"{printable(past.app)}: {text}"))
         return show_followed(whole, view, ViewLimits(windows, deadline), socket)

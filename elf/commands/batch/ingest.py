@@ -8,7 +8,7 @@ import msgspec
 from agent.parsing import LINE_FORMATS
 from elf.commands.batch.options import master_option
 from elf.errors import ElfError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable
 
 EXAMPLES = """\b
@@ -81,12 +81,12 @@ def ingest(
         sum(one.events for one in segments), sum(one.malformed for one in segments),
         sum(one.bytes for one in segments), loaded.faults,
     )  # fmt: skip
-    click.echo(msgspec.json.encode(summary) if output == "json" else _told(summary))
+    click.echo(msgspec.json.encode(summary) if output == "json" else _text(summary))
     if loaded.faults:
         raise ElfError("; ".join(map(printable, loaded.faults)))
 
 
-def _told(one: IngestSummary) -> str:
+def _text(one: IngestSummary) -> str:
     present = f", {one.present:,} of them already there" if one.present else ""
     return (
         f"files: {one.files:,}{present}; lines: {one.rows:,} with {one.events:,} events, {one.malformed:,} malformed;"

@@ -17,7 +17,7 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import ElfError, UsageError
-from elf.options.asking import app_argument, output_option
+from elf.options.fleet import app_argument, output_option
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:

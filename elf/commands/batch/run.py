@@ -19,7 +19,7 @@ from elf.commands.batch.options import (
     to_option,
 )
 from elf.errors import UsageError
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.options.groups import beyond_groups_option, max_groups_option
 from elf.options.tables import named_files, tables_option
 from elf.statements.statements import ExplainStatement, read_statement

@@ -22,7 +22,7 @@ from elf.commands.batch.options import (
     streams_option,
     to_option,
 )
-from elf.options.asking import output_option
+from elf.options.fleet import output_option
 from elf.terminal.terminal import printable_json
 
 COLUMNS = (TIME, AGENT, LINE)

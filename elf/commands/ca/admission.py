@@ -8,9 +8,9 @@ import click
 
 from elf.commands.ca.options import (
     DIRECTORY,
+    authority_errors,
     days_option,
     directory_argument,
-    errors_told,
     key_password_option,
     password_in,
     password_option,
@@ -60,7 +60,7 @@ def issue(
     """
     identifier = _chosen_id(node_id, id_from_address)
     key_password = None if key_password_file is None else password_in(key_password_file)
-    with errors_told():
+    with authority_errors():
         folder, files = AuthorityDirectory(directory), AgentFiles(out)
         files.check_free()
         authority = unlocked(folder, password_file)
@@ -85,7 +85,7 @@ def renew(
     it expires: if its key may be known to others, revoke it.
     """
     key_password = None if key_password_file is None else password_in(key_password_file)
-    with errors_told():
+    with authority_errors():
         folder, files = AuthorityDirectory(directory), AgentFiles(agent)
         name, node_id = folder.check_renewable(files.certificate(), files.certificate_file)
         files.check_protection(key_password)

@@ -33,7 +33,7 @@ days_option = click.option(
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
+def authority_errors() -> Iterator[None]:
     """Turns errors of an authority into one line and an exit code."""
     try:
         yield

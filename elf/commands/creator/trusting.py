@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from elf.commands.ca.options import FILE, days_option, errors_told, password_option, unlocked
+from elf.commands.ca.options import FILE, authority_errors, days_option, password_option, unlocked
 from elf.commands.ca.showing import moment
 from elf.commands.creator.options import ca_option
 from elf.errors import ElfError
@@ -42,7 +42,7 @@ def trust(
     file = public_key.with_suffix(".pem") if out is None else out
     if file.exists():
         raise ElfError(f"{file}: is already there and is not written over: name another file with --out")
-    with errors_told():
+    with authority_errors():
         key, folder = read_public_key(public_key), AuthorityDirectory(directory)
         made = folder.trust(unlocked(folder, password_file), name, key, days=days, out=file)
     click.echo(f"{file}: creator {name} of fleet {folder.fleet}, key {made.node_id}, until {moment(made.expires)}")

@@ -83,7 +83,7 @@ def view(output: str, *, watch: bool) -> View:
 
 
 @contextmanager
-def asking(
+def connected(
     socket: Path | None, timeout_s: float | None, if_interrupted: str = ""
 ) -> Iterator[tuple[SyncClient, float]]:
     """A client, and the deadline of its command (of `time.monotonic`).
