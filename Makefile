@@ -11,15 +11,16 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # The tests start thousands of processes, which start sooner where bytecode is kept, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-net check bench fuzz clean
+.PHONY: demo test test-all test-net check bench fuzz clean
 
 demo: $(READY)
 	@$(BIN)/elf demo
 
 test: $(READY_TO_TEST)
-	@$(BIN)/python -m pytest -m "not slow and not live and not net and not spark" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m "not slow and live and not net and not spark"
-	@$(BIN)/python -m pytest -m "spark and not slow"
+	@$(BIN)/python scripts/run_tests.py
+
+test-all: $(READY_TO_TEST)
+	@$(BIN)/python scripts/run_tests.py --all
 
 test-net: $(READY_TO_TEST)
 	@$(BIN)/python -m pytest -m net

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from elf.client.sync_client import SyncClient
 from elf.errors import UsageError
 from elf.options.fleet import ANSWER_TIMEOUT_S, COMPLETION_TIMEOUT_S, socket_option
 from elf.options.tables import named_files, tables_option
+from elf.shell.typing_ahead import keys_kept
 from elf.terminal.terminal import printable, tell
 
 if TYPE_CHECKING:
@@ -60,9 +62,16 @@ def shell(files: tuple[str, ...], local: bool, tables: tuple[str, ...], socket: 
         raise UsageError("elf shell --local takes one LOGFILE or more")
     if tables and not local:
         raise UsageError("elf shell takes --table with --local only: a fleet's tables are in agent.toml")
-    typed = _over_files(files, named_files(tables)) if local else _with_fleet(socket)
-    signal.signal(signal.SIGTERM, typed.terminate)
-    return typed.run()
+    signal.signal(signal.SIGTERM, _leave)
+    with keys_kept(sys.stdin.fileno()):
+        typed = _over_files(files, named_files(tables)) if local else _with_fleet(socket)
+        signal.signal(signal.SIGTERM, typed.terminate)
+        return typed.run()
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    """Answers SIGTERM until there is a shell: the terminal is put in order."""
+    raise SystemExit(130)
 
 
 def _with_fleet(socket: Path | None) -> Shell:

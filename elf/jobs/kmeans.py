@@ -6,6 +6,9 @@ master makes the next centroids, and multicasts them, until none of them moves a
 multicast and a snapshot, not as long as a window. Every 5 seconds a new run begins, over the points that agents have
 by then: the last `POINTS_MAX` of each.
 
+All steps of a run are over the same points. If an agent leaves or comes back in the middle, a step has fewer or more:
+where such a run would end depends on when that happened, so it is given up, and the next one has the points there are.
+
 Whoever becomes the master has heard the last step, and begins the next run.
 """
 
@@ -49,6 +52,8 @@ class KMeans(elf.Job):
         self.of_this_run: list[Point] = []
         self.last = Step(0, 0, 0, START)
         self.is_running = False
+        self.total = 0
+        """Points of this run, which its first step has counted."""
 
     def map(self, event: dict[str, Any]) -> None:
         x, y = event["user.longitude"], event["user.latitude"]
@@ -78,6 +83,14 @@ class KMeans(elf.Job):
     def on_result(self, window: elf.Window) -> None:
         if window.end_ms != self.last.pane or not self.is_running:
             return
+        points = sum(row["points"] for row in window.rows)
+        if self.last.number == 0:
+            self.total = points
+        if points != self.total:
+            self.is_running = False
+            step = f"step {self.last.number} has {points}"
+            self.log(f"the run is given up: it began with {self.total} points, and {step}")
+            return
         centroids = list(self.last.centroids)
         for row in window.rows:
             centroids[row["cluster"]] = (row["x"] / row["points"], row["y"] / row["points"])
@@ -85,7 +98,6 @@ class KMeans(elf.Job):
             self.step(self.last.run, self.last.number + 1, centroids)
             return
         self.is_running = False
-        points = sum(row["points"] for row in window.rows)
         centres = ", ".join(f"({x:.2f} {y:.2f})" for x, y in centroids)
         if points:
             self.log(f"{points} points, {self.last.number} steps to {centres}")

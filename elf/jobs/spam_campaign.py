@@ -18,8 +18,10 @@ import elf
 SUSPICIOUS = 3
 """Number of sales within a window that makes an account suspicious."""
 FOLLOWERS_FEW = 10
-ENOUGH = 12
-"""Number of sales, of one window or several, that decide where most come from; fewer do if most come from one place."""
+ENOUGH = 30
+"""Number of sales, of one window or several, that show whether they come from everywhere; fewer show only that most
+come from one place. Of 19 sales published while a campaign published most, 10 came from elsewhere by chance.
+"""
 PATIENCE = 5
 """Number of windows of the old query to pass over after an update before it is requested again."""
 PLACES = (

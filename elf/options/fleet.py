@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -120,8 +122,11 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 
 def tell_interrupted(text: str) -> None:
-    """Reports an interruption, on a line of its own: a terminal has just shown ^C."""
-    tell(f"\n{text}" if sys.stderr.isatty() else text)
+    """Reports an interruption below a line for the ^C, which is shown here where the terminal shows no keys."""
+    if sys.stderr.isatty():
+        shows_keys = termios.tcgetattr(sys.stderr)[tty.LFLAG] & termios.ECHO
+        tell("" if shows_keys else "^C")
+    tell(text)
 
 
 def command_line(verb: str, app: str, socket: Path | None) -> str:

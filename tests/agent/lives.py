@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import pytest
 from simulated_fleet import SQL, Server, SimulatedFleet, key_of
 from window_checks import check_followers, check_windows
 
@@ -21,11 +20,6 @@ QUIET_S = 15.0
 """After the last fault everything is well again within this time."""
 LAST_RETURN_S = 12.0
 """What goes away for a while is back after this time at the latest."""
-
-
-def seeds(*quick: int, slow: Sequence[int]) -> list[object]:
-    """Some lives for every run of the tests, and some more for those who have the time."""
-    return [*quick, *(pytest.param(seed, marks=pytest.mark.slow) for seed in slow)]
 
 
 @dataclass

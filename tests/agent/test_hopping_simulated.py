@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from lives import ACTS, JOB, QUIET_S, Act, Life, begin_some, crash_master, happen, leave
+from seeds import seeds
 from simulated_fleet import PRODUCTS, Window, key_of
 
 from agent import Published
@@ -94,7 +95,7 @@ def test_in_peace_every_window_is_whole() -> None:
     assert begun.partial == begun.contributors, "they began within it"
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", seeds(3, slow=[1]))
 def test_the_next_master_goes_on_without_a_gap_or_a_wrong_number(seed: int) -> None:
     life = lived(seed, (crash_master,), 2)
     assert any("crashes" in fault for fault in life.faults)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
 from memory_fleet import WALL_MS, Fleet, events
+from seeds import seeds
 from test_following_jobs import SECOND, live, log, without_acknowledgements
 
 import query
@@ -68,8 +69,12 @@ def check(fleet: Fleet, size_s: int, name: str = "top") -> None:
     assert starts == [start for start in sorted(expected) if starts[0] <= start <= starts[-1]]
 
 
-@pytest.mark.parametrize("size_s", [1, 2, 5])
-@pytest.mark.parametrize("by", range(4))
+USUAL = [(1, 0), (2, 1), (5, 2), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("size_s", "by"), seeds(*USUAL, slow=[one for one in product((1, 2, 5), range(4)) if one not in USUAL])
+)
 def test_windows_of_the_same_or_a_multiple_length_take_whole_windows(size_s: int, by: int) -> None:
     fleet = live()
     read(fleet, PER_PRODUCT.format(size_s), by=by)

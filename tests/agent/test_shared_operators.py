@@ -133,7 +133,7 @@ def told(steps: Sequence[Step], concerns: Callable[[int], bool]) -> dict[str, li
     return windows
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(stories())
 def test_jobs_that_share_operators_tell_what_each_tells_alone(steps: list[Step]) -> None:
     shared = told(steps, lambda _job: True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lives import JOB, begin, check, crash_master, follow_elsewhere, leave
+from seeds import seeds
 from simulated_fleet import Server, key_of, published
 from window_checks import check_windows
 
@@ -20,7 +21,7 @@ def master_of(servers: list[Server]) -> Server:
     return master
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_a_closer_node_takes_over_from_a_living_master(seed: int) -> None:
     life = begin(seed, size=6)
     fleet = life.fleet
@@ -37,7 +38,7 @@ def test_a_closer_node_takes_over_from_a_living_master(seed: int) -> None:
     assert windows[-1].contributors == set(fleet.servers)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2, 3]))
 def test_a_restarted_agent_is_the_same_to_the_roster(seed: int) -> None:
     """It stays expected, is named while it is away, and contributes again under its name."""
     life = begin(seed, size=5)
@@ -76,7 +77,7 @@ def test_one_master_after_another() -> None:
     assert epochs[-1] >= 4
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_results_from_before_can_be_had_from_the_next_master(seed: int) -> None:
     life = begin(seed, size=6)
     fleet = life.fleet
@@ -135,7 +136,7 @@ def test_several_leave_at_once() -> None:
     assert len(life.fleet.of(JOB)[-1].expected) == 3
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_a_master_hands_over_its_last_results_too(seed: int) -> None:
     """To a closer node that has just come, and has not held any descriptor before."""
     life = begin(seed, size=5)
@@ -149,7 +150,7 @@ def test_a_master_hands_over_its_last_results_too(seed: int) -> None:
     assert published(closer, KEY)[: len(before)] == before
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_results_reach_a_master_that_has_just_come_when_the_old_one_dies(seed: int) -> None:
     """It never held a descriptor: those that do pass theirs on, with all results they have."""
     life = begin(seed, size=6)
@@ -165,7 +166,7 @@ def test_results_reach_a_master_that_has_just_come_when_the_old_one_dies(seed: i
     assert published(closer, KEY)[: len(before)] == before
 
 
-@pytest.mark.parametrize("seed", [1, 2, 55])
+@pytest.mark.parametrize("seed", seeds(55, slow=[1, 2]))
 def test_an_heir_that_stands_still_takes_over_without_a_window_twice(seed: int) -> None:
     """Whatever it takes, the master says nothing while the heir may be in office already."""
     life = begin(seed, size=5)

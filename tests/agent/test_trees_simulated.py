@@ -24,6 +24,7 @@ from lives import (
     leave,
     stall_root,
 )
+from seeds import seeds
 from simulated_fleet import SQL, SimulatedFleet, key_of
 from window_checks import check_windows
 
@@ -43,7 +44,7 @@ def test_nothing_happens(size: int, trees: int) -> None:
 
 @pytest.mark.parametrize(
     ("act", "seed", "size"),
-    [(crash_root, 1, 4), (crash_root, 2, 8), (crash_master, 3, 6), (stall_root, 4, 5), (leave, 5, 4)],
+    seeds((crash_root, 1, 4), (stall_root, 4, 5), (leave, 5, 4), slow=[(crash_root, 2, 8), (crash_master, 3, 6)]),
 )
 def test_windows_go_on(act: Act, seed: int, size: int) -> None:
     life = begin(seed, size, trees=4)
@@ -52,6 +53,7 @@ def test_windows_go_on(act: Act, seed: int, size: int) -> None:
     check(life, silence_max_s=lives.SILENCE_MAX_S)
 
 
+@pytest.mark.slow
 def test_windows_go_on_where_trees_are_deep() -> None:
     life = begin(3, DEEP, trees=3)
     follow_elsewhere(life)
@@ -70,7 +72,7 @@ def test_who_leaves_is_missing_nowhere_and_in_no_tree() -> None:
     assert len(windows[-1].expected) == 2
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 def test_a_closer_node_becomes_the_root_of_a_tree(seed: int) -> None:
     life = begin(seed, size=6, trees=3)
     fleet, key = life.fleet, tree_id(key_of(lives.JOB), 1)
@@ -120,7 +122,7 @@ def restless(seed: int, acts: Sequence[Act], loss: float = 0.0) -> lives.Life:
     return life
 
 
-@pytest.mark.parametrize("seed", [2, 4, 12])
+@pytest.mark.parametrize("seed", seeds(2, slow=[4, 12]))
 def test_restless_lives(seed: int) -> None:
     check(restless(seed, TREE_ACTS), silence_max_s=25.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -12,13 +13,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
+from unittest import mock
 
 import msgspec
+from elf_process import elf
 
 from agent.control.messages import Answer, GetStatus, Request, Status
 from overlay import Authority
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 POLL_S = 0.02
 _ANSWER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
@@ -116,6 +119,16 @@ paths = ["*.log"]
         self._reader = threading.Thread(target=self._read, args=(self._process, self.lines))
         self._reader.start()
         return self
+
+    def start_here(self) -> str:
+        """The complaint of one that finds out before it runs that it cannot, in this process. Exit code 1."""
+        (self.folder / "agent.toml").write_text(self.config)
+        with mock.patch.dict(os.environ):  # which says how many threads an agent may have
+            finished = elf("agent", "--config", str(self.folder / "agent.toml"))
+        assert finished.code == 1, finished.err
+        (line,) = finished.err.splitlines()
+        assert line.startswith("elf: ")
+        return line.removeprefix("elf: ")
 
     def run(self) -> str:
         """Starts an agent that cannot run: its one complaint. Exit code 1."""

@@ -1,33 +1,17 @@
-"""`elf` as somebody types it, in this process: what it prints and how it ends."""
+"""`elf` as somebody types it in a folder: what it prints and how it ends."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import sys
 from pathlib import Path
-from unittest import mock
 
-from elf.cli import main
+import elf_process
 
 
 def elf(folder: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error; nobody is at a terminal."""
-    out, err = (io.TextIOWrapper(io.BytesIO()) for _ in range(2))
-    with (
-        contextlib.chdir(folder),
-        mock.patch.object(sys, "argv", ["elf", *arguments]),
-        mock.patch.object(sys, "stdin", io.StringIO()),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        out.flush(), err.flush()
-    return code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    finished = elf_process.elf(*arguments, folder=folder)
+    assert "Traceback" not in finished.err
+    return finished.code, finished.out, finished.err
 
 
 def secret(path: Path, text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
     """The lines a program writes to standard error."""
     head = f"from agent import log\nimport logging\nlog.start_logging({level!r})\n"
-    done = subprocess.run([sys.executable, "-c", head + program], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", head + program], capture_output=True, timeout=300, check=False)
     return [json.loads(line) for line in done.stderr.splitlines()]
 
 

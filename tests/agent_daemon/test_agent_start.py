@@ -143,7 +143,7 @@ def test_certificates_that_will_not_do(agent: AgentProcess, fault: str, words: s
         case "no authority":
             (folder / "ca.pem").write_bytes((folder / "agent.pem").read_bytes())
     with agent:
-        assert words.format(folder=folder) in agent.run()
+        assert words.format(folder=folder) in agent.start_here()
 
 
 def test_a_data_directory_that_cannot_be_written(agent: AgentProcess) -> None:

@@ -68,7 +68,10 @@ def rows(agent: ArchivingAgent) -> pl.DataFrame:
     return pl.concat(pl.read_parquet(store / segment.file) for segment in read_state(store).segments.values())
 
 
-def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(tmp_path: Path) -> None:
+def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")  # no path is too long for a line
     with ArchivingAgent(tmp_path) as agent:
         agent.serve(1000)
         agent.start().ready()
@@ -76,7 +79,7 @@ def test_every_line_is_archived_once_though_archiver_and_agent_are_killed(tmp_pa
         size = (agent.folder / "access.log").stat().st_size
         eventually(lambda: agent.holds(size), "it has seen the log")
         code, shown, _ = elf(tmp_path, "status", "--socket", str(agent.control_socket))
-        assert (code, "ARCHIVED" in shown, "archive   /" in shown) == (0, True, True)
+        assert (code, "ARCHIVED" in shown, "archive   /" in shown) == (0, True, True), shown
         os.kill(first, signal.SIGKILL)
         agent.serve(500)
         second = agent.archiving(1)

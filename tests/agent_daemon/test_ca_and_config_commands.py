@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from elf_command import elf
 
 from agent import load_config, load_identity
 
@@ -21,15 +20,6 @@ ca = "web-5/ca.pem"
 certificate = "web-5/agent.pem"
 key = "web-5/agent.key"
 """
-
-
-def elf(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
-    done = subprocess.run(
-        [sys.executable, "-m", "elf", *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

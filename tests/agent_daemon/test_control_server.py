@@ -18,7 +18,7 @@ from agent.control.messages import Answer, Ended, Follow, GetJobs, GetStatus, Jo
 from agent.control.server import Connection, ControlServer
 from agent.errors import StartError
 
-DEADLINE_S = 10
+DEADLINE_S = 120
 REPLIES: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 Handler = Callable[[Request, Connection], Awaitable[None]]
 

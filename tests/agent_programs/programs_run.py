@@ -14,7 +14,7 @@ from agent.programs.commands import EndProgram, ProgramEnded, ProgramLimits, Pro
 from agent.programs.confinement import refusal
 from agent.programs.program_supervisor import ProgramSupervisor
 
-DEADLINE_S = 30
+DEADLINE_S = 120
 GOOD, TRIED = 1, 2
 """Keys: of a program that behaves, and of the one beside it."""
 PYTHON = (sys.executable, "-I", "-B")

@@ -20,7 +20,7 @@ LIMITS = ProgramLimits()
 def said_by(code: str, *wrapper: str) -> str:
     """What Python prints that runs this, in a process of its own."""
     command = [*wrapper, sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.strip()
 
 
 @needs_containment

@@ -18,7 +18,7 @@ from agent.programs.commands import ProgramEnded, ProgramLimits, ProgramSaid
 
 pytestmark = [pytest.mark.trio, needs_containment]
 HERE = Path(__file__).parent
-DEADLINE_S = 30
+DEADLINE_S = 120
 
 
 def is_alive(pid: int) -> bool:

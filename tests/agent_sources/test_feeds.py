@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ def write(path: Path, numbers: Sequence[int], *, time_ms: int = DAY_MS, word: st
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         while not condition():
             await trio.sleep(0.002)
 
@@ -298,18 +297,18 @@ async def test_the_event_loop_goes_on_while_a_backlog_is_read(tmp_path: Path, nu
     log = tmp_path / "access.log"
     write(log, range(300_000), word="w" * 100)
     agent = FakeAgent(bounded())
-    beats: list[float] = []
+    beats = 0
 
     async def beat() -> None:
+        nonlocal beats
         while True:
-            beats.append(time.monotonic())
-            await trio.sleep(0.01)
+            beats += 1
+            await trio.lowlevel.checkpoint()
 
     nursery.start_soon(make_feeds(agent, stream(log)).run)
     nursery.start_soon(beat)
     await until(lambda: bool(agent.said))
-    gaps = sorted(after - before for before, after in pairwise(beats))
-    assert gaps[len(gaps) // 2] < 0.1
+    assert beats > 10 * len(agent.rows_at_once), "while a thread reads, the loop does not wait for it"
 
 
 async def test_cancelling_leaves_no_thread_and_no_file(tmp_path: Path) -> None:

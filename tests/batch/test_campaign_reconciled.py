@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [
+    pytest.mark.slow,  # reconciling, backfilling and fleets with kills are each tested by default
     pytest.mark.live,
     pytest.mark.spark,
     pytest.mark.skipif(refusal() is not None, reason=f"programs cannot be contained here: {refusal()}"),

@@ -32,7 +32,7 @@ NESTED = st.tuples(
     st.lists(pairs().map(lambda pair: pair.elf), min_size=12, max_size=12), tables().map(lambda table: {"t": table})
 )
 FEW = settings(
-    max_examples=2,
+    max_examples=max(2, settings.default.max_examples // 20),
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )

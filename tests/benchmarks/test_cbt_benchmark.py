@@ -69,6 +69,7 @@ def test_every_hash_map_counts_and_tracks_its_bytes(folder: Path, tmp_path: Path
     assert 300 * (13 + 8) < small["tracked_bytes"] < 300 * 400
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_compiler")
 def test_a_whole_comparison_of_little_data() -> None:
     extent = inserts.Extent(2_000, ((KEYS, Targets(1e-9, 1e9, 1e-9)),), rounds=1)

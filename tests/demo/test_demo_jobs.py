@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import random
+from collections.abc import Sequence
 
 from rich.console import Console
 
@@ -11,7 +13,8 @@ from elf.demo.jobs.job_board import JobBoard
 from elf.demo.jobs.job_checks import JobRecord, check
 from elf.demo.jobs.job_plays import PLAYS
 from elf.demo.load.load import LoadReport
-from elf.demo.story.truth import Event
+from elf.demo.story.truth import Event, Point, lloyd
+from elf.jobs.kmeans import START, nearest, sums_of
 
 
 def shown(board: JobBoard, *, width: int = 80) -> list[str]:
@@ -72,4 +75,35 @@ def test_a_job_that_does_not_say_what_the_logs_hold_is_told_of() -> None:
     assert check("micro-promotion", {"micro-promotion": JobRecord([said(lacking)])}, logs).checked == 0
     assert check("micro-promotion", {"micro-promotion": JobRecord()}, logs).wrong == (
         "micro-promotion: no window came",
+    )
+
+
+def step_from(centroids: Sequence[Point], cloud: Sequence[Point]) -> Result:
+    """The window of a step of k-means."""
+    near = [nearest(point, list(centroids)) for point in cloud]
+    rows = [sums_of(k, [point for point, at in zip(cloud, near, strict=True) if at == k]) for k in sorted({*near})]
+    return said({"window_start": None, "window_end": None, "contributors": 1, "expected": 1, "events": 0, "rows": rows})
+
+
+def test_a_run_of_k_means_is_judged_when_it_has_come_to_rest_whatever_came_after_it() -> None:
+    draw = random.Random(5)
+    cloud = [(round(draw.uniform(-180, 180), 2), round(draw.uniform(-60, 70), 2)) for _ in range(200)]
+    log = [Event(n, {"user": {"longitude": x, "latitude": y}}) for n, (x, y) in enumerate(cloud)]
+    steps = lloyd(cloud, START)
+    assert len(steps) > 4
+    run = [step_from(centroids, cloud) for centroids in steps]
+    line = f"200 points, {len(steps) - 1} steps to somewhere"
+
+    def found(windows: list[Result], *lines: str) -> tuple[str, ...]:
+        return check("kmeans", {"kmeans": JobRecord(windows, list(lines))}, [log]).wrong
+
+    for after in range(len(run) + 1):
+        assert found(run + run[:after], line) == ()
+    assert found(run[:2] + run, line) == (), "the first run was given up"
+    for windows, lines in ((run[:-1], [line]), (run, []), (run, ["199 points, 3 steps to somewhere"])):
+        assert found(windows, *lines) == ("kmeans: no run over all 200 points",)
+    elsewhere = [step_from(centroids, cloud) for centroids in lloyd(cloud, [(y, x) for x, y in START])]
+    assert any("cluster 0 is at" in wrong for wrong in found(elsewhere, line))
+    assert found(run, "200 points, 99 steps to somewhere") == (
+        f"kmeans: Lloyd's iteration takes {len(steps) - 1} steps, and not: 200 points, 99 steps to somewhere",
     )

@@ -27,7 +27,7 @@ COMBINED = re.compile(
     r' "(?P<request>(?:[^"\\]|\\x[0-9A-F]{2})*)" (?P<status>\d{3}) (?P<bytes>\d+)'
     r' "(?P<referer>(?:[^"\\]|\\x[0-9A-F]{2})*)" "(?P<agent>(?:[^"\\]|\\x[0-9A-F]{2})*)"'
 )
-DEADLINE_S = 15.0
+DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class ShellScreen:
         """Waits for a text, which the terminal may have folded, or for what meets a condition; the screen then."""
         if isinstance(condition, str):
             text = condition
-            return self._terminal.until(lambda screen: text in screen or text in screen.replace("\n", ""), PATIENCE_S)
+            return self._terminal.until(lambda _: self._terminal.shows(text), PATIENCE_S)
         return self._terminal.until(condition, PATIENCE_S)
 
     def prompts(self) -> str:
@@ -39,8 +39,14 @@ class ShellScreen:
         self.type(CTRL_D)
         return self._terminal.run_to_end(PATIENCE_S)
 
-    def cursor_is_visible(self) -> bool:
-        return self._terminal.cursor_is_visible()
+    @property
+    def shown(self) -> str:
+        """What is on the screen now."""
+        return self._terminal.screen
+
+    def left_in_order(self) -> bool:
+        """Whether the terminal is as it was before the shell."""
+        return self._terminal.is_in_order()
 
     @property
     def process_id(self) -> int:
@@ -52,10 +58,10 @@ class ShellScreen:
 
 
 @contextmanager
-def shell(*arguments: str, history: Path) -> Iterator[ShellScreen]:
+def shell(*arguments: str, history: Path, cwd: Path | None = None) -> Iterator[ShellScreen]:
     """`elf shell ARGUMENTS`, at its first prompt; killed if it still runs in the end."""
     terminal = TerminalProcess(
-        [sys.executable, "-m", "elf", "shell", *arguments], columns=COLUMNS, rows=ROWS,
+        [sys.executable, "-m", "elf", "shell", *arguments], columns=COLUMNS, rows=ROWS, cwd=cwd,
         variables={"ELF_HISTORY": str(history)},
     )  # fmt: skip
     screen = ShellScreen(terminal)

@@ -36,6 +36,7 @@ class TerminalProcess:
         self._stream = pyte.ByteStream(self._screen)
         self._terminal, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._modes = self._modes_left = termios.tcgetattr(inner)
         environment = {
             name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
         }
@@ -56,6 +57,10 @@ class TerminalProcess:
         """The picture it shows now."""
         return "\n".join(line.rstrip() for line in self._screen.display)
 
+    def shows(self, text: str) -> bool:
+        """Whether the text is on the screen, which folds what is longer than a line wherever the line ends."""
+        return text in "".join(self._screen.display)
+
     def type(self, keys: str) -> None:
         """Presses keys, as a terminal sends them."""
         os.write(self._terminal, keys.encode())
@@ -74,6 +79,7 @@ class TerminalProcess:
         try:
             while self._read(deadline):
                 pass
+            self._modes_left = termios.tcgetattr(self._terminal)
             return self.process.wait(max(0.0, deadline - time.monotonic()))
         finally:
             self.end()
@@ -88,6 +94,10 @@ class TerminalProcess:
 
     def cursor_is_visible(self) -> bool:
         return not self._screen.cursor.hidden
+
+    def is_in_order(self) -> bool:
+        """Whether the process has left the terminal as it found it: the cursor, and what `stty -a` lists."""
+        return self.cursor_is_visible() and self._modes_left == self._modes
 
     def _read(self, deadline: float) -> bool:
         left_s = deadline - time.monotonic()

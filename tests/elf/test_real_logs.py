@@ -140,7 +140,14 @@ def canonical(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+LARGE = {"revenue by product per week"}
+"""Left to `make test-all`."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in LARGE else []) for case in CASES],
+)
 def test_agents_agree_with_each_other_and_with_duckdb(case: Case, real_logs: Path) -> None:
     files = sorted(str(path) for path in real_logs.glob(case.files))
     assert files

@@ -30,7 +30,7 @@ def history(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def screen(log: Path, history: Path) -> Iterator[ShellScreen]:
-    with shell("--local", str(log), history=history) as running:
+    with shell("--local", log.name, history=history, cwd=log.parent) as running:
         yield running
 
 
@@ -53,7 +53,7 @@ def test_a_statement_of_several_lines_is_completed_and_answered(screen: ShellScr
     assert rows == [["p0", "20"], ["p1", "20"], ["p2", "20"]]
     screen.prompts()
     assert screen.leave() == 0
-    assert screen.cursor_is_visible()
+    assert screen.left_in_order()
 
 
 def test_an_error_shows_its_place_and_the_shell_goes_on(screen: ShellScreen) -> None:
@@ -73,7 +73,7 @@ def test_an_error_shows_its_place_and_the_shell_goes_on(screen: ShellScreen) -> 
 def test_what_files_hold_is_joined_with_a_table(log: Path, history: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.csv"
     prices.write_text("product,price\np0,7\np1,5\n")
-    with shell("--local", str(log), "--table", f"prices={prices}", history=history) as screen:
+    with shell("--local", log.name, "--table", "prices=prices.csv", history=history, cwd=tmp_path) as screen:
         screen.type("SELECT p.price, COUNT(*) FROM logs JOIN table('prices') AS p ON p.product = logs.product" + ENTER)
         screen.type("GROUP BY p.price;")
         screen.type(ENTER)
@@ -116,13 +116,13 @@ def test_commands_set_the_format_and_tell_the_time(screen: ShellScreen) -> None:
 
 
 def test_what_was_typed_comes_back_in_the_next_shell(log: Path, history: Path) -> None:
-    with shell("--local", str(log), history=history) as first:
+    with shell("--local", log.name, history=history, cwd=log.parent) as first:
         first.type("SELECT COUNT(*) AS before" + ENTER + "FROM logs;" + ENTER)
         first.until("60 events")
         first.prompts()
         assert first.leave() == 0
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
-    with shell("--local", str(log), history=history) as second:
+    with shell("--local", log.name, history=history, cwd=log.parent) as second:
         second.type(UP)
         second.until(lambda text: "AS before" in text and "...> FROM logs;" in text)
         second.type(ENTER)
@@ -131,7 +131,7 @@ def test_what_was_typed_comes_back_in_the_next_shell(log: Path, history: Path) -
 
 def test_without_a_place_for_the_history_the_shell_works(log: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with shell("--local", str(log), history=tmp_path / "file" / "history") as screen:
+    with shell("--local", log.name, history=tmp_path / "file" / "history", cwd=tmp_path) as screen:
         screen.until("the history ends with this shell")
         screen.type("SELECT COUNT(*) FROM logs;" + ENTER)
         screen.until("60 events")
@@ -140,13 +140,13 @@ def test_without_a_place_for_the_history_the_shell_works(log: Path, tmp_path: Pa
 def test_sigterm_puts_the_terminal_in_order(screen: ShellScreen) -> None:
     os.kill(screen.process_id, signal.SIGTERM)
     assert screen.ends() == 130
-    assert screen.cursor_is_visible()
+    assert screen.left_in_order()
 
 
 def test_text_from_logs_cannot_control_the_terminal(tmp_path: Path, history: Path) -> None:
     log = tmp_path / "hostile.json"
     log.write_text(json.dumps({"a\x1b[2Jb": "\x1b[2J\x07", "c": 1}) + "\n")
-    with shell("--local", str(log), history=history) as screen:
+    with shell("--local", log.name, history=history, cwd=log.parent) as screen:
         screen.type("SELECT c FROM logs; DESCRIBE logs; SELECT * FROM logs;" + ENTER)
         shown = screen.until("\\x1b[2J\\x07")
         assert "The stream logs is 1 file." in shown

@@ -1,4 +1,4 @@
-"""`elf` asking an agent, run as a person runs it: a process with streams, signals and an exit code."""
+"""`elf` asking an agent, run as a person runs it: with streams, signals and an exit code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from unittest import mock
 
-PATIENCE_S = 20.0
-ENDING_PATIENCE_S = 60.0
+from elf_process import Finished, elf
+
+PATIENCE_S = 120.0
+"""Upper bound on waiting for anything; a busy machine is many times slower than an idle one."""
 
 
 class Lines:
@@ -43,7 +45,7 @@ class Lines:
     def rest(self) -> str:
         """All that follows until the process closes the stream."""
         lines = []
-        while (line := self._lines.get(timeout=ENDING_PATIENCE_S)) is not None:
+        while (line := self._lines.get(timeout=PATIENCE_S)) is not None:
             lines.append(line)
         self._lines.put(None)
         return b"".join(lines).decode()
@@ -67,15 +69,6 @@ class Asking:
         return self._process.wait(PATIENCE_S)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An `elf` process that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-
 @contextmanager
 def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) -> Iterator[Asking]:
     """`elf ARGUMENTS`, asking the agent at `socket`; killed if it still runs in the end."""
@@ -90,11 +83,10 @@ def asking(*arguments: str | bytes, socket: Path | None = None, **options: Any) 
                 process.kill()
 
 
-def ask(*arguments: str | bytes, socket: Path | None = None) -> Answered:
-    """Runs it until it ends by itself."""
-    with asking(*arguments, socket=socket) as process:
-        out, err = process.out.rest(), process.err.rest()
-        return Answered(process.code(), out, err)
+def ask(*arguments: str | bytes, socket: Path | None = None, stdin: bytes = b"") -> Finished:
+    """Runs a command in this process until it ends by itself."""
+    with mock.patch.dict(os.environ, {"ELF_SOCKET": str(socket)} if socket else {}):
+        return elf(*map(os.fsdecode, arguments), stdin=stdin)
 
 
 class Terminal:

@@ -25,7 +25,7 @@ from agent.control.messages import (
     Window,
 )
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 _REQUESTS: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 

@@ -394,5 +394,5 @@ def test_asking_loads_no_engine() -> None:
         "import sys; import elf.commands.query, elf.commands.follow, elf.commands.jobs, elf.commands.status;"
         "import elf; elf.connect_sync; print(sorted({'polars', 'trio', 'lark', 'rich', 'numpy'} & set(sys.modules)))"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert loaded.stdout == "[]\n"

@@ -46,7 +46,7 @@ def test_examples_run_as_printed(socket_path: Path, code: str, expected: str) ->
     with ScriptedAgent(socket_path, answer):
         finished = subprocess.run(
             [sys.executable, "-W", "error", "-c", code],
-            env=os.environ | {"ELF_SOCKET": str(socket_path)}, capture_output=True, text=True, timeout=60, check=False,
+            env=os.environ | {"ELF_SOCKET": str(socket_path)}, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert (finished.stdout, finished.stderr, finished.returncode) == (expected, "", 0)
 

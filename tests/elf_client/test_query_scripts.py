@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyte
 import pytest
-from asking_process import Answered, Terminal, ask, asking
+from asking_process import Terminal, ask, asking
+from elf_process import Finished
 from scripted_agent import ACCEPTED, Conversation, ScriptedAgent, acknowledged, result_line, window
 
 from agent.control.messages import (
@@ -59,12 +57,8 @@ def agent(socket_path: Path) -> Iterator[ScriptedAgent]:
         yield running
 
 
-def piped(text: bytes, *arguments: str, socket: Path) -> Answered:
-    finished = subprocess.run(
-        [sys.executable, "-m", "elf", "query", *arguments], input=text, capture_output=True,
-        env=os.environ | {"ELF_SOCKET": str(socket)}, timeout=60, check=False,
-    )  # fmt: skip
-    return Answered(finished.returncode, finished.stdout.decode(), finished.stderr.decode())
+def piped(text: bytes, *arguments: str, socket: Path) -> Finished:
+    return ask("query", *arguments, socket=socket, stdin=text)
 
 
 def texts(agent: ScriptedAgent) -> list[str]:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.live
 AGENTS = 3
 PAST = [{"time": f"2026-01-01T00:00:{n:02d}Z", "product": f"p{n % 4}", "clicks": n} for n in range(60)]
 TOTALS = "SELECT product, SUM(clicks) AS clicks, COUNT(*) AS n FROM past GROUP BY product"
-LIVE = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND"
-WINDOW_PATIENCE_S = 40.0
+LIVE = "SELECT product, COUNT(*) AS n FROM web GROUP BY product WINDOWING 1 SECOND GRACE 1 SECOND"
+WINDOW_PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")

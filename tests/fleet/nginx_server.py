@@ -23,7 +23,7 @@ from typing import Self
 
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 LOGS = ("access.log", "events.log")
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 PACE_S = 0.002
 _CONFIG = """
 user {user} {group};

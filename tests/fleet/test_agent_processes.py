@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in"),
 ]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 COUNT = "SELECT COUNT(*) FROM web WINDOWING 1 SECOND"
 
 

@@ -17,7 +17,8 @@ from agent.control.messages import Acknowledged, Ended
 from elf.client import Result, SyncJob
 
 WAIT_S = 0.2
-ACKNOWLEDGED_S = 20.0
+DEADLINE_S = 240.0
+"""Upper bound on waiting for a window or an acknowledgement, on a machine with much else to do."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Watch:
         self._stop.set()
         self._thread.join()
 
-    def wait_for(self, what: str, condition: Callable[[Came], bool], timeout_s: float, *, after: int = 0) -> Came:
+    def wait_for(
+        self, what: str, condition: Callable[[Came], bool], timeout_s: float = DEADLINE_S, *, after: int = 0
+    ) -> Came:
         """The first window from number `after` on that meets the condition; AssertionError where patience ends."""
         deadline = time.monotonic() + patience(timeout_s)
         while True:
@@ -104,7 +107,7 @@ def milliseconds(moment: str | None) -> int:
 
 def submit(socket: Path, text: str, app: str, agents: int) -> Acknowledged:
     """Starts a job that stays when we go, and waits until all agents run it."""
-    deadline = time.monotonic() + patience(ACKNOWLEDGED_S)
+    deadline = time.monotonic() + DEADLINE_S
     heard = None
     with elf.connect_sync(socket) as client, client.query(text, app=app, detach=True) as job:
         while time.monotonic() < deadline:

@@ -60,7 +60,11 @@ class Churning:
         return fates
 
 
-@pytest.mark.parametrize("sessions", [WeibullSessions(60.0), ParetoSessions(60.0)], ids=["weibull", "pareto"])
+@pytest.mark.parametrize(
+    "sessions",
+    [WeibullSessions(60.0), pytest.param(ParetoSessions(60.0), marks=pytest.mark.slow)],
+    ids=["weibull", "pareto"],
+)
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_routes_arrive_while_nodes_come_and_go(seed: int, sessions: Sessions) -> None:
     churning = Churning(seed, sessions)

@@ -262,5 +262,5 @@ def test_an_agent_without_signed_jobs_does_not_load_what_judges_them() -> None:
         "import sys, agent.daemon.run, agent; from overlay import CreatorTrust, CreatorClaims, UntrustedCreatorError;"
         "agent.Mandate, agent.signed_bytes; CreatorTrust(None); print('cryptography' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "False\n"

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from living_overlay import LivingOverlay
 from overlay_oracle import check_all, leaf_set_errors
+from seeds import seeds
 
 from overlay import Delivered, Node, Peer, PeerFailed, PeerRemoved, closest
 from overlay.core.outbox import CODEC
@@ -29,7 +30,7 @@ def of(overlay: LivingOverlay, kind: type[PeerFailed | PeerRemoved]) -> list[tup
     return [(time, node, event.peer) for time, node, event in overlay.events if isinstance(event, kind)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1, 2]))
 def test_when_one_has_noticed_a_death_all_have(seed: int) -> None:
     """Whoever has the dead one in its leaf set drops it within seconds, and all at nearly the same time."""
     overlay = LivingOverlay(seed, 40, groups=1)
@@ -107,7 +108,7 @@ def test_a_broken_link_between_neighbours_is_worked_round(direction: str) -> Non
     assert Counter(delivered) == Counter([one, other])
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1]))
 def test_whom_nobody_hears_is_root_no_longer_when_another_is(seed: int) -> None:
     """It hears all the others, and may not know why nobody answers: only its leases tell."""
     overlay = LivingOverlay(seed, 16, groups=1)
@@ -178,7 +179,7 @@ def test_alone_a_node_that_stood_still_goes_on() -> None:
     assert node.is_root(overlay.keys[0])
 
 
-@pytest.mark.parametrize("loss", [0.05, 0.2])
+@pytest.mark.parametrize("loss", seeds(0.2, slow=[0.05]))
 def test_lost_hops_are_made_up_for(loss: float) -> None:
     overlay = LivingOverlay(7, 30, groups=1)
     overlay.simulator.loss = loss
@@ -244,7 +245,7 @@ def churn(size: int, median_s: float, seconds: float, seed: int) -> tuple[int, i
     return len(sent), sum(key in arrived for key in sent), sum(count > 1 for count in arrived.values())
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1]))
 def test_under_churn_messages_arrive_once(seed: int) -> None:
     sent, arrived, twice = churn(40, 60.0, 40.0, seed)
     print(f"seed {seed}: {arrived} of {sent} messages arrived, {twice} of them twice")

@@ -4,6 +4,7 @@ import random
 
 import pytest
 from living_overlay import LivingOverlay
+from seeds import seeds
 
 from overlay import Delivered, PeerFailed, PeerLeft
 
@@ -16,7 +17,7 @@ def lossy(overlay: LivingOverlay, source: random.Random) -> LivingOverlay:
     return overlay
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(0, 5, 6, slow=[1, 2, 3, 4, 7]))
 def test_after_a_crash_of_many_at_once_every_leaf_set_and_tree_heals(seed: int) -> None:
     """Their processes are gone, so whoever sends to them is told so."""
     source = random.Random(seed)
@@ -31,7 +32,7 @@ def test_after_a_crash_of_many_at_once_every_leaf_set_and_tree_heals(seed: int) 
     overlay.assert_multicasts_arrive()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(0, 5, slow=[1, 2, 3, 4]))
 def test_without_a_word_from_the_network_it_takes_the_detection_time_longer(seed: int) -> None:
     source = random.Random(seed)
     overlay = lossy(LivingOverlay(seed, source.choice([8, 20, 32])), source)
@@ -59,7 +60,7 @@ def test_whoever_knew_a_failed_node_says_so_once_and_forgets_it() -> None:
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1]))
 def test_what_was_given_to_a_dead_hop_goes_another_way(seed: int, is_silent: bool) -> None:
     overlay = LivingOverlay(seed, 30, groups=2)
     overlay.crash(overlay.some(0.2), is_silent=is_silent)
@@ -74,7 +75,7 @@ def test_what_was_given_to_a_dead_hop_goes_another_way(seed: int, is_silent: boo
     assert arrived == set(keys)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(0, 5, slow=[1, 2, 3, 4]))
 def test_restarted_nodes_of_the_same_ids_find_their_places_again(seed: int) -> None:
     source = random.Random(seed)
     overlay = lossy(LivingOverlay(seed, 20), source)
@@ -99,7 +100,7 @@ def test_restarted_nodes_of_the_same_ids_find_their_places_again(seed: int) -> N
     overlay.assert_multicasts_arrive()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(0, slow=[1, 2]))
 def test_nobody_fails_over_a_short_standstill(seed: int) -> None:
     overlay = LivingOverlay(seed, 20)
     for node in overlay.some(0.2):
@@ -109,7 +110,7 @@ def test_nobody_fails_over_a_short_standstill(seed: int) -> None:
     assert overlay.errors(overlay.live) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(0, 3, slow=[1, 2]))
 def test_a_node_that_stood_still_for_long_takes_nobody_for_dead_and_is_taken_back(seed: int) -> None:
     source = random.Random(seed)
     overlay = LivingOverlay(seed, 18)
@@ -128,7 +129,7 @@ def test_a_node_that_stood_still_for_long_takes_nobody_for_dead_and_is_taken_bac
     overlay.assert_multicasts_arrive()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, slow=[0, 2]))
 def test_who_says_goodbye_is_missed_by_nobody(seed: int) -> None:
     overlay = LivingOverlay(seed, 18)
     leaver = overlay.random.choice(overlay.live)

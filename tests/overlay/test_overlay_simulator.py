@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from overlay_oracle import check_all, leaf_set_errors, simulated_overlay
+from seeds import seeds
 
 from overlay import (
     Delivered,
@@ -22,7 +23,7 @@ from overlay import (
     closest,
 )
 
-Seed = pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+Seed = pytest.mark.parametrize("seed", seeds(1, slow=[2]))
 
 
 class Deliveries:
@@ -34,13 +35,14 @@ class Deliveries:
             self.seen.append((node.peer.node_id, event))
 
 
+@pytest.mark.parametrize(("size", "count"), seeds((100, 2000), slow=[(256, 10_000)]))
 @Seed
-def test_256_nodes_route_10000_keys_to_the_closest_node(seed: int) -> None:
+def test_nodes_route_keys_to_the_closest_node(seed: int, size: int, count: int) -> None:
     source, deliveries = random.Random(seed), Deliveries()
     simulator = Simulator(source, on_event=deliveries)
-    nodes = simulated_overlay(simulator, 256, source)
+    nodes = simulated_overlay(simulator, size, source)
     assert leaf_set_errors(nodes) == []
-    keys = [source.getrandbits(128) for _ in range(10_000)]
+    keys = [source.getrandbits(128) for _ in range(count)]
     for key in keys:
         source.choice(nodes).route(key, b"", simulator.now)
     simulator.run(simulator.now + 1.0)
@@ -49,7 +51,7 @@ def test_256_nodes_route_10000_keys_to_the_closest_node(seed: int) -> None:
     assert all(node_id == closest(event.key, ids) for node_id, event in deliveries.seen)
     hops = sum(node.statistics().delivered_hops for node in nodes) / len(keys)
     print(f"seed {seed}: mean hops {hops:.3f} over {len(nodes)} nodes")
-    assert hops <= log(256, 16) + 0.5
+    assert hops <= log(size, 16) + 0.5
     check_all(nodes)
 
 
@@ -71,7 +73,7 @@ def test_a_seed_fixes_every_message_and_another_seed_makes_another_run() -> None
     assert run_trace(1) != run_trace(1, loss=0.06)
 
 
-@pytest.mark.parametrize("size", [256, pytest.param(1280, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", seeds(100, slow=[256, 1280]))
 @Seed
 def test_nodes_that_join_at_once_through_three_seeds_converge(seed: int, size: int) -> None:
     source = random.Random(seed)
@@ -115,8 +117,9 @@ def count_roots(nodes: list[Node], keys: list[int], worst: list[int]) -> Callabl
     return look
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.2])
-@pytest.mark.parametrize("pause_s", [0.0, 0.02, 1.0])
+@pytest.mark.parametrize(
+    ("pause_s", "loss"), seeds((0.0, 0.0), (0.0, 0.2), (0.02, 0.0), (0.02, 0.2), (1.0, 0.2), slow=[(1.0, 0.0)])
+)
 @Seed
 def test_no_key_ever_has_two_roots_while_nodes_join(seed: int, pause_s: float, loss: float) -> None:
     source = random.Random(seed)

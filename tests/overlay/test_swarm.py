@@ -1,18 +1,18 @@
 """Overlays against everything at once. A failure names its seed, what was drawn, and what happened last."""
 
 import pytest
+from seeds import seeds
 from swarm import Swarm
 
-QUICK_SEEDS = range(12)
-SLOW_SEEDS = range(12, 240)
-SEEDS = [*QUICK_SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW_SEEDS)]
+SMALL = range(12)
+SEEDS = seeds(*SMALL[:5], slow=range(5, 240))
 SIZE_MAX, SIZE_MAX_SLOW = 16, 40
 LOG_LINES = 30
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_core_recovers_from_whatever_happened(seed: int) -> None:
-    swarm = Swarm(seed, SIZE_MAX if seed in QUICK_SEEDS else SIZE_MAX_SLOW)
+    swarm = Swarm(seed, SIZE_MAX if seed in SMALL else SIZE_MAX_SLOW)
     try:
         swarm.run()
     except BaseException:

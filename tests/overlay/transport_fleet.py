@@ -23,7 +23,7 @@ from overlay.transport.link.framing import CREDIT, Frame, FrameKind, FrameReader
 from overlay.transport.link.hello import HELLO_CODEC, Hello
 from overlay.wire.ids import Id
 
-TEST_DEADLINE_S = 30.0
+TEST_DEADLINE_S = 120.0
 LOCAL = "127.0.0.1:0"
 
 

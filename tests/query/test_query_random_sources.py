@@ -47,7 +47,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.one_of(projections(), grouped()), ROWS, ROWS, st.sampled_from([1, 3]))
 def test_fleets_give_what_duckdb_gives(query, web, api, agents):
     rows = {"web": web, "api": api}

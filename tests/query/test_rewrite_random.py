@@ -40,14 +40,14 @@ def agree(query, catalog, events, frames=typed_frame):
     assert texts[0] == texts[1], (query, [rule.name for rule in rewritten.fired])
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=settings.default.max_examples)
 @given(STRINGS, NUMBERS, LIMITS, CONDITIONS, CONDITIONS, EVENTS)
 def test_expressions_of_events(text, number, limit, first, second, events):
     shown = f"{text} AS u, {number} + {limit} AS v, {text} || CAST({number} AS VARCHAR) AS y"
     agree(f"SELECT {shown} FROM web WHERE {first} AND ({second} OR n IS NULL) ORDER BY n, m, s, t", TYPED, events)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=settings.default.max_examples)
 @given(
     st.sampled_from([STRINGS, NUMBERS, CONDITIONS]).flatmap(lambda kind: kind), NUMBERS, CONDITIONS, CONDITIONS,
     st.sampled_from(["k IS NOT NULL", "k = k AND COUNT(*) > 1", "NOT (k <> k) AND SUM(n) > 0", "k IS NULL AND TRUE"]),
@@ -58,7 +58,7 @@ def test_groups(key, number, first, second, having, events):
     agree(f"SELECT {key} AS k, {measures} FROM web WHERE {second} OR b GROUP BY k HAVING {having}", TYPED, events)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=settings.default.max_examples)
 @given(NUMBERS, CONDITIONS, CONDITIONS, EVENTS)
 def test_one_group(number, first, second, events):
     shown = f"COUNT(*) FILTER (WHERE {first} AND {second}) AS c, MAX({number}) FILTER (WHERE {second} AND {first})"

@@ -1,0 +1,145 @@
+"""Runs the steps of the tests, all of them whatever fails, and says at the end how each of them ended.
+
+    run_tests.py          what `make test` runs
+    run_tests.py --all    what `make test-all` runs: everything there is
+
+Steps that mostly wait run beside steps that compute. Each line of a step's output begins with the step's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SUMMARY = re.compile(r"^=+ (.*\b(?:passed|failed|errors?|skipped|deselected|no tests ran)\b.* in [\d.]+s.*?) =+$")
+"""The last line of pytest's output."""
+FAULT = re.compile(r"^(?:FAILED|ERROR) \S+")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of pytest: the tests it selects, how it spreads them, and variables of its environment.
+
+    `mark`: all of them have it, so that only files that name it need be loaded.
+    """
+
+    name: str
+    selects: str
+    mark: str | None = None
+    options: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "pytest", "-m", self.selects, *self.options, *self.files]
+
+    @property
+    def files(self) -> list[str]:
+        """Those to load; none: all there are."""
+        if self.mark is None:
+            return []
+        return [str(path) for path in sorted(TESTS.rglob("test_*.py")) if f"mark.{self.mark}" in path.read_text()]
+
+
+Phase = Sequence[Step]
+"""Steps that run side by side."""
+TESTS = Path(__file__).parents[1] / "tests"
+SPREAD = ("-n", "2", "--dist", "worksteal")
+FLEETS = ("-n", "2", "--dist", "loadfile", "-v")
+"""Tests of one file share a fleet of processes."""
+NIGHTLY = {"HYPOTHESIS_PROFILE": "nightly"}
+DEFAULT: Sequence[Phase] = (
+    [Step("fast", "not slow and not live and not net and not spark", options=SPREAD)],
+    [
+        Step("live", "live and not slow and not net and not spark", "live", FLEETS),
+        Step("spark", "spark and not slow and not net", "spark"),
+    ],
+)
+EVERYTHING: Sequence[Phase] = (
+    [Step("fast", "not live and not net and not spark", None, SPREAD, NIGHTLY)],
+    [Step("live", "live and not net and not spark", "live", FLEETS), Step("spark", "spark", "spark", (), NIGHTLY)],
+    [Step("net", "net", "net", ("-v",))],
+)
+
+
+@dataclass
+class Outcome:
+    """How a step has ended; `faults` names the tests that failed."""
+
+    step: Step
+    seconds: float
+    code: int
+    summary: str
+    faults: list[str]
+
+    @property
+    def is_good(self) -> bool:
+        return self.code == 0
+
+    def line(self) -> str:
+        verdict = "ok" if self.is_good else f"FAILED (exit code {self.code})"
+        return f"=== {self.step.name}: {verdict}: {self.summary} ==="
+
+
+def run(step: Step) -> Outcome:
+    """Runs a step to its end and shows its output but for the last line, which belongs to the end of all."""
+    began = time.monotonic()
+    summary, faults = "pytest printed no summary", []
+    environment = os.environ | step.environment
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(step.command, env=environment, text=True, errors="replace", **pipes) as process:  # type: ignore[call-overload]
+        for line in map(str.rstrip, process.stdout):
+            if found := SUMMARY.match(line):
+                summary = found[1]
+                continue
+            if FAULT.match(line):
+                faults.append(line)
+            print(f"{step.name:5} | {line}\n", end="", flush=True)  # in one piece: others print beside
+    return Outcome(step, time.monotonic() - began, process.returncode, summary, faults)
+
+
+def run_beside_each_other(phase: Phase) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    threads = [threading.Thread(target=lambda step=step: outcomes.append(run(step))) for step in phase]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(outcomes, key=lambda outcome: phase.index(outcome.step))
+
+
+def count(outcomes: Sequence[Outcome], word: str) -> int:
+    """Adds up the tests of all steps that ended in this way."""
+    return sum(int(found[1]) for one in outcomes if (found := re.search(rf"(\d+) {word}", one.summary)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="everything, also what takes long")
+    parser.add_argument("--step", action="append", help="only the step of this name; may be repeated")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    outcomes: list[Outcome] = []
+    for phase in EVERYTHING if arguments.all else DEFAULT:
+        outcomes += run_beside_each_other([step for step in phase if step.name in (arguments.step or [step.name])])
+    failed = [outcome for outcome in outcomes if not outcome.is_good]
+    print()
+    for line in (*(fault for outcome in failed for fault in outcome.faults), *(one.line() for one in outcomes)):
+        print(line)
+    seconds = time.monotonic() - began
+    names = ", ".join(outcome.step.name for outcome in failed)
+    print(", ".join(f"{count(outcomes, word)} {word}" for word in ("passed", "failed", "skipped")))
+    print(f"{f'FAILED: {names}' if failed else 'all steps passed'}, after {seconds // 60:.0f} min {seconds % 60:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
