@@ -42,7 +42,7 @@ class Master(Root):
         frames = {name: cbt.encode_frame(v) for name, v in filled.items() if isinstance(v, pl.DataFrame)}
         before = self.part.refused
         message = Snapshot(APP, filled.pop("epoch", EPOCH), 1, tree=tree, **(filled | frames))
-        self.part.child_snapshot(CHILD, message)
+        self.part.take_snapshot(CHILD, message)
         return self.part.refused - before
 
     def told(self) -> list[tuple[Any, ...]]:

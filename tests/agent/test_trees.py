@@ -17,7 +17,7 @@ from test_updating_jobs import live, log, settle_update, shown, update
 from agent import Result, UpdateAnswered, UpdateRefused
 from agent.runtime.master.rollout import OTHER_TREES
 from agent.runtime.model.panes import FIRST_PANE
-from agent.runtime.reduce.combiner import Combiner, Span
+from agent.runtime.reduce.combiner import Combiner, PaneSpan
 from agent.runtime.reduce.tree_node import RootOf
 from overlay import tree_id
 
@@ -169,7 +169,7 @@ def test_ranges_leave_together_and_who_is_not_in_all_is_partial() -> None:
     combiner.add("child", run_of(FIRST_PANE, 5, 0b011, {3: 1}))
     assert combiner.due() == []
     combiner.add(RootOf(1), replace(run_of(FIRST_PANE, 7, 0b110, {3: 10}), tree=1))
-    assert combiner.due() == [Span(FIRST_PANE, 5, 0b111, 0b010)]
+    assert combiner.due() == [PaneSpan(FIRST_PANE, 5, 0b111, 0b010)]
     (run,) = combiner.ready()
     assert (run.contributors, run.partial, totals([run]), combiner.refused) == (0b111, 0b101, {3: 11}, 0)
 

@@ -22,13 +22,9 @@ from agent.runtime.function.result import OtherGroups, WindowRows
 from agent.runtime.function.spill import SpillArea
 from agent.runtime.model.bundle import Bundle
 from agent.runtime.model.panes import END, FIRST_PANE, closed_ms
-from cbt.algebra import partitions
-from cbt.layout.group_limit import GroupLimit, is_other
+from cbt.layout.group_limit import GroupLimit
+from cbt.layout.group_limit import is_other as is_other_group
 
-STRAGGLER_S = 60.0
-"""A source of a live job that is two panes behind others and has stood still for so long is not waited for."""
-DRIVEN_STRAGGLER_S = 10.0
-"""The same where the job's code cuts the panes."""
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
 """The length of its panes, and the times from and until which it takes events, all in ms."""
@@ -56,7 +52,6 @@ class JobFunction:
         self.self_paced = self_paced
         self.pane_ms = 1 if self_paced else plan.pane_ms
         """Milliseconds that panes are multiples of; None: there is only one."""
-        self.patience_s = DRIVEN_STRAGGLER_S if self_paced else STRAGGLER_S
         self.lookup = None if plan.join is None else JoinTable(plan, plan.join)
         self.range: Range = (plan.pane_ms, since_ms, until_ms)
         self.is_of_panes = plan.windowing is None or plan.windowing.is_of_panes
@@ -104,7 +99,7 @@ class JobFunction:
         return msgspec.msgpack.encode((plan, self.range))
 
     def retention_pane(self, frontier: int) -> int:
-        """The last pane that no window needs which is not out yet when all panes up to a frontier are."""
+        """The newest pane no unpublished window needs once everything up to `frontier` is published."""
         windowing = self.plan.windowing
         if windowing is None or windowing.is_of_panes or frontier in (FIRST_PANE, END):
             return frontier
@@ -132,15 +127,15 @@ class JobFunction:
         return self.code is None and not self.plan.reads_rows
 
     @property
-    def _layout(self) -> cbt.Layout | None:
-        """That of its groups, if it groups by anything."""
+    def layout(self) -> cbt.Layout | None:
+        """The layout of its groups, if it groups by anything."""
         store = self._empty_store
         return store.layout if isinstance(store, cbt.CompressedBufferTree) and store.layout.keys else None
 
     @cached_property
-    def _is_other(self) -> pl.Expr:
-        layout = self._layout
-        return pl.lit(False) if layout is None else is_other(layout)
+    def is_other(self) -> pl.Expr:
+        layout = self.layout
+        return pl.lit(False) if layout is None else is_other_group(layout)
 
     @property
     def state_schema(self) -> pl.Schema:
@@ -251,31 +246,13 @@ class JobFunction:
         return self._limited(pl.concat(frames)) if frames else self.empty_state
 
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
-        layout = self._layout
+        layout = self.layout
         return state if layout is None else self._limit.apply(layout, state)
-
-    def cut(self, state: pl.DataFrame, trees: int) -> list[pl.DataFrame]:
-        """The state of each tree: the groups in a range of hashes. What has no groups is all in the first. O(n)."""
-        if trees == 1 or self._layout is None:
-            return [state, *([self.empty_state] * (trees - 1))]
-        pieces: list[list[pl.DataFrame]] = [[] for _ in range(trees)]
-        for tree, piece in partitions.cut(state, trees):
-            pieces[tree].append(piece)
-        return [pl.concat(frames) if frames else self.empty_state for frames in pieces]
-
-    def is_in_tree(self, state: pl.DataFrame, tree: int, trees: int) -> bool:
-        """Whether it is a state of this tree alone; any tree may have groups beyond its limit, as OTHER. O(n)."""
-        if trees == 1 or state.is_empty():
-            return True
-        if self._layout is None:
-            return tree == 0
-        numbers = pl.Series(partitions.partitions_of(state["hash"].to_numpy(), trees))
-        return bool(((numbers == tree) | state.select(self._is_other).to_series()).all())
 
     def is_within_limit(self, state: pl.DataFrame) -> bool:
         """Whether no pane has more groups than those that are kept, and OTHER."""
         groups_max = self.plan.max_groups + 1
-        layout = self._layout
+        layout = self.layout
         if layout is None or state.height <= groups_max:
             return True
         most = layout.main_rows(state)["pane"].value_counts(name="groups")["groups"].max()
@@ -283,10 +260,10 @@ class JobFunction:
 
     def overflow_groups(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
         """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
-        layout = self._layout
+        layout = self.layout
         if layout is None or state.is_empty():
             return {}
-        others = state.filter(self._is_other)
+        others = state.filter(self.is_other)
         if others.is_empty():
             return {}
         others = layout.combine([others])
@@ -310,7 +287,7 @@ class JobFunction:
 
     def _described(self, layout: cbt.Layout, frame: pl.DataFrame, values: dict[str, Any]) -> OtherGroups:
         folded = self._limit.folded(layout, frame)
-        kept = layout.main_rows(frame).select((~is_other(layout)).sum()).item()
+        kept = layout.main_rows(frame).select((~is_other_group(layout)).sum()).item()
         return OtherGroups(kept, folded.groups, folded.error, values)
 
     def rows(self, state: pl.DataFrame) -> list[dict[str, Any]]:
@@ -358,7 +335,7 @@ class JobFunction:
         if isinstance(store, cbt.RowBuffer):
             return results.windows(state, panes)
         layout = store.layout
-        state = state.filter(~self._is_other) if layout.keys else state
+        state = state.filter(~self.is_other) if layout.keys else state
         windows: dict[int, query.Rows] = {}
         for part in layout.alike(state):
             windows |= results.windows(layout.lower(part), part["pane"].unique())

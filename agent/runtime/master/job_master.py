@@ -22,7 +22,6 @@ from agent.runtime.master.result_archive import ResultRecord, ResultRecords
 from agent.runtime.master.result_log import ResultLog
 from agent.runtime.master.rollout import Rollout
 from agent.runtime.master.state import JobState
-from agent.runtime.master.straggler import HoldbackTimer
 from agent.runtime.master.subscribers import Subscribers
 from agent.runtime.messages.jobs import (
     Announce,
@@ -43,7 +42,8 @@ from agent.runtime.messages.sender import FLEET_GROUP, MessageSender
 from agent.runtime.messages.versions import VersionPrepared
 from agent.runtime.model.fields import Reason
 from agent.runtime.model.panes import END, FIRST_PANE, Run
-from agent.runtime.reduce.combiner import Span
+from agent.runtime.reduce.combiner import PaneSpan
+from agent.runtime.reduce.straggler import HoldbackTimer
 from overlay import Node, Peer
 
 ANNOUNCE_S = 3.0
@@ -162,14 +162,14 @@ class JobMaster:
         self._records = ResultRecords(master)
         self.ended: Reason | None = None
         self.followers = Subscribers(master, log, post, name)
-        self.followers.frontier = master.out
+        self.followers.frontier = master.published_upto
         self._replication = StateReplicator(master, log, post, node, replicas)
         self._post = post
         self._node = node
         self._name = name
         self._programs = programs
         self._app_id = master.job.app_id
-        self._patience = HoldbackTimer(now, master.given_up, took_over=master.epoch.counter > 1)
+        self._holdback = HoldbackTimer(now, master.written_off, took_over=master.epoch.counter > 1)
         self._began_at = now
         self._followed_at = now
         self._ended_at = now
@@ -236,11 +236,11 @@ class JobMaster:
         if not self.master.knows(sender.node_id, message.number):
             return False
         agent = 1 << message.number
-        if not self.master.given_up & agent:
+        if not self.master.written_off & agent:
             self._note(message.agent, f"this agent cannot run the job: {message.reason}")
         self.master.roster.begin(message.number, message.first_pane)
-        self._patience.stop_waiting(agent)
-        self.master.given_up = self._patience.given_up
+        self._holdback.write_off(agent)
+        self.master.written_off = self._holdback.written_off
         return True
 
     def broken(self, sender: Peer, message: ProgramFailed, now: float) -> bool:
@@ -343,12 +343,12 @@ class JobMaster:
 
     # Results.
 
-    def give_up(self, node_id: int, now: float) -> None:
+    def write_off(self, node_id: int, now: float) -> None:
         """An agent is known to be dead: no pane waits for it."""
         agents = self.master.roster.numbers_of(node_id)
         if agents and self.ended is None:
-            self._patience.stop_waiting(agents)
-            self.master.given_up = self._patience.given_up
+            self._holdback.write_off(agents)
+            self.master.written_off = self._holdback.written_off
             self.master.runs(agents, no_longer=True)
             self.followers.acknowledge(now)
 
@@ -364,17 +364,17 @@ class JobMaster:
     def on_complete(self, now: float) -> None:
         """Publishes the runs that every source has reached, unless they are held back for missing agents."""
         if self.ended is None and self.master.failure is None:
-            spans, given_up = self.part.nodes.due(), self._patience.given_up
+            spans, written_off = self.part.nodes.complete_spans(), self._holdback.written_off
             if spans and not self._holds_back(spans, now):
-                self._publish(self.part.nodes.completed(), now)
-                self.master.runs(self._patience.given_up & ~given_up, no_longer=True)
-                self._patience.seen(spans[-1].whole)
+                self._publish(self.part.nodes.complete_runs(), now)
+                self.master.runs(self._holdback.written_off & ~written_off, no_longer=True)
+                self._holdback.contributed(spans[-1].whole)
                 if self.master.versions.at(spans[-1].upto) is self.master.versions.newest:
                     self.master.runs(spans[-1].contributors)
                 self.followers.acknowledge(now)
         self._release(now)
 
-    def _holds_back(self, spans: Iterable[Span], now: float) -> bool:
+    def _holds_back(self, spans: Iterable[PaneSpan], now: float) -> bool:
         master = self.master
         if master.job.bounded and master.frontier == FIRST_PANE and now - self._began_at < SETTLE_S:
             return True
@@ -383,8 +383,8 @@ class JobMaster:
             if span.upto < master.versions.at(span.upto).version.starts:
                 continue  # between the last window of one version and the first of the next there is nothing to miss
             missing |= master.roster.expected(span.upto) & ~span.whole
-        waits = self._patience.waits(missing, now)
-        master.given_up = self._patience.given_up
+        waits = self._holdback.holds_back(missing, now)
+        master.written_off = self._holdback.written_off
         return waits
 
     def _publish(self, runs: Iterable[Run], now: float) -> None:
@@ -399,7 +399,9 @@ class JobMaster:
         if len(self.followers) or not self.master.job.bounded or self.part.program is not None:
             json = [(pane, result.to_bytes(RESULT_BYTES_MAX)) for pane, result in results]
         revision = self._replication.publish(json, now)
-        outcome = _Outcome(revision, self.master.out, tuple(results), tuple(json), attendance, now + REPLICATION_S)
+        outcome = _Outcome(
+            revision, self.master.published_upto, tuple(results), tuple(json), attendance, now + REPLICATION_S
+        )
         self._outcomes.append(outcome)
 
     def _release(self, now: float) -> None:

@@ -97,7 +97,7 @@ class JobMasters:
             born_ms = max(job.submitted_ms, self._announcements.born_after(job.app_id) + 1)
             epoch = JobEpoch(born_ms, 1, self._node.peer.node_id)
             try:
-                master = JobState(job, epoch, submitter.node_id)
+                master = JobState(job, epoch, submitter.node_id, functions=self._parts.functions)
                 master.creator = self._code.vet(job.app_id, job.name, (job.bundle,))
                 self._begin(master, ResultLog(), now)
             except (query.PlanError, NotAuthorizedError) as error:
@@ -123,7 +123,7 @@ class JobMasters:
     def inherit(self, inheritance: Takeover, now: float) -> None:
         """Takes over from a master that is gone, or goes."""
         try:
-            master = JobState.from_replica(inheritance.replica, inheritance.epoch)
+            master = JobState.from_replica(inheritance.replica, inheritance.epoch, self._parts.functions)
             bundles = [version.bundle for version in master.versions.all()]
             master.creator = self._code.vet(master.job.app_id, master.job.name, bundles)
         except (query.PlanError, NotAuthorizedError):
@@ -173,7 +173,7 @@ class JobMasters:
     def failed(self, peer: Peer, now: float) -> None:
         """An agent is dead: nobody waits for it."""
         for office in self._offices.values():
-            office.give_up(peer.node_id, now)
+            office.write_off(peer.node_id, now)
 
     def _announce(self, now: float) -> None:
         """Tells the fleet of the jobs whose masters are here, of those together whose time has come or is near."""

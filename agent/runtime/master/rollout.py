@@ -183,7 +183,7 @@ class Rollout:
     def _awaited(self) -> int:
         """Who is to be ready, and is not."""
         assert self._change is not None
-        return self.master.roster.present() & ~self.master.given_up & ~self._change.prepared
+        return self.master.roster.present() & ~self.master.written_off & ~self._change.prepared
 
     def _decide(self, change: _Change, now: float) -> None:
         """The version begins with the first window of which nobody has seen an event."""
@@ -201,14 +201,14 @@ class Rollout:
         new, old, pane = change.window_ms, window_of(newest.function), newest.function.pane_ms
         assert pane is not None
         opened = change.opened if change.prepared else change.update.updated_ms
-        opened = max(opened, closed_ms(master.out, pane), newest.version.starts)
+        opened = max(opened, closed_ms(master.published_upto, pane), newest.version.starts)
         # Where one divides the other, a window of the old version ends where the new one's begin.
         longer, shorter = max(new, old), min(new, old)
         step = longer if longer % shorter == 0 and not change.update.reset else new
         starts = (opened // step + 1) * step
         last = (starts - 1) // pane * pane
         if change.update.reset:
-            ended = max(starts // old * old - pane, master.out)
+            ended = max(starts // old * old - pane, master.published_upto)
             last = ended if ended > newest.after else last
         return last, starts
 

@@ -10,7 +10,7 @@ import polars as pl
 import query
 from agent.runtime.function.job_function import JobFunction
 from agent.runtime.function.result import NAMES_MAX, OtherGroups, Result, WindowMembership, WindowRows
-from agent.runtime.function.versions import InForce, Versions, first_version
+from agent.runtime.function.versions import FunctionCache, InForce, Versions, first_version, trees_of
 from agent.runtime.master.roster import Roster
 from agent.runtime.master.windows import BYTES_MAX, ClosedWindow, WindowAssembler
 from agent.runtime.messages.jobs import Enrolled, Ready, Replica, Submit
@@ -29,10 +29,17 @@ class JobState:
     `totals` sums the counts of everything published. Raises `query.PlanError` for a job whose plan is not one.
     """
 
-    def __init__(self, job: Submit, epoch: JobEpoch, submitter: Id, versions: Sequence[Version] | None = None) -> None:
-        self.versions = Versions(versions or [first_version(job)], job.since_ms, job.until_ms)
+    def __init__(
+        self,
+        job: Submit,
+        epoch: JobEpoch,
+        submitter: Id,
+        versions: Sequence[Version] | None = None,
+        functions: FunctionCache | None = None,
+    ) -> None:
+        self.versions = Versions(versions or [first_version(job)], job, functions or FunctionCache())
         self.job = msgspec.structs.replace(job, bundle=None)
-        self.trees = query.Plan.from_wire(job.plan).trees
+        self.trees = trees_of(job, self.versions)
         """By how many trees it is computed, for as long as it runs."""
         self.epoch = epoch
         self.submitter = submitter
@@ -43,7 +50,7 @@ class JobState:
         self.roster = Roster()
         self.frontier = FIRST_PANE
         self.totals = Counts()
-        self.given_up = 0
+        self.written_off = 0
         """Agents that no pane waits for."""
         self.failure: str | None = None
         """Why the job cannot go on beyond the frontier."""
@@ -51,13 +58,13 @@ class JobState:
         """Who is in the windows that `publish` gave last, by position; None where nobody asks for it."""
         self._ready = 0
         self._open: WindowAssembler | None = None
-        self._out = FIRST_PANE
+        self._published_before = FIRST_PANE
         """Up to here results were out when this master took over; it may begin before, for windows that go on."""
 
     @property
-    def out(self) -> int:
+    def published_upto(self) -> int:
         """The pane up to which results are made, by this master or another."""
-        return max(self.frontier, self._out)
+        return max(self.frontier, self._published_before)
 
     def enrol(self, node_id: int, name: str, *, works: bool, before: int | None = None) -> Enrolled | None:
         """Puts a worker on the roster, and tells it or a forwarder the function in force. None: the roster is full.
@@ -78,7 +85,7 @@ class JobState:
     def _earliest_pane(self, node_id: int) -> int:
         """The first pane an agent can still contribute to, or contribute to again after it has left."""
         left = self.roster.last_pane(node_id)
-        out = self.out if left is None else max(self.out, left)
+        out = self.published_upto if left is None else max(self.published_upto, left)
         return FIRST_PANE if out == FIRST_PANE else min(out, END - 1) + 1
 
     def knows(self, node_id: int, number: int) -> bool:
@@ -161,7 +168,9 @@ class JobState:
         self.frontier = run.upto
         self.roster.include(run.contributors, run.after + 1)
         counted = dict(run.counted)
-        self.totals = total([self.totals, *(counts for pane, counts in counted.items() if pane > self._out)])
+        self.totals = total(
+            [self.totals, *(counts for pane, counts in counted.items() if pane > self._published_before)]
+        )
         untimed = counted.pop(END, None)
         if function.pane_ms is None and run.after < 0 <= run.upto:
             counted.setdefault(0, Counts())
@@ -199,7 +208,7 @@ class JobState:
             self._open = WindowAssembler(function, version.version.starts)
         results = {}
         for window, state, more in _with_more(self._open.take(run, counted, self.roster.expected_in)):
-            if window.pane <= self._out:
+            if window.pane <= self._published_before:
                 continue  # the master before has published it
             start, size_ms = window.start_ms, window.size_ms
             other = None if function.sessions is not None else function.overflow_groups(state, size_ms).get(start)
@@ -217,14 +226,14 @@ class JobState:
         return results
 
     @classmethod
-    def from_replica(cls, replica: Replica, epoch: JobEpoch) -> JobState:
+    def from_replica(cls, replica: Replica, epoch: JobEpoch, functions: FunctionCache | None = None) -> JobState:
         """The next master, where the one before has come to. Raises `query.PlanError`."""
-        master = cls(replica.job, epoch, replica.submitter, replica.versions)
+        master = cls(replica.job, epoch, replica.submitter, replica.versions, functions)
         # Another job's results are read by the agent of the master alone, so by another one from now on.
         members = replica.members if master.app is None else ()
         master.roster = Roster.of(members, replica.next_number)
-        master.frontier, master._out = master.versions.retention_pane(replica.frontier), replica.frontier
-        master.given_up = contributors.from_bytes(replica.given_up)
+        master.frontier, master._published_before = master.versions.retention_pane(replica.frontier), replica.frontier
+        master.written_off = contributors.from_bytes(replica.given_up)
         master.totals = Counts(*replica.totals)
         return master
 

@@ -149,7 +149,7 @@ class ProgramHost:
                 pipeline.gather_waiting()
             case calls.SendTo(token=token, pane=pane) if isinstance(pipeline, SelfPacedPipeline):
                 wrong = pipeline.send(token, pane, wall_ms)
-                self._parts.pass_on(part, now)
+                self._parts.advance(part, now)
             case _:
                 wrong = NOT_DRIVEN
         if wrong is not None:
