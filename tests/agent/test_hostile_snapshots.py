@@ -23,6 +23,7 @@ from agent.runtime.ingest.feed import Feed
 from agent.runtime.ingest.operator_pool import OperatorPool
 from agent.runtime.ingest.pipeline import columns_of
 from agent.runtime.job.local_job import LocalJob
+from agent.runtime.keyed.placement import KeyPlacement
 from agent.runtime.messages.jobs import CODEC, PANES_COUNTED_MAX, Announce, Enrolled, Snapshot
 from agent.runtime.messages.sender import FLEET_GROUP
 from agent.runtime.model.epoch import JobEpoch
@@ -321,6 +322,6 @@ def test_states_of_nothing_are_one_and_travel_as_such(sql: str) -> None:
     idle = Run(FIRST_PANE, END, 2, function.empty_state)
     message = snapshot_of(idle, versions, APP, EPOCH, again=False)
     assert message.state == cbt.encode_frame(function.empty_state)
-    read = run_of(message, versions, 1, None)
+    read = run_of(message, versions, KeyPlacement(1), None)
     assert read is not None
     assert (read.state.height, read.state.schema, read.contributors) == (0, root.schema, 2)

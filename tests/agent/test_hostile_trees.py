@@ -119,7 +119,7 @@ def test_a_tree_that_the_job_does_not_have_is_refused(tree: int) -> None:
     root = Master()
     assert root.hears(tree) == 1
     assert root.says(tree=tree) == 1
-    assert not root.part.take_again(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", again=True, tree=tree))
+    assert not root.part.take_detached(Snapshot(APP, EPOCH, 1, 0, 1, b"\2", b"", b"", again=True, tree=tree))
 
 
 def test_tree_0_has_no_root_but_the_master() -> None:

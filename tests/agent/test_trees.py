@@ -18,6 +18,7 @@ from agent import Result, UpdateAnswered, UpdateRefused
 from agent.runtime.master.rollout import OTHER_TREES
 from agent.runtime.model.panes import FIRST_PANE
 from agent.runtime.reduce.combiner import Combiner, PaneSpan
+from agent.runtime.reduce.straggler import StragglerPolicy
 from agent.runtime.reduce.tree_node import RootOf
 from overlay import tree_id
 
@@ -181,7 +182,7 @@ def test_a_tree_that_stands_still_is_not_waited_for_for_ever() -> None:
     combiner.add("child", run_of(FIRST_PANE, 5000, 0b11, {4000: 1}))
     combiner.add(RootOf(1), replace(run_of(FIRST_PANE, 1000, 0b11, {}), tree=1))
     for now in (0.0, 61.0):
-        combiner.excuse_stragglers(2000, 60.0, now)
+        combiner.skip_stragglers(StragglerPolicy(60.0, 2000), now)
     whole, rest = combiner.ready()
     assert (whole.upto, whole.contributors, whole.partial) == (1000, 0b11, 0)
     assert (rest.upto, rest.contributors, rest.partial) == (5000, 0b11, 0b11)
