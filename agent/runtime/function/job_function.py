@@ -1,7 +1,7 @@
-"""What one version of a job computes, put together from the plan's stages and the CBT.
+"""Computes one version of a job, with the plan's stages and a CBT.
 
 Two kinds share one shape: with aggregates a job keeps PAOs in a compressed buffer tree; without, it keeps the first
-rows of each pane. Everything above (worker, combiner, master) sees only this shape.
+rows of each pane. Workers, combiners and masters see only this shape.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from cbt.layout.group_limit import is_other as is_other_group
 
 TreeOrRows = cbt.CompressedBufferTree | cbt.RowBuffer
 Range = tuple[int | None, int | None, int | None]
-"""The length of its panes, and the times from and until which it takes events, all in ms."""
+"""The length of panes, and the times from and until which events are taken, all in ms."""
 
 
 class JobFunction:
     """A plan made runnable.
 
-    `needs` are the columns parsers must decode; `state_schema` is the shape of the frames that travel. `lookup`: the
-    rows that events are joined with, if they are. `code` is the digest of the code that goes with it, None for none.
-    One that `drives` cuts its panes itself, wherever it wants.
+    `state_schema` is the shape of the frames that travel. `lookup`: the rows that events are joined with, if they are.
+    `code` is the digest of the code that goes with it, None for none. The code of a `self_paced` function cuts its
+    panes, wherever it wants.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class JobFunction:
 
     @cached_property
     def operator(self) -> bytes:
-        """What it counts, but for the feeds: equal in functions that differ only in what they show of that."""
+        """Identity of its computation, without the feeds: equal in functions that differ only in what they show."""
         plan = self.plan.to_wire()
         plan["columns"] = sorted((column.name, column.path, column.type) for column in self.plan.columns)
         of_groups = ("output", "having", "order", "nulls_first", "limit") if self.aggregates else ()
@@ -110,7 +110,7 @@ class JobFunction:
         return min(frontier, *(start - 1 for start in starts))
 
     def _stage(self, size_ms: int | None) -> tuple[query.ResultStage, query.OtherStage]:
-        """What shows windows of a size."""
+        """The stages that show windows of a size."""
         if size_ms not in self._stages:
             plan = self.plan if size_ms is None else replace(self.plan, windowing=query.tumbling(size_ms))
             self._stages[size_ms] = (query.ResultStage(plan), query.OtherStage(plan))
@@ -123,7 +123,7 @@ class JobFunction:
 
     @property
     def is_shareable(self) -> bool:
-        """Whether what it counts depends on nothing but the events of its feeds."""
+        """Whether its state depends on nothing but the events of its feeds."""
         return self.code is None and not self.plan.reads_rows
 
     @property
@@ -197,30 +197,30 @@ class JobFunction:
         return (events.filter(*conditions) if conditions else events).with_columns(pane=self._pane)
 
     def columns_of(self, stream: str) -> list[SourceColumn]:
-        """What has to be read of the events of a stream, or of the app it reads."""
+        """The columns to read of the events of a stream, or of the app it reads."""
         columns = self.plan.columns if self._branches is None else self._branches.columns(stream)
         return [SourceColumn(column.name, column.path, column.type) for column in columns]
 
     def read(self, stream: str, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
-        """Events of a stream, with these columns, as what the plan takes for events."""
+        """The events of a stream, with those columns, in the form that the plan takes."""
         return (events,) if self._branches is None else self._branches.apply(stream, events)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has all that it needs beside events."""
+        """Whether it has everything it needs besides events."""
         return self.lookup is None or self.lookup.is_settled
 
     @property
     def lacks_rows(self) -> bool:
-        """Whether what it joins events with now is not what it should be."""
+        """Whether the rows it joins events with are not the latest, or not complete."""
         return self.lookup is not None and self.lookup.lacks
 
     def joined(self, events: pl.DataFrame) -> Iterable[pl.DataFrame]:
-        """The events with what they are joined with, in one frame or several; `@dropped` may be there then."""
+        """The events with the rows they are joined with, in one frame or several, which may have `@dropped` then."""
         return (events,) if self.lookup is None else self.lookup.joined(events)
 
     def select(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Matching events as keys and arguments (or rows), with their pane: what a store takes."""
+        """Matching events as keys and arguments (or rows), with their pane, as a store takes them."""
         return self._events.apply(events).with_columns(pane=self._pane)
 
     def combine(self, states: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -233,16 +233,16 @@ class JobFunction:
 
     @cached_property
     def empty_state(self) -> pl.DataFrame:
-        """The state of nobody."""
+        """The state of no events."""
         return pl.DataFrame(schema=self.state_schema)
 
     @cached_property
     def empty_state_encoded(self) -> bytes:
-        """The same as it travels: windows without events are many where many jobs are idle."""
+        """The encoded state of no events: idle jobs send it often."""
         return cbt.encode_frame(self.empty_state)
 
     def gather(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Puts frames that a store has flushed one after the other into one state, within the limit of groups."""
+        """Puts the frames of one flush into one state, within the limit of groups."""
         return self._limited(pl.concat(frames)) if frames else self.empty_state
 
     def _limited(self, state: pl.DataFrame) -> pl.DataFrame:
@@ -250,7 +250,7 @@ class JobFunction:
         return state if layout is None else self._limit.apply(layout, state)
 
     def is_within_limit(self, state: pl.DataFrame) -> bool:
-        """Whether no pane has more groups than those that are kept, and OTHER."""
+        """Whether no pane has more groups than may be kept, and OTHER."""
         groups_max = self.plan.max_groups + 1
         layout = self.layout
         if layout is None or state.height <= groups_max:
@@ -259,7 +259,7 @@ class JobFunction:
         return isinstance(most, int) and most <= groups_max
 
     def overflow_groups(self, state: pl.DataFrame, size_ms: int | None = None) -> dict[int, OtherGroups]:
-        """What lies beyond the limit of groups, by window, where anything does. O(n). `size_ms`: as of `windows`."""
+        """The groups beyond the limit, by window, where there are any. O(n). `size_ms`: as of `windows`."""
         layout = self.layout
         if layout is None or state.is_empty():
             return {}
@@ -274,8 +274,8 @@ class JobFunction:
         return {frame["pane"][0]: self._described(layout, frame, values[frame["pane"][0]]) for frame in crowded}
 
     def limited(self, state: pl.DataFrame) -> dict[int, dict[str, int]]:
-        """Aggregates of a limited size that have left something out: by window, and by their names in the plan, in how
-        many groups. O(n).
+        """The number of groups where an aggregate of limited size has left something out, by window and by the
+        aggregate's name in the plan. O(n).
         """
         store = self._empty_store
         if isinstance(store, cbt.RowBuffer) or state.is_empty():
@@ -299,9 +299,9 @@ class JobFunction:
     def finish_windows(
         self, state: pl.DataFrame, panes: Collection[int], size_ms: int | None = None
     ) -> dict[int, WindowRows]:
-        """What becomes of each of the windows, with what is computed over its rows; `state` is of no others.
+        """The rows of each of the windows, and of the query over them, if there is one; `state` is of no other windows.
 
-        `size_ms`: how long they are, None: a pane.
+        `size_ms`: their length, None: a pane.
         """
         limited = self.limited(state)
         found = {}
@@ -314,11 +314,11 @@ class JobFunction:
         return found
 
     def finish_sessions(self, sessions: pl.DataFrame) -> WindowRows:
-        """What becomes of sessions that come together."""
+        """The rows of sessions that come together."""
         return WindowRows(self.session_rows(sessions), {}, query.relative_error(self.plan, {}), 0)
 
     def _over(self, below: WindowRows, pane: int, size_ms: int | None) -> WindowRows:
-        """The same with the rows of a sub-query as events. O(rows · columns)."""
+        """Computes a query over the rows of its sub-query, as events. O(rows · columns)."""
         columns = self.columns_of(self.plan.stream)
         values = {column.field: list(below.rows.column(column.field)) for column in columns}
         store = self.new_store()

@@ -540,8 +540,8 @@ class Operator:
         yield self._run(upto, self.function.gather(held))
 
     def _runs_by_pane(self, upto: int) -> Iterator[Run]:
-        """The same with a run a pane: only panes that lack something, or cannot be read in full, are marked partial,
-        and panes kept for a consumer that was blocked are read for no other."""
+        """Everything up to a pane as one run a pane: only panes that lack something, or cannot be read in full, are
+        marked partial, and panes kept for a consumer that was blocked are read for no other."""
         counted = {pane for pane, _ in self._unsealed}
         lacking = {pane - before for pane in self._incomplete for before in (0, self.pane_ms or 0)}
         panes = sorted(pane for pane in counted | lacking if self._sealed_upto < pane < min(upto + 1, END))

@@ -164,7 +164,7 @@ class LocalJob:
             raise query.PlanError("the job has not as many trees as were announced")
         self.versions = versions
         self._is_live = not message.job.bounded
-        self.nodes.install(versions.combine, message.frontier, self._encode, at_master=self.root is not None)
+        self.nodes.install(versions.combine, message.frontier, self._message, at_master=self.root is not None)
         self._on(LocalJobEvent.INSTALLED)
         self._change_to(message.versions)
 
@@ -400,10 +400,7 @@ class LocalJob:
         known = self.root.known() if self.root is not None else None
         return run_of(message, self.versions, self._placement, known)
 
-    def _encode(self, run: Run) -> Snapshot:
-        return self._message(run, again=False)
-
-    def _message(self, run: Run, *, again: bool) -> Snapshot:
+    def _message(self, run: Run, *, again: bool = False) -> Snapshot:
         assert self.epoch is not None
         assert self.versions is not None
         return snapshot_of(run, self.versions, self.app_id, self.epoch, again=again)
