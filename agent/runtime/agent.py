@@ -291,9 +291,9 @@ class Agent:
         due = self.next_timer()
         if due is not None and now - due > STANDSTILL_S:
             self._tick_at = now
-            self._succession.excuse(now - due, now)
+            self._succession.extend_deadlines(now - due, now)
             for waiting in (self._announcements, self._followings, self._readings):
-                waiting.excuse(now - due)
+                waiting.extend_deadlines(now - due)
 
     def process_events(self, now: float, wall_ms: int) -> bool:
         """Acts on what the overlay has raised, and on what comes of that; whether there was anything."""

@@ -86,7 +86,7 @@ class JobDirectory:
         if app_id in self._heard:
             self._heard[app_id].at = now
 
-    def excuse(self, seconds: float) -> None:
+    def extend_deadlines(self, seconds: float) -> None:
         """This agent stood still for so long: others may have spoken meanwhile."""
         for heard in self._heard.values():
             heard.at += seconds

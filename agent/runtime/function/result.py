@@ -32,7 +32,7 @@ class WindowRows(NamedTuple):
     taken: int
 
     def below(self, rows: WindowRows) -> WindowRows:
-        """These rows, with the limits and errors of the sub-query's rows that they are made of."""
+        """Adds the limits and errors of the sub-query's rows that these are made of."""
         errors = [error for error in (self.error, rows.error) if error is not None]
         return WindowRows(self.rows, rows.limited | self.limited, max(errors, default=None), rows.taken)
 

@@ -66,7 +66,7 @@ class Stages:
         return bond, other
 
     def _follow_stages(self, office: JobMaster, before: _Bonds, now: float) -> None:
-        program = office.part.program
+        program = office.local.program
         if program is None:
             return
         for stage in program.stages:

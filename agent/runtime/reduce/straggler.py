@@ -20,7 +20,7 @@ from agent.runtime.model.panes import END
 STRAGGLER_TIMEOUT_S = 60.0
 """Time after which a source of a live job that lags behind others and stands still is skipped."""
 SELF_PACED_STRAGGLER_TIMEOUT_S = 10.0
-"""The same where the job's code cuts the panes."""
+"""Straggler timeout where the job's code cuts the panes."""
 LAG_PANES = 2
 """Panes (the longest of any version) by which a straggler lags behind the source that is farthest ahead."""
 LOOK_INTERVAL_S = 1.0
@@ -28,7 +28,7 @@ LOOK_INTERVAL_S = 1.0
 HOLDBACK_S = 2.0
 """Time for which a master holds back a pane that lacks agents."""
 TAKE_OVER_HOLDBACK_S = 4.0
-"""The same in a new epoch: all agents have to learn of it first."""
+"""Holdback time in a new epoch: all agents have to learn of it first."""
 NEW_EPOCH_S = 10.0
 """Time for which an epoch counts as new."""
 

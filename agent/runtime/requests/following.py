@@ -104,7 +104,7 @@ class JobSubscriptions:
                 following.request = self._requests
                 self._ask(app_id, following, now)
 
-    def excuse(self, seconds: float) -> None:
+    def extend_deadlines(self, seconds: float) -> None:
         """This agent stood still for so long: masters may have spoken meanwhile."""
         for following in self._followed.values():
             following.heard_at += seconds

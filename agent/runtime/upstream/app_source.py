@@ -72,10 +72,10 @@ class UpstreamJobs:
         for reading in self._readings.values():
             reading.followings.no_job(message, now)
 
-    def excuse(self, seconds: float) -> None:
+    def extend_deadlines(self, seconds: float) -> None:
         """This agent stood still for so long: masters may have spoken meanwhile."""
         for reading in self._readings.values():
-            reading.followings.excuse(seconds)
+            reading.followings.extend_deadlines(seconds)
             reading.sought_at += seconds
 
     def tick(self, now: float, wall_ms: int) -> None:
